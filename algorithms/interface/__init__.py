@@ -1,0 +1,1 @@
+"""What every algorithm speaks: parameters, tasks, models, the trace of a fit, errors, files."""

@@ -1,0 +1,45 @@
+"""The one file format: safetensors with a JSON header. Nothing in it can be executed."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError, safe_open
+from safetensors.numpy import save_file
+
+from algorithms.interface.errors import InvalidArtifact
+
+_HEADER_KEY = "sibling"
+
+
+def write_arrays(
+    path: Path, arrays: Mapping[str, NDArray[Any]], *, header: Mapping[str, Any]
+) -> None:
+    """Write arrays and header to path; a reader sees the old file or the new one, never a half."""
+    contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    # ascontiguousarray makes scalars one-dimensional; the file keeps the true shape
+    shaped = {name: a.reshape(np.shape(arrays[name])) for name, a in contiguous.items()}
+    text = json.dumps(header, allow_nan=False, ensure_ascii=False, sort_keys=True)
+    partial = path.with_name(path.name + ".part")
+    save_file(shaped, partial, metadata={_HEADER_KEY: text})
+    partial.replace(path)
+
+
+def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
+    """Give the arrays and the header of a file that :func:`write_arrays` wrote.
+
+    Raises
+    ------
+    InvalidArtifact
+        The file is truncated, or is not of this format.
+    """
+    try:
+        with safe_open(path, framework="numpy") as file:
+            header = json.loads((file.metadata() or {})[_HEADER_KEY])
+            arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, KeyError, ValueError) as error:
+        raise InvalidArtifact(f"'{path.name}' is not a readable Sibling file: {error}") from error
+    return arrays, header

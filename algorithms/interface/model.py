@@ -1,0 +1,101 @@
+"""What every trained model can do."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, ClassVar, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Array, unknown_task
+
+#: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
+METHODS = ("transform", "inverse_transform", "predict")
+
+
+class Model(ABC):
+    """A trained model: frozen, and all of it in named arrays and a JSON header.
+
+    A subclass that can ``transform``, ``inverse_transform`` or ``predict`` defines the method
+    ``(X, *, task) -> array`` with X (n_samples, :meth:`width`), vectorised over rows.
+    """
+
+    #: Name of the algorithm that trains it, as in the registry.
+    algorithm: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks the model serves."""
+
+    @property
+    @abstractmethod
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Scores on the training rows: ``{metric: {task: value}}``."""
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know of this fit, in sentences."""
+        return ()
+
+    @abstractmethod
+    def width(self, method: str, *, task: str) -> int:
+        """Give the number of columns that a method takes for a task."""
+
+    @abstractmethod
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name."""
+
+    @abstractmethod
+    def header(self) -> dict[str, Any]:
+        """Give what is not an array, as JSON."""
+
+    @classmethod
+    @abstractmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described."""
+
+    @classmethod
+    def methods(cls) -> tuple[str, ...]:
+        """Names of the methods this kind of model has."""
+        return tuple(method for method in METHODS if hasattr(cls, method))
+
+    def task_index(self, task: str) -> int:
+        """Give the position of a task; an unknown one raises UnknownTask with the known names."""
+        try:
+            return self.tasks.index(task)
+        except ValueError:
+            raise unknown_task(task, self.tasks) from None
+
+    def check_rows(self, X: object, *, method: str, task: str) -> Array:
+        """Give X as floats, checked for the width that the method takes for the task.
+
+        Raises
+        ------
+        UnknownTask
+            The model does not serve the task.
+        InvalidData
+            X is not a finite (n_samples, width) array of numbers.
+        """
+        width = self.width(method, task=task)
+        rows = np.asarray(X)
+        if rows.dtype.kind not in "fiub":
+            raise InvalidData(f"task '{task}' needs rows of numbers, got {rows.dtype}", task=task)
+        if rows.ndim != 2 or rows.shape[1] != width:
+            raise InvalidData(
+                f"task '{task}' expects rows of {width} numbers for {method}, "
+                f"got an array of shape {rows.shape}",
+                task=task,
+            )
+        rows = rows.astype(np.float64, copy=False)
+        if not np.isfinite(rows).all():
+            row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+            raise InvalidData(
+                f"task '{task}', row {row}, column {column} is {rows[row, column]}; "
+                "every value must be a finite number",
+                task=task,
+                row=row,
+                column=column,
+            )
+        return rows

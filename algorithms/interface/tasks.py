@@ -1,0 +1,335 @@
+"""Tasks, sets of tasks, and what an algorithm needs of them."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData, UnknownTask
+
+Array = NDArray[np.float64]
+
+InputKind = Literal["rows", "covariances"]
+TargetKind = Literal["none", "numbers", "classes"]
+
+#: Relative asymmetry above which a matrix is not taken for a covariance: far above rounding in
+#: single precision, far below any real mistake.
+SYMMETRY_RTOL = 1e-5
+#: Relative size of a negative eigenvalue that rounding in single precision can explain.
+SEMIDEFINITE_RTOL = 1e-4
+#: How many known names an "unknown task" message lists.
+LISTED_NAMES = 20
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSummary:
+    """The shape of a task without its numbers: enough to tell whether an algorithm fits it."""
+
+    name: str
+    n_samples: int
+    n_features: int
+    input: InputKind = "rows"
+    target: TargetKind = "none"
+    n_classes: int = 0
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Task:
+    """One learning task: rows, or covariance matrices in their place.
+
+    Build it with :meth:`from_rows` or :meth:`from_covariances`, which validate.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features) for rows, (n_samples, n_features, n_features) for covariances
+        One row per sample, or one covariance matrix per sample (per EEG epoch, say).
+    y : (n_samples,) or None
+        Numbers, or class labels (strings or integers).
+    """
+
+    name: str
+    X: Array
+    input: InputKind = "rows"
+    y: NDArray[Any] | None = None
+    feature_names: tuple[str, ...] | None = None
+
+    @classmethod
+    def from_rows(
+        cls,
+        name: str,
+        X: object,
+        *,
+        y: object = None,
+        feature_names: Sequence[str] | None = None,
+    ) -> "Task":
+        """Give the task with rows X, checked to be finite numbers.
+
+        Raises
+        ------
+        InvalidData
+            X is not two-dimensional, is empty, is not numeric or is not finite; y has another
+            length; ``feature_names`` another width.
+        """
+        rows = _as_floats(X, name)
+        if rows.ndim != 2:
+            raise InvalidData(
+                f"task '{name}' needs X of shape (n_samples, n_features), got shape {rows.shape}",
+                task=name,
+            )
+        names = None if feature_names is None else tuple(feature_names)
+        if names is not None and len(names) != rows.shape[1]:
+            raise InvalidData(
+                f"task '{name}' has {rows.shape[1]} columns but {len(names)} feature names",
+                task=name,
+            )
+        _check_size(rows, name)
+        _check_finite(rows, name, names)
+        return cls(name, rows, "rows", _as_targets(y, name, rows.shape[0]), names)
+
+    @classmethod
+    def from_covariances(
+        cls, name: str, C: object, *, feature_names: Sequence[str] | None = None
+    ) -> "Task":
+        """Give the task with covariance matrices C, one matrix or a stack of them.
+
+        Parameters
+        ----------
+        C : (n_features, n_features) or (n_samples, n_features, n_features)
+
+        Raises
+        ------
+        InvalidData
+            C is not square, not finite, not symmetric or not positive semidefinite.
+        """
+        matrices = _as_floats(C, name)
+        if matrices.ndim == 2:
+            matrices = matrices[np.newaxis]
+        if matrices.ndim != 3 or matrices.shape[1] != matrices.shape[2]:
+            raise InvalidData(
+                f"task '{name}' needs square covariance matrices "
+                f"(n_features, n_features), got shape {matrices.shape}",
+                task=name,
+            )
+        names = None if feature_names is None else tuple(feature_names)
+        if names is not None and len(names) != matrices.shape[1]:
+            raise InvalidData(
+                f"task '{name}' has {matrices.shape[1]} features but {len(names)} feature names",
+                task=name,
+            )
+        _check_size(matrices, name)
+        _check_finite(matrices, name, None)
+        _check_covariances(matrices, name)
+        symmetric = (matrices + matrices.transpose(0, 2, 1)) / 2
+        return cls(name, symmetric, "covariances", None, names)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows, or of covariance matrices."""
+        return int(self.X.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return int(self.X.shape[-1])
+
+    @property
+    def target(self) -> TargetKind:
+        """Whether there are targets, and of which kind."""
+        if self.y is None:
+            return "none"
+        return "numbers" if self.y.dtype.kind == "f" else "classes"
+
+    def summary(self) -> TaskSummary:
+        """Give the shape of the task without its numbers."""
+        n_classes = 0
+        if self.y is not None and self.target == "classes":
+            n_classes = len(np.unique(self.y))
+        return TaskSummary(
+            self.name, self.n_samples, self.n_features, self.input, self.target, n_classes
+        )
+
+    def take(self, rows: NDArray[np.intp]) -> "Task":
+        """Give the task with these samples only."""
+        y = None if self.y is None else self.y[rows]
+        return Task(self.name, self.X[rows], self.input, y, self.feature_names)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskSet:
+    """Tasks that are learned together, in a fixed order, with unique names."""
+
+    tasks: tuple[Task, ...]
+
+    def __post_init__(self) -> None:
+        if not self.tasks:
+            raise InvalidData("a task set needs at least one task, got none")
+        seen: set[str] = set()
+        for task in self.tasks:
+            if task.name in seen:
+                raise InvalidData(f"two tasks are named '{task.name}'", task=task.name)
+            seen.add(task.name)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(self.tasks)
+
+    def __len__(self) -> int:
+        return len(self.tasks)
+
+    def __getitem__(self, name: str) -> Task:
+        for task in self.tasks:
+            if task.name == name:
+                return task
+        raise unknown_task(name, self.names)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the tasks, in order."""
+        return tuple(task.name for task in self.tasks)
+
+    def summaries(self) -> tuple[TaskSummary, ...]:
+        """Give the shapes of the tasks without their numbers."""
+        return tuple(task.summary() for task in self.tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """What an algorithm needs of its tasks, said as data so that a misfit becomes a sentence.
+
+    Parameters
+    ----------
+    same_features
+        Every task has the same columns.
+    target
+        ``"none"``: targets are ignored.
+    covariances
+        Covariance matrices may stand in place of rows.
+    min_samples
+        Fewest rows per task (a task of covariance matrices needs one matrix).
+    """
+
+    same_features: bool
+    target: TargetKind = "none"
+    covariances: bool = False
+    min_samples: int = 1
+    min_tasks: int = 1
+
+    def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+        """Raise InvalidData, naming the first task that does not fit."""
+        if len(summaries) < self.min_tasks:
+            raise InvalidData(
+                f"{algorithm} needs at least {self.min_tasks} tasks, got {len(summaries)}"
+            )
+        first = summaries[0]
+        for task in summaries:
+            self._check_task(task, algorithm)
+            if self.same_features and task.n_features != first.n_features:
+                raise InvalidData(
+                    f"task '{first.name}' has {first.n_features} features, "
+                    f"task '{task.name}' {task.n_features}; "
+                    f"{algorithm} needs the same columns in every task",
+                    task=task.name,
+                )
+
+    def _check_task(self, task: TaskSummary, algorithm: str) -> None:
+        if task.input == "covariances":
+            if not self.covariances:
+                raise InvalidData(
+                    f"task '{task.name}' holds covariance matrices; {algorithm} needs rows",
+                    task=task.name,
+                )
+        elif task.n_samples < self.min_samples:
+            raise InvalidData(
+                f"task '{task.name}' has {task.n_samples} row(s); "
+                f"{algorithm} needs at least {self.min_samples} in every task",
+                task=task.name,
+            )
+        if self.target not in ("none", task.target):
+            raise InvalidData(
+                f"task '{task.name}' has {_TARGET_WORDS[task.target]}; "
+                f"{algorithm} needs {_TARGET_WORDS[self.target]}",
+                task=task.name,
+            )
+
+
+_TARGET_WORDS: dict[TargetKind, str] = {
+    "none": "no targets",
+    "numbers": "numeric targets",
+    "classes": "class labels",
+}
+
+
+def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
+    """Give the error for a task name that is not among the known ones, which it lists."""
+    listed = ", ".join(f"'{k}'" for k in known[:LISTED_NAMES])
+    more = f" and {len(known) - LISTED_NAMES} more" if len(known) > LISTED_NAMES else ""
+    return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
+
+
+def _as_floats(values: object, task: str) -> Array:
+    array = np.asarray(values)
+    if array.dtype.kind not in "fiub":
+        raise InvalidData(f"task '{task}' needs numbers, got {array.dtype}", task=task)
+    return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
+    if y is None:
+        return None
+    targets = np.asarray(y)
+    if targets.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but targets of shape {targets.shape}", task=task
+        )
+    if targets.dtype.kind not in "fiuU":
+        raise InvalidData(
+            f"task '{task}' needs targets that are numbers or labels, got {targets.dtype}",
+            task=task,
+        )
+    if targets.dtype.kind == "f" and not np.isfinite(targets).all():
+        row = int(np.flatnonzero(~np.isfinite(targets))[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the target is {targets[row]}", task=task, row=row
+        )
+    return targets
+
+
+def _check_size(values: Array, task: str) -> None:
+    if values.shape[0] == 0:
+        raise InvalidData(f"task '{task}' has no rows", task=task)
+    if values.shape[-1] == 0:
+        raise InvalidData(f"task '{task}' has no columns", task=task)
+
+
+def _check_finite(values: Array, task: str, names: Sequence[str] | None) -> None:
+    if np.isfinite(values).all():
+        return
+    place = np.argwhere(~np.isfinite(values))[0]
+    row, column = int(place[0]), int(place[-1])
+    label = column if names is None else names[column]
+    raise InvalidData(
+        f"task '{task}', row {row}, column {label!r} is {values[tuple(place)]}; "
+        "every value must be a finite number",
+        task=task,
+        row=row,
+        column=label,
+    )
+
+
+def _check_covariances(matrices: Array, task: str) -> None:
+    for i, matrix in enumerate(matrices):
+        scale = np.abs(matrix).max()
+        if np.abs(matrix - matrix.T).max() > SYMMETRY_RTOL * scale:
+            raise InvalidData(
+                f"task '{task}', matrix {i} is not symmetric; a covariance matrix must be",
+                task=task,
+                row=i,
+            )
+        if np.linalg.eigvalsh(matrix)[0] < -SEMIDEFINITE_RTOL * scale:
+            raise InvalidData(
+                f"task '{task}', matrix {i} has a negative eigenvalue; "
+                "a covariance matrix is positive semidefinite",
+                task=task,
+                row=i,
+            )

@@ -1,0 +1,256 @@
+"""The one loop: it counts, records, reports, resumes, and decides when and why to stop."""
+
+import dataclasses
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.artifact import read_arrays, write_arrays
+from algorithms.interface.errors import Cancelled, Diverged
+
+StopReason = Literal["converged", "stalled", "max_iter"]
+
+#: Longest history kept per loop; beyond it every second step is dropped, again and again.
+MAX_HISTORY = 2048
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopState:
+    """State of an iterative method: subclasses add arrays and numbers, nothing else.
+
+    Parameters
+    ----------
+    objective
+        Value of the objective at this state.
+    residual
+        What the loop drives below its tolerance (relative gradient norm, duality gap, ...).
+    is_stalled
+        No step of positive length improves the objective at working precision.
+    """
+
+    objective: float
+    residual: float
+    is_stalled: bool = False
+
+    def to_arrays(self) -> dict[str, NDArray[np.generic]]:
+        """Give every field as an array."""
+        return {f.name: np.asarray(getattr(self, f.name)) for f in dataclasses.fields(self)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
+        """Give the state that :meth:`to_arrays` described."""
+        values: dict[str, Any] = {
+            f.name: arrays[f.name].item() if arrays[f.name].ndim == 0 else arrays[f.name]
+            for f in dataclasses.fields(cls)
+        }
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One iteration as the outside sees it."""
+
+    loop: str
+    iteration: int
+    max_iter: int
+    objective: float
+    residual: float
+    elapsed_s: float
+    #: Estimated part of the whole fit that is done, 0..1.
+    fraction: float
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    """Where and how often the state of the loops is kept, so that a later fit can go on."""
+
+    path: Path
+    every_s: float = 30.0
+
+
+State = TypeVar("State", bound=LoopState)
+
+
+class Trace:
+    """Drives every loop of a fit.
+
+    Parameters
+    ----------
+    on_step
+        Called after every iteration with a :class:`Step`.
+    is_cancelled
+        Asked before every iteration; when true, :class:`Cancelled` is raised.
+    checkpoint
+        Keeps finished loops and the running one in a file. Where the file exists already, its
+        loops are not run again and the running one goes on where it was: the result is the
+        same, bit by bit, as that of a fit without a break.
+    """
+
+    def __init__(
+        self,
+        *,
+        on_step: Callable[[Step], None] | None = None,
+        is_cancelled: Callable[[], bool] | None = None,
+        checkpoint: Checkpoint | None = None,
+    ) -> None:
+        self.history: list[Step] = []
+        self.stop_reasons: dict[str, StopReason] = {}
+        self._on_step = on_step
+        self._is_cancelled = is_cancelled
+        self._checkpoint = checkpoint
+        self._started = time.monotonic()
+        self._saved = self._started
+        self._n_expected = 1
+        self._n_finished = 0
+        self._stride = 1
+        self._finished: dict[str, dict[str, NDArray[np.generic]]] = {}
+        self._resumed: dict[str, dict[str, NDArray[np.generic]]] = {}
+        if checkpoint is not None and checkpoint.path.exists():
+            self._resumed = _split(read_arrays(checkpoint.path)[0])
+
+    @property
+    def stop_reason(self) -> StopReason | None:
+        """Why the last loop stopped; ``None`` before any has."""
+        return next(reversed(self.stop_reasons.values()), None)
+
+    def expect(self, n_loops: int) -> None:
+        """Say how many loops the fit will run, for the estimate of the rest."""
+        self._n_expected = max(n_loops, 1)
+
+    def run(
+        self,
+        loop: str,
+        step: Callable[[State], State],
+        start: State,
+        *,
+        max_iter: int,
+        tolerance: float,
+    ) -> State:
+        """Give the state at which the loop stops.
+
+        Parameters
+        ----------
+        loop
+            Unique name of the loop within the fit.
+        step
+            One iteration: state to state.
+        tolerance
+            The loop has converged when ``state.residual <= tolerance``.
+
+        Raises
+        ------
+        Cancelled
+            The caller asked to stop.
+        Diverged
+            The objective is not finite.
+        """
+        state, iteration, reason = self._resume(loop, start)
+        first_residual = state.residual
+        while reason is None:
+            reason = _reason(state, iteration, max_iter=max_iter, tolerance=tolerance)
+            if reason is not None:
+                break
+            if self._is_cancelled is not None and self._is_cancelled():
+                raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
+            state = step(state)
+            iteration += 1
+            if not np.isfinite(state.objective):
+                raise Diverged(
+                    f"the objective is {state.objective} at iteration {iteration} of '{loop}'; "
+                    "rescale the data or use a stronger regularisation"
+                )
+            done = _part_done(
+                state, first_residual, iteration, max_iter=max_iter, tolerance=tolerance
+            )
+            self._report(loop, state, iteration, max_iter, done)
+            self._keep(loop, state, iteration)
+        self.stop_reasons[loop] = reason
+        self._n_finished += 1
+        if self._checkpoint is not None:
+            reason_code = np.asarray(_REASONS.index(reason))
+            self._finished[loop] = {
+                **state.to_arrays(),
+                "@iteration": np.asarray(iteration),
+                "@reason": reason_code,
+            }
+        return state
+
+    def _resume(self, loop: str, start: State) -> tuple[State, int, StopReason | None]:
+        arrays = self._resumed.get(loop)
+        if arrays is None:
+            return start, 0, None
+        reason = _REASONS[int(arrays["@reason"])] if "@reason" in arrays else None
+        return type(start).from_arrays(arrays), int(arrays["@iteration"]), reason
+
+    def _report(
+        self, loop: str, state: LoopState, iteration: int, max_iter: int, part: float
+    ) -> None:
+        fraction = min((self._n_finished + part) / self._n_expected, 1.0)
+        elapsed_s = time.monotonic() - self._started
+        entry = Step(
+            loop, iteration, max_iter, state.objective, state.residual, elapsed_s, fraction
+        )
+        if iteration % self._stride == 0 or iteration == 1:
+            self.history.append(entry)
+        if len(self.history) > MAX_HISTORY:
+            self.history = self.history[::2]
+            self._stride *= 2
+        if self._on_step is not None:
+            self._on_step(entry)
+
+    def _keep(self, loop: str, state: LoopState, iteration: int) -> None:
+        if self._checkpoint is None:
+            return
+        now = time.monotonic()
+        if now - self._saved < self._checkpoint.every_s:
+            return
+        self._saved = now
+        running = {**state.to_arrays(), "@iteration": np.asarray(iteration)}
+        write_arrays(self._checkpoint.path, _join({**self._finished, loop: running}), header={})
+
+
+_REASONS: tuple[StopReason, ...] = ("converged", "stalled", "max_iter")
+
+
+def _reason(
+    state: LoopState, iteration: int, *, max_iter: int, tolerance: float
+) -> StopReason | None:
+    if state.residual <= tolerance:
+        return "converged"
+    if state.is_stalled:
+        return "stalled"
+    if iteration >= max_iter:
+        return "max_iter"
+    return None
+
+
+def _part_done(
+    state: LoopState, first_residual: float, iteration: int, *, max_iter: int, tolerance: float
+) -> float:
+    """Estimate how far the loop has come: by iterations, or sooner by the residual's decay."""
+    by_count = iteration / max_iter
+    if not (0 < tolerance < first_residual and state.residual > 0):
+        return by_count
+    by_decay = np.log(first_residual / state.residual) / np.log(first_residual / tolerance)
+    return float(min(max(by_count, by_decay), 1.0))
+
+
+def _join(
+    loops: Mapping[str, Mapping[str, NDArray[np.generic]]],
+) -> dict[str, NDArray[np.generic]]:
+    return {f"{loop}\t{k}": v for loop, arrays in loops.items() for k, v in arrays.items()}
+
+
+def _split(
+    arrays: Mapping[str, NDArray[np.generic]],
+) -> dict[str, dict[str, NDArray[np.generic]]]:
+    loops: dict[str, dict[str, NDArray[np.generic]]] = {}
+    for key, value in arrays.items():
+        loop, _, name = key.rpartition("\t")
+        loops.setdefault(loop, {})[name] = value
+    return loops

@@ -1,0 +1,1 @@
+"""Mathematics that could be lifted out whole: numpy and scipy, numba in ``kernels_*`` only."""

@@ -1,0 +1,51 @@
+"""THE list of algorithms: one import and one entry each. Nothing else lists them."""
+
+from pathlib import Path
+from typing import Any
+
+from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.artifact import read_arrays, write_arrays
+from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.model import Model
+from algorithms.rmtpca import RMTPCA
+
+ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
+    algorithm.name: algorithm for algorithm in (RMTPCA(), TaskPCA(), CommonPCA())
+}
+
+_FORMAT = "sibling-model/1"
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write a model to one file, which :func:`load_model` reads anywhere."""
+    header = {"format": _FORMAT, "algorithm": model.algorithm, "model": model.header()}
+    write_arrays(path, model.to_arrays(), header=header)
+
+
+def load_model(path: Path) -> Model:
+    """Give the model in a file.
+
+    Raises
+    ------
+    InvalidArtifact
+        The file is damaged, of another format, or of an algorithm not known here.
+    """
+    arrays, header = read_arrays(path)
+    if header.get("format") != _FORMAT:
+        raise InvalidArtifact(
+            f"'{path.name}' has format {header.get('format')!r}, expected {_FORMAT!r}"
+        )
+    algorithm = ALGORITHMS.get(str(header.get("algorithm")))
+    if algorithm is None:
+        raise InvalidArtifact(
+            f"'{path.name}' is a model of {header.get('algorithm')!r}, "
+            f"which is not among {sorted(ALGORITHMS)}"
+        )
+    try:
+        model = algorithm.Model.from_arrays(arrays, header["model"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise InvalidArtifact(
+            f"'{path.name}' lacks or garbles a part of its model: {error!r}"
+        ) from error
+    return model
