@@ -1,0 +1,191 @@
+"""Covariance matrices of several tasks, kept in the cheapest of three forms.
+
+* dense, (T, d, d): few features or many rows;
+* thin, C_t = A_tᵀ A_t with A_t (m, d): far fewer rows than features;
+* either, in coordinates of the joint span of all rows: fewer rows in total than features.
+  Every optimum of the coupled problem lies in that span, so nothing is lost.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.eigen import complete, leading_of_dense, leading_of_factor
+
+Array = NDArray[np.float64]
+
+#: Up to this many features matrices stay dense: the compiled kernels want them so.
+DENSE_FEATURES = 32
+
+
+def covariance_factor(X: Array) -> tuple[Array, Array]:
+    """Give the mean of rows and A with AᵀA their unbiased covariance.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features)
+
+    Returns
+    -------
+    mean : (n_features,)
+    A : (n_samples, n_features)
+    """
+    mean = X.mean(axis=0)
+    A = (X - mean) / np.sqrt(max(X.shape[0] - 1, 1))
+    return mean, A
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Covariances:
+    """Covariance matrices of T tasks.
+
+    Parameters
+    ----------
+    dense : (T, d, d) or None
+    factors : (T, m, d) or None
+        Exactly one of the two is given.
+    traces : (T,)
+    span : (d, n_features) or None
+        Orthonormal rows; the matrices stand in these coordinates.
+    """
+
+    dense: Array | None
+    factors: Array | None
+    traces: Array
+    span: Array | None = None
+
+    @property
+    def n_tasks(self) -> int:
+        """Number of matrices."""
+        return int(self.traces.shape[0])
+
+    @property
+    def n_features(self) -> int:
+        """Order of the matrices, in the coordinates they stand in."""
+        stored = self.factors if self.dense is None else self.dense
+        assert stored is not None
+        return int(stored.shape[-1])
+
+    def times(self, U: Array) -> Array:
+        """Give each U_t C_t.
+
+        Parameters
+        ----------
+        U : (T, k, d)
+        """
+        if self.dense is not None:
+            return U @ self.dense
+        assert self.factors is not None
+        return (U @ np.swapaxes(self.factors, 1, 2)) @ self.factors
+
+    def leading(self, k: int) -> Array:
+        """Give the k leading eigenvectors of each matrix.
+
+        Returns
+        -------
+        (T, k, d)
+        """
+        if self.dense is not None:
+            return leading_of_dense(self.dense, k)
+        assert self.factors is not None
+        return np.stack([leading_of_factor(A, k) for A in self.factors])
+
+    def leading_with(self, B: Array, k: int) -> Array:
+        """Give the k leading eigenvectors of each C_t + BᵀB.
+
+        Parameters
+        ----------
+        B : (m, d)
+
+        Returns
+        -------
+        (T, k, d)
+        """
+        if self.dense is not None:
+            return leading_of_dense(self.dense + B.T @ B, k)
+        assert self.factors is not None
+        return np.stack([leading_of_factor(np.concatenate([A, B]), k) for A in self.factors])
+
+    def leading_of_sum(self, k: int) -> Array:
+        """Give the k leading eigenvectors of the unweighted sum of the matrices.
+
+        Returns
+        -------
+        (k, d)
+        """
+        if self.dense is not None:
+            return leading_of_dense(self.dense.sum(axis=0), k)
+        assert self.factors is not None
+        return leading_of_factor(self.factors.reshape(-1, self.n_features), k)
+
+    def scaled(self, factor: float) -> "Covariances":
+        """Give the matrices times a number > 0 (exactly, where it is a power of 4)."""
+        dense = None if self.dense is None else self.dense * factor
+        factors = None if self.factors is None else self.factors * np.sqrt(factor)
+        return replace(self, dense=dense, factors=factors, traces=self.traces * factor)
+
+    def lift(self, U: Array) -> Array:
+        """Give bases in the coordinates of the features.
+
+        Parameters
+        ----------
+        U : (..., k, d)
+
+        Returns
+        -------
+        (..., k, n_features)
+        """
+        return U if self.span is None else U @ self.span
+
+
+def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
+    """Give the matrices A_tᵀA_t in the cheapest form for subspaces of k dimensions.
+
+    Parameters
+    ----------
+    factors : sequence of (m_t, n_features)
+    """
+    span = _joint_span(factors, k=k)
+    if span is not None:
+        factors = [A @ span.T for A in factors]
+    d = factors[0].shape[1]
+    if d > DENSE_FEATURES and 2 * max(A.shape[0] for A in factors) <= d:
+        thin = _padded(factors)
+        return Covariances(None, thin, np.einsum("tmi,tmi->t", thin, thin), span)
+    dense = np.stack([A.T @ A for A in factors])
+    return Covariances(dense, None, _traces(dense), span)
+
+
+def from_dense(matrices: Array) -> Covariances:
+    """Give the matrices as they are.
+
+    Parameters
+    ----------
+    matrices : (T, d, d)
+    """
+    return Covariances(matrices, None, _traces(matrices))
+
+
+def _traces(matrices: Array) -> Array:
+    return np.trace(matrices, axis1=1, axis2=2)
+
+
+def _joint_span(factors: Sequence[Array], *, k: int) -> Array | None:
+    """Give an orthonormal basis of all rows, (r, n_features), or None where it saves nothing."""
+    d = factors[0].shape[1]
+    n_rows = sum(A.shape[0] for A in factors)
+    if d <= DENSE_FEATURES or max(n_rows, k) >= d:
+        return None
+    # QR, not SVD: no rank has to be judged, and superfluous directions do no harm
+    span = np.linalg.qr(np.concatenate(factors).T)[0].T
+    return np.ascontiguousarray(span if n_rows >= k else complete(span, k))
+
+
+def _padded(factors: Sequence[Array]) -> Array:
+    """Give factors of one height, (T, max m_t, d), with rows of zeros."""
+    padded = np.zeros((len(factors), max(A.shape[0] for A in factors), factors[0].shape[1]))
+    for t, A in enumerate(factors):
+        padded[t, : A.shape[0]] = A
+    return padded

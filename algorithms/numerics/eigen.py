@@ -1,0 +1,97 @@
+"""Leading eigenvectors of symmetric matrices, dense or given by thin factors.
+
+Bases are rows, (k, d), because stacked rows turn every coupling of tasks into one matrix product.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Fills the directions that data leave undetermined; fixed, so that they are always the same.
+_FILL_SEED = 20160
+
+
+def leading_of_dense(C: Array, k: int) -> Array:
+    """Give the k leading eigenvectors, largest eigenvalue first.
+
+    Parameters
+    ----------
+    C : (..., d, d)
+        Symmetric.
+
+    Returns
+    -------
+    (..., k, d)
+        Orthonormal rows.
+    """
+    _, V = np.linalg.eigh(C)
+    top = V[..., : -k - 1 : -1]
+    return np.ascontiguousarray(np.swapaxes(top, -1, -2))
+
+
+def leading_of_factor(A: Array, k: int) -> Array:
+    """Give the k leading eigenvectors of AᵀA without forming it, by a thin SVD of A.
+
+    Parameters
+    ----------
+    A : (m, d)
+        Rows; m may be smaller than k, the missing directions are filled orthonormally.
+
+    Returns
+    -------
+    (k, d)
+        Orthonormal rows.
+    """
+    m, d = A.shape
+    if m >= d:
+        return leading_of_dense(A.T @ A, k)
+    _, _, Vt = np.linalg.svd(A, full_matrices=False)
+    return np.ascontiguousarray(Vt[:k]) if m >= k else complete(Vt, k)
+
+
+def complete(V: Array, k: int) -> Array:
+    """Give k orthonormal rows of which the first are those of V.
+
+    Parameters
+    ----------
+    V : (m, d)
+        Orthonormal rows, m <= k.
+    """
+    m, d = V.shape
+    fill = np.random.default_rng(_FILL_SEED).standard_normal((k - m, d))
+    for _ in range(2):  # twice is enough
+        fill = fill - (fill @ V.T) @ V
+    Q = np.linalg.qr(fill.T)[0].T
+    return np.concatenate([V, Q])
+
+
+def fix_signs(U: Array) -> Array:
+    """Give rows turned so that the entry of largest size in each is positive.
+
+    Parameters
+    ----------
+    U : (..., k, d)
+    """
+    largest = np.abs(U).argmax(axis=-1)[..., np.newaxis]
+    return np.where(np.take_along_axis(U, largest, axis=-1) < 0, -U, U)
+
+
+def principal_axes(U: Array, CU: Array) -> tuple[Array, Array]:
+    """Give the basis of each subspace that diagonalises U C Uᵀ, and that diagonal.
+
+    Parameters
+    ----------
+    U, CU : (..., k, d)
+        Orthonormal rows, and each times C.
+
+    Returns
+    -------
+    axes : (..., k, d)
+        Variance falling from row to row; signs by :func:`fix_signs`.
+    spectrum : (..., k)
+    """
+    S = CU @ np.swapaxes(U, -1, -2)
+    values, R = np.linalg.eigh((S + np.swapaxes(S, -1, -2)) / 2)
+    axes = np.swapaxes(R[..., ::-1], -1, -2) @ U
+    return fix_signs(axes), np.maximum(values[..., ::-1], 0.0)

@@ -1,0 +1,81 @@
+"""The Grassmann manifold Gr(d, k) with points as orthonormal rows, vectorised over stacks.
+
+A point is a subspace, given by any basis U of orthonormal rows, (k, d); a tangent at U is an E of
+the same shape with E Uᵀ = 0. After Edelman, Arias, Smith (1998), doi:10.1137/S0895479895290954,
+and Absil, Mahony, Sepulchre, *Optimization Algorithms on Matrix Manifolds* (2008).
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def transpose(A: Array) -> Array:
+    """Give A with its last two axes swapped."""
+    return np.swapaxes(A, -1, -2)
+
+
+def project(U: Array, Y: Array) -> Array:
+    """Give the tangent part Y (I - UᵀU) of Y at the point U.
+
+    Parameters
+    ----------
+    U, Y : (..., k, d)
+    """
+    return Y - (Y @ transpose(U)) @ U
+
+
+def retract(U: Array, E: Array) -> Array:
+    """Give an orthonormal basis of the row space of U + E.
+
+    Parameters
+    ----------
+    U, E : (..., k, d)
+        Point and tangent.
+
+    Notes
+    -----
+    Cholesky-QR: since E Uᵀ = 0, the Gram matrix is I + E Eᵀ, whose condition stays small for the
+    steps of a trust region; a second pass brings orthonormality back to rounding.
+    """
+    Q = U + E
+    for _ in range(2):
+        L = np.linalg.cholesky(Q @ transpose(Q))
+        Q = np.linalg.solve(L, Q)
+    return Q
+
+
+def projector(U: Array) -> Array:
+    """Give the projector UᵀU onto the subspace.
+
+    Parameters
+    ----------
+    U : (..., k, d)
+    """
+    return transpose(U) @ U
+
+
+def projector_distance(U: Array, V: Array) -> Array:
+    """Give the projection distance ‖UᵀU - VᵀV‖_F of subspaces.
+
+    Its square is 2k - 2 tr(P P'); the paper prints 2d. Computed from the part of V outside U,
+    sqrt(2) ‖V - V UᵀU‖, so that small distances keep their digits.
+
+    Parameters
+    ----------
+    U, V : (..., k, d)
+    """
+    outside = project(U, V)
+    return np.asarray(np.sqrt(2.0) * np.linalg.norm(outside, axis=(-2, -1)))
+
+
+def random_points(rng: np.random.Generator, *, n_points: int, k: int, d: int) -> Array:
+    """Give subspaces drawn uniformly.
+
+    Returns
+    -------
+    (n_points, k, d)
+        Orthonormal rows.
+    """
+    return transpose(np.linalg.qr(rng.standard_normal((n_points, d, k)))[0])

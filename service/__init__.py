@@ -1,0 +1,1 @@
+"""The service around ``algorithms``: datasets, jobs, models and inference over HTTP."""

@@ -1,0 +1,201 @@
+"""Bytes in the database: content-addressed, in chunks, never whole in memory."""
+
+import hashlib
+import os
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.database import Database
+from service.rows import BlobChunkRow, BlobRow, new_id
+
+CHUNK_BYTES: Final = 4 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Blob:
+    """Complete bytes in the store."""
+
+    id: str
+    sha256: str
+    size_bytes: int
+
+
+class BlobWriter:
+    """Takes bytes as they come; nothing is visible until :meth:`finish`.
+
+    Chunks are committed one by one, so that a slow upload never holds the database.
+    """
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+        self._buffer = bytearray()
+        self._hash = hashlib.sha256()
+        self._id = new_id("blob")
+        self._position = 0
+        self.size_bytes = 0
+        with database.write() as session:
+            session.add(BlobRow(id=self._id, sha256=None))
+
+    def write(self, data: bytes) -> None:
+        """Add bytes."""
+        self._hash.update(data)
+        self._buffer += data
+        self.size_bytes += len(data)
+        while len(self._buffer) >= CHUNK_BYTES:
+            self._flush(CHUNK_BYTES)
+
+    def sha256(self) -> str:
+        """Give the SHA-256 of the bytes so far."""
+        return self._hash.hexdigest()
+
+    def flush(self) -> None:
+        """Store what is buffered, so that :meth:`finish` has little to do."""
+        if self._buffer:
+            self._flush(len(self._buffer))
+
+    def finish(self, session: Session) -> Blob:
+        """Give the blob, made visible with what else the session commits.
+
+        Where the same bytes are stored already, that blob is given and this copy dropped.
+        """
+        if self._buffer:
+            self._take(session, len(self._buffer))
+        sha256 = self.sha256()
+        existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
+        if existing is not None:
+            delete_blob(session, self._id)
+            return _blob(existing)
+        row = session.get_one(BlobRow, self._id)
+        row.sha256 = sha256
+        row.size_bytes = self.size_bytes
+        session.flush()
+        return _blob(row)
+
+    def discard(self) -> None:
+        """Drop everything written."""
+        with self._database.write() as session:
+            delete_blob(session, self._id)
+
+    def _flush(self, size: int) -> None:
+        with self._database.write() as session:
+            self._take(session, size)
+
+    def _take(self, session: Session, size: int) -> None:
+        _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+        del self._buffer[:size]
+        self._position += 1
+
+
+class BlobStore:
+    """Reads blobs, as a stream or as a file that can be memory-mapped.
+
+    Parameters
+    ----------
+    cache_dir
+        Folder for local copies; it may be emptied at any time.
+    cache_bytes
+        Local copies beyond this are removed, the least recently used first.
+    """
+
+    def __init__(self, database: Database, cache_dir: Path, *, cache_bytes: int) -> None:
+        self._database = database
+        self._cache_dir = cache_dir
+        self._cache_bytes = cache_bytes
+        cache_dir.mkdir(parents=True, exist_ok=True)
+
+    def writer(self) -> BlobWriter:
+        """Give a writer of a new blob."""
+        return BlobWriter(self._database)
+
+    def put_file(self, session: Session, path: Path) -> Blob:
+        """Store a file within the session's transaction: with its row, or not at all."""
+        with path.open("rb") as file:
+            sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
+            if existing is not None:
+                return _blob(existing)
+            row = BlobRow(id=new_id("blob"), sha256=sha256, size_bytes=path.stat().st_size)
+            session.add(row)
+            session.flush()
+            file.seek(0)
+            position = 0
+            while data := file.read(CHUNK_BYTES):
+                _add_chunk(session, row.id, position, data)
+                position += 1
+        return Blob(row.id, sha256, row.size_bytes)
+
+    def chunks(self, blob_id: str) -> Iterator[bytes]:
+        """Give the bytes of a blob, chunk by chunk."""
+        position = 0
+        while (data := self._chunk(blob_id, position)) is not None:
+            yield data
+            position += 1
+
+    def path(self, blob_id: str, sha256: str) -> Path:
+        """Give a local file with the bytes of a blob, made where it is missing.
+
+        Raises
+        ------
+        OSError
+            The stored bytes are not the ones the hash names.
+        """
+        target = self._cache_dir / sha256
+        if target.exists():
+            os.utime(target)
+            return target
+        digest = hashlib.sha256()
+        with tempfile.NamedTemporaryFile(dir=self._cache_dir, suffix=".part", delete=False) as file:
+            partial = Path(file.name)
+            try:
+                for data in self.chunks(blob_id):
+                    digest.update(data)
+                    file.write(data)
+                if digest.hexdigest() != sha256:
+                    raise OSError(f"blob {blob_id} does not have the SHA-256 {sha256}")
+                partial.replace(target)
+            finally:
+                partial.unlink(missing_ok=True)
+        self._trim(keep=target)
+        return target
+
+    def _chunk(self, blob_id: str, position: int) -> bytes | None:
+        with self._database.read() as session:
+            return session.scalar(
+                sa.select(BlobChunkRow.data).where(
+                    BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
+                )
+            )
+
+    def _trim(self, *, keep: Path) -> None:
+        """Remove old copies; a process that has one mapped keeps it until it is done."""
+        files = [(p.stat(), p) for p in self._cache_dir.iterdir() if p.suffix != ".part"]
+        excess = sum(stat.st_size for stat, _ in files) - self._cache_bytes
+        for stat, path in sorted(files, key=lambda item: item[0].st_mtime):
+            if excess <= 0:
+                return
+            if path != keep:
+                path.unlink(missing_ok=True)
+                excess -= stat.st_size
+
+
+def delete_blob(session: Session, blob_id: str) -> None:
+    """Delete a blob; one that another row still needs is refused by the database."""
+    session.execute(sa.delete(BlobChunkRow).where(BlobChunkRow.blob_id == blob_id))
+    session.execute(sa.delete(BlobRow).where(BlobRow.id == blob_id))
+
+
+def _add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> None:
+    # a plain insert: an object in the session would keep every chunk in memory
+    values = {"blob_id": blob_id, "position": position, "data": data}
+    session.execute(sa.insert(BlobChunkRow).values(values))
+
+
+def _blob(row: BlobRow) -> Blob:
+    assert row.sha256 is not None
+    return Blob(row.id, row.sha256, row.size_bytes)

@@ -1,0 +1,34 @@
+"""What the routes share while the service runs."""
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated
+
+from fastapi import Depends, Request
+
+from service.blobs import BlobStore
+from service.database import Database
+from service.settings import Settings
+
+if TYPE_CHECKING:
+    from service.inference.cache import ModelCache
+    from service.jobs.dispatcher import Dispatcher
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """The parts that live as long as the process."""
+
+    settings: Settings
+    database: Database
+    blobs: BlobStore
+    dispatcher: "Dispatcher"
+    models: "ModelCache"
+
+
+def _services(request: Request) -> Services:
+    services: Services = request.app.state.services
+    return services
+
+
+#: The parts, as a dependency of routes.
+Context = Annotated[Services, Depends(_services)]

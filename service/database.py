@@ -1,0 +1,98 @@
+"""The database: how it is opened, and the one place that commits."""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy import event
+from sqlalchemy.orm import Session
+
+#: How long a writer waits for another one on SQLite.
+BUSY_TIMEOUT_S = 30
+
+
+class Database:
+    """SQLite or PostgreSQL behind two contexts: ``read`` and ``write``.
+
+    Parameters
+    ----------
+    url
+        SQLAlchemy address: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+    """
+
+    def __init__(self, url: str) -> None:
+        self.url = _with_driver(url)
+        self.engine = _open(self.url)
+        # on SQLite a writer takes its lock at once: one that reads first could not wait for it
+        self._writer = self.engine.execution_options(is_writer=True)
+
+    @contextmanager
+    def read(self) -> Iterator[Session]:
+        """Give a session that sees one state of the database and changes nothing."""
+        with Session(self.engine, expire_on_commit=False) as session:
+            yield session
+            session.rollback()
+
+    @contextmanager
+    def write(self) -> Iterator[Session]:
+        """Give a session whose changes are committed together at the end, or not at all."""
+        with Session(self._writer, expire_on_commit=False) as session, session.begin():
+            yield session
+
+    def close(self) -> None:
+        """Close every connection."""
+        self.engine.dispose()
+
+
+def now() -> datetime:
+    """Give the present time, in UTC."""
+    return datetime.now(UTC)
+
+
+def _with_driver(url: str) -> str:
+    parsed = sa.make_url(url)
+    if parsed.drivername in ("postgresql", "postgres"):
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    return parsed.render_as_string(hide_password=False)
+
+
+def _open(url: str) -> sa.Engine:
+    if not url.startswith("sqlite"):
+        return sa.create_engine(url, pool_pre_ping=True)
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+    event.listen(engine, "connect", _prepare_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    connection.isolation_level = None  # we begin transactions ourselves, below
+    for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
+        connection.execute(f"PRAGMA {pragma}").close()
+
+
+def _begin_sqlite(connection: sa.Connection) -> None:
+    is_writer = connection.get_execution_options().get("is_writer", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if is_writer else "BEGIN")
+
+
+class UtcTime(sa.TypeDecorator[datetime]):
+    """A time with zone; SQLite keeps none, so it is written and read as UTC."""
+
+    impl = sa.DateTime(timezone=True)
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """Write as UTC."""
+        del dialect
+        return None if value is None else value.astimezone(UTC)
+
+    def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
+        """Read as UTC."""
+        del dialect
+        if value is None or value.tzinfo is not None:
+            return value
+        return value.replace(tzinfo=UTC)

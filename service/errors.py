@@ -1,0 +1,288 @@
+"""Errors over HTTP: one table of codes, one exception, one shape (RFC 9457)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match
+
+from algorithms.interface.errors import AlgorithmError
+from service.logs import log, request_id
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """What one code means: its status, its title, what causes it and what cures it."""
+
+    status: int
+    title: str
+    cause: str
+    cure: str
+
+
+#: Every code that a response can carry; ``docs/errors.md`` is made from it.
+KINDS: Final[dict[str, Kind]] = {
+    "malformed-json": Kind(
+        400,
+        "The body is not JSON",
+        "The body cannot be read as JSON (RFC 8259): a syntax error, NaN or Infinity, "
+        "a lone surrogate, bytes that are not UTF-8, or nesting without end.",
+        "Send valid JSON. There is no NaN in JSON: leave such rows out.",
+    ),
+    "malformed-body": Kind(
+        400,
+        "The body is not what its type says",
+        "A binary body is truncated or damaged.",
+        "Send the file again; the detail says where reading stopped.",
+    ),
+    "invalid-page-token": Kind(
+        400,
+        "The page token is not one of ours",
+        "`page_token` was changed or made up.",
+        "Take `next_page_token` from the page before, or leave it out for the first page.",
+    ),
+    "not-found": Kind(
+        404,
+        "Nothing is there",
+        "The path, or the id or name in it, is unknown, or belongs to another owner.",
+        "List the collection to see what is there.",
+    ),
+    "method-not-allowed": Kind(
+        405,
+        "The method is not allowed here",
+        "The path exists, but not with this method.",
+        "Use one of the methods in the `Allow` header.",
+    ),
+    "not-acceptable": Kind(
+        406,
+        "No such representation",
+        "`Accept` names no format that this endpoint can give.",
+        "Use one of the formats in the detail.",
+    ),
+    "in-use": Kind(
+        409,
+        "Something still needs it",
+        "A dataset is needed by a job that has not ended or by a model.",
+        "Cancel the job or delete the model that the detail names, then delete again.",
+    ),
+    "wrong-state": Kind(
+        409,
+        "Not possible in this state",
+        "The resource is in a state in which this cannot be done, such as training on a "
+        "dataset that is not ready, or cancelling a job that has ended.",
+        "Read the resource; wait until its state allows it.",
+    ),
+    "precondition-failed": Kind(
+        412,
+        "It has changed meanwhile",
+        "`If-Match` names another version than the present one.",
+        "Read the resource again, then decide again.",
+    ),
+    "body-too-large": Kind(
+        413,
+        "The body is too large",
+        "The body has more bytes than the limit that the detail names.",
+        "Send less, or have the operator raise the limit.",
+    ),
+    "unsupported-media-type": Kind(
+        415,
+        "This format is not read here",
+        "`Content-Type` names a format that this endpoint does not read, or the bytes are of "
+        "another format than it says. Pickle and joblib are never read.",
+        "Use one of the formats in the detail.",
+    ),
+    "invalid-request": Kind(
+        422,
+        "A field is missing, unknown or out of bounds",
+        "The body is JSON, but not the JSON that the endpoint takes.",
+        "Each entry of `errors` names one place (`pointer` into the body, or `parameter`).",
+    ),
+    "invalid-params": Kind(
+        422,
+        "A parameter of the algorithm is out of bounds",
+        "A parameter is unknown, out of its bounds, or impossible for these tasks.",
+        "See `GET /v1/algorithms/{name}` for names, bounds and defaults.",
+    ),
+    "invalid-data": Kind(
+        422,
+        "The data do not fit",
+        "The tasks do not fit the algorithm, or rows do not fit the model.",
+        "The detail names the task, and the row and column where there is one.",
+    ),
+    "invalid-dataset": Kind(
+        422,
+        "The upload was rejected",
+        "The upload breaks the rules of its layout; `errors` lists every complaint.",
+        "Mend the places named and upload again. Nothing of the upload was kept.",
+    ),
+    "unknown-task": Kind(
+        422,
+        "The model does not know this task",
+        "The model was not trained on a task of this name.",
+        "Use one of the names in the detail, or train a model with this task.",
+    ),
+    "unknown-algorithm": Kind(
+        422,
+        "There is no such algorithm",
+        "The job names an algorithm that is not installed.",
+        "See `GET /v1/algorithms`.",
+    ),
+    "key-reused": Kind(
+        422,
+        "The Idempotency-Key was used for another request",
+        "The same `Idempotency-Key` came before with another body or path.",
+        "Use a fresh key for a new request.",
+    ),
+    "unsupported-method": Kind(
+        422,
+        "The model has no such method",
+        "The model cannot do what is asked, such as predict with a projection.",
+        "The model's `methods` lists what it can do.",
+    ),
+    "internal": Kind(
+        500,
+        "Our fault",
+        "A defect of the service.",
+        "Report it with the `request_id`; the log has the details under it.",
+    ),
+    "unavailable": Kind(
+        503,
+        "Not now",
+        "The service is starting, stopping or overloaded, or its database is away.",
+        "Try again after the seconds that `Retry-After` names.",
+    ),
+}
+
+PROBLEM_TYPE: Final = "application/problem+json"
+_CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
+_LOCATIONS: Final = {"query": "query", "path": "path", "header": "header", "cookie": "cookie"}
+
+
+class Problem(HTTPException):
+    """An error for the caller; raised anywhere below a route, answered in one place.
+
+    Parameters
+    ----------
+    code
+        One of :data:`KINDS`.
+    detail
+        One sentence: what was expected, what came, where, what to do.
+    errors
+        Places: ``{"pointer" | "parameter", "code", "detail", ...}``.
+    """
+
+    def __init__(
+        self,
+        code: str,
+        detail: str,
+        *,
+        errors: Sequence[Mapping[str, Any]] = (),
+        headers: Mapping[str, str] | None = None,
+    ) -> None:
+        super().__init__(KINDS[code].status, detail, dict(headers or {}))
+        self.code = code
+        self.errors = list(errors)
+
+
+def from_algorithm_error(error: AlgorithmError) -> Problem:
+    """Give the problem that tells an algorithm's complaint."""
+    code = error.code if error.code in KINDS else "invalid-data"
+    place = {"task": error.task, "row": error.row, "column": error.column}
+    entry: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
+    if error.field is not None:
+        entry["pointer"] = f"/params/{error.field}"
+    if not entry:
+        return Problem(code, error.message)
+    return Problem(code, error.message, errors=[{"code": code, "detail": error.message, **entry}])
+
+
+def problem_response(problem: Problem) -> Response:
+    """Give the response of a problem."""
+    kind = KINDS[problem.code]
+    body = {
+        "type": f"urn:sibling:error:{problem.code}",
+        "title": kind.title,
+        "status": kind.status,
+        "code": problem.code,
+        "detail": problem.detail,
+        "request_id": request_id(),
+        "errors": problem.errors,
+    }
+    return Response(
+        orjson.dumps(body),
+        status_code=kind.status,
+        headers=problem.headers,
+        media_type=PROBLEM_TYPE,
+    )
+
+
+def install_handlers(app: FastAPI) -> None:
+    """Make the app answer every error as a problem."""
+    app.add_exception_handler(HTTPException, _on_http_exception)
+    app.add_exception_handler(RequestValidationError, _on_validation_error)
+    app.add_exception_handler(AlgorithmError, _on_algorithm_error)
+    app.add_exception_handler(Exception, _on_defect)
+
+
+async def _on_http_exception(request: Request, error: Exception) -> Response:
+    if isinstance(error, Problem):
+        return problem_response(error)
+    assert isinstance(error, HTTPException)
+    code = _CODES_BY_STATUS.get(error.status_code, "invalid-request")
+    if code == "method-not-allowed":
+        methods = ", ".join(_allowed_methods(request))
+        detail = f"{request.method} is not allowed for {request.url.path}; allowed: {methods}"
+        return problem_response(Problem(code, detail, headers={"Allow": methods}))
+    if code == "not-found":
+        return problem_response(Problem(code, f"there is nothing at {request.url.path}"))
+    return problem_response(Problem(code, str(error.detail)))
+
+
+def _allowed_methods(request: Request) -> list[str]:
+    """Give the methods of every route at this path: the framework names one route's only."""
+    methods: set[str] = set()
+    for route in request.app.router.routes:
+        match, _ = route.matches(request.scope)
+        if match != Match.NONE:
+            methods |= getattr(route, "methods", None) or set()
+    return sorted(methods)
+
+
+async def _on_validation_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, RequestValidationError)
+    entries = [_place(e) for e in error.errors()]
+    first = entries[0]
+    where = first.get("pointer", first.get("parameter", ""))
+    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+    detail = f"{where}: {first['detail']}{more}"
+    return problem_response(Problem("invalid-request", detail, errors=entries))
+
+
+def _place(error: Mapping[str, Any]) -> dict[str, Any]:
+    """Give one entry of ``errors``; the offending input is never echoed."""
+    location, *rest = error["loc"]
+    entry = {"code": error["type"], "detail": error["msg"]}
+    if location in _LOCATIONS:
+        return {"parameter": f"{location}:{'.'.join(str(part) for part in rest)}", **entry}
+    return {"pointer": json_pointer(rest), **entry}
+
+
+def json_pointer(path: Sequence[str | int]) -> str:
+    """Give the JSON pointer (RFC 6901) of a path."""
+    return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
+
+
+async def _on_algorithm_error(_request: Request, error: Exception) -> Response:
+    assert isinstance(error, AlgorithmError)
+    return problem_response(from_algorithm_error(error))
+
+
+async def _on_defect(request: Request, error: Exception) -> Response:
+    log.error("defect", path=request.url.path, exc_info=error)
+    return problem_response(Problem("internal", "the service failed; the defect is in its log"))

@@ -1,0 +1,47 @@
+"""Requests that are sent twice and done once.
+
+The key is stored in the transaction that creates the resource, so there is no moment at which
+one exists without the other; a concurrent twin waits for that transaction and gets its answer.
+"""
+
+from sqlalchemy.orm import Session
+
+from service.errors import Problem
+from service.rows import IdempotencyRow
+
+
+def find_created(session: Session, owner: str, key: str | None, request: str) -> str | None:
+    """Give the id of what an earlier request with this key created.
+
+    Parameters
+    ----------
+    request
+        Fingerprint of the request: path and body.
+
+    Raises
+    ------
+    Problem
+        The key came before with another request.
+    """
+    if key is None:
+        return None
+    row = session.get(IdempotencyRow, (owner, key))
+    if row is None:
+        return None
+    if row.fingerprint != request:
+        raise Problem(
+            "key-reused", f"the Idempotency-Key '{key}' was used before for another request"
+        )
+    return row.resource_id
+
+
+def remember_created(
+    session: Session, owner: str, key: str | None, request: str, resource_id: str
+) -> None:
+    """Store what a request with a key created."""
+    if key is None:
+        return
+    session.add(
+        IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id)
+    )
+    session.flush()

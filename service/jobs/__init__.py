@@ -1,0 +1,1 @@
+"""Queued work: the row is the truth, Dask distributes, a child process is the unit of kill."""

@@ -1,0 +1,252 @@
+"""SQL of jobs: every change of state is one UPDATE that names the state and attempt it leaves."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import sqlalchemy as sa
+from sqlalchemy.engine import CursorResult
+from sqlalchemy.orm import Session
+
+from service.database import now
+from service.jobs.states import ACTIVE, FINAL, MOVES, JobState
+from service.rows import EventRow, JobRow, new_id
+
+
+@dataclass(frozen=True, slots=True)
+class NewJob:
+    """What a job is created from."""
+
+    owner: str
+    dataset_id: str
+    algorithm: str
+    params: dict[str, Any]
+    seed: int
+    model_name: str
+    priority: int
+    timeout_s: float
+    memory_mb: int
+    max_attempts: int
+    traceparent: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class Lost:
+    """Why an attempt ended without a result of its own."""
+
+    code: str
+    detail: str
+    #: Whether it counts against ``max_attempts``.
+    is_charged: bool = True
+
+
+def create(session: Session, job: NewJob) -> JobRow:
+    """Give the row of a new job, queued."""
+    values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
+    row = JobRow(id=new_id("job"), state=JobState.QUEUED, attempt=0, **values)
+    session.add(row)
+    session.flush()
+    add_event(session, row.id, 0, "state", {"state": JobState.QUEUED})
+    return row
+
+
+def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | None:
+    """Give the row of a job; another owner's is as if it were not there."""
+    row = session.get(JobRow, job_id, populate_existing=True)
+    return row if row is not None and owner in (None, row.owner) else None
+
+
+def list_page(
+    session: Session, owner: str, *, after: str | None, limit: int, state: str | None
+) -> Sequence[JobRow]:
+    """Give jobs, newest first, older than the job ``after``."""
+    query = sa.select(JobRow).where(JobRow.owner == owner).order_by(JobRow.id.desc())
+    if after is not None:
+        query = query.where(JobRow.id < after)
+    if state is not None:
+        query = query.where(JobRow.state == state)
+    return session.scalars(query.limit(limit)).all()
+
+
+def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Sequence[EventRow]:
+    """Give the events of a job after one of them, in order."""
+    query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
+    return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
+
+
+def add_event(
+    session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]
+) -> None:
+    """Write down something that happened to a job."""
+    session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))
+
+
+def move(
+    session: Session,
+    job_id: str,
+    attempt: int,
+    leave: JobState,
+    enter: JobState,
+    **values: Any,
+) -> bool:
+    """Move a job between states; false where it has left this state or attempt meanwhile."""
+    if enter not in MOVES[leave]:
+        raise ValueError(f"a job cannot go from {leave} to {enter}")
+    if enter in FINAL:
+        values["finished_at"] = now()
+    moved = _update_one(
+        session,
+        sa.update(JobRow).where(
+            JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == leave
+        ),
+        state=enter,
+        **values,
+    )
+    if moved:
+        event: dict[str, Any] = {"state": enter}
+        if values.get("error"):
+            event["error"] = values["error"]
+        add_event(session, job_id, values.get("attempt", attempt), "state", event)
+    return moved
+
+
+def submit(session: Session, job: JobRow) -> bool:
+    """Hand a queued job to the engine as its next attempt."""
+    return move(
+        session,
+        job.id,
+        job.attempt,
+        JobState.QUEUED,
+        JobState.SUBMITTED,
+        attempt=job.attempt + 1,
+        worker=None,
+        progress=None,
+    )
+
+
+def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
+    """Begin a submitted attempt; false for every claimant but the first, and once cancelled."""
+    row = get(session, job_id)
+    if row is None or row.state != JobState.SUBMITTED or row.attempt != attempt:
+        return False
+    if row.is_cancel_requested:
+        move(session, job_id, attempt, JobState.SUBMITTED, JobState.CANCELLED)
+        return False
+    return move(
+        session,
+        job_id,
+        attempt,
+        JobState.SUBMITTED,
+        JobState.RUNNING,
+        worker=worker,
+        charged=JobRow.charged + 1,
+        started_at=sa.func.coalesce(JobRow.started_at, now()),
+    )
+
+
+def beat(
+    session: Session, job_id: str, attempt: int, worker: str, progress: dict[str, Any] | None
+) -> bool | None:
+    """Say that an attempt is alive; give whether a cancel is wanted, None where it was fenced out."""
+    values: dict[str, Any] = {"heartbeat": JobRow.heartbeat + 1}
+    if progress is not None:
+        values["progress"] = progress
+        add_event(session, job_id, attempt, "progress", progress)
+    statement = (
+        sa.update(JobRow)
+        .where(
+            JobRow.id == job_id,
+            JobRow.attempt == attempt,
+            JobRow.worker == worker,
+            JobRow.state == JobState.RUNNING,
+        )
+        .values(**values)
+        .returning(JobRow.is_cancel_requested)
+        .execution_options(synchronize_session=False)
+    )
+    wanted = session.scalar(statement)
+    if wanted is None:
+        session.rollback()
+    return wanted
+
+
+def request_cancel(session: Session, job: JobRow) -> None:
+    """Cancel a job: at once where it waits, else by a flag that its supervisor sees."""
+    if job.state == JobState.QUEUED and move(
+        session, job.id, job.attempt, JobState.QUEUED, JobState.CANCELLED
+    ):
+        return
+    flagged = _update_one(
+        session,
+        sa.update(JobRow).where(
+            JobRow.id == job.id,
+            JobRow.state.notin_(FINAL),
+            JobRow.is_cancel_requested.is_(False),
+        ),
+        is_cancel_requested=True,
+    )
+    if flagged:
+        add_event(session, job.id, job.attempt, "cancel", {})
+
+
+def lose(session: Session, job: JobRow, lost: Lost) -> bool:
+    """End an active attempt that gave no result: queue the job again, or end it with the cause."""
+    state = JobState(job.state)
+    error = {"code": lost.code, "detail": lost.detail, "attempt": job.attempt}
+    if job.is_cancel_requested:
+        return move(session, job.id, job.attempt, state, JobState.CANCELLED)
+    if state == JobState.SUBMITTED:
+        return move(session, job.id, job.attempt, state, JobState.QUEUED)
+    if not lost.is_charged:
+        return move(
+            session,
+            job.id,
+            job.attempt,
+            state,
+            JobState.QUEUED,
+            charged=JobRow.charged - 1,
+        )
+    enter = JobState.QUEUED if job.charged < job.max_attempts else JobState.FAILED
+    return move(session, job.id, job.attempt, state, enter, error=error)
+
+
+def active(session: Session) -> Sequence[JobRow]:
+    """Give the jobs that are submitted or running."""
+    query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def next_queued(session: Session, limit: int) -> list[JobRow]:
+    """Give the jobs to admit next: by priority, then the owner with fewest busy, then age."""
+    rank = sa.func.row_number().over(
+        partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), JobRow.id)
+    )
+    queued = (
+        sa.select(JobRow.id, JobRow.owner, JobRow.priority, rank.label("rank"))
+        .where(JobRow.state == JobState.QUEUED)
+        .subquery()
+    )
+    busy = (
+        sa.select(JobRow.owner, sa.func.count().label("n"))
+        .where(JobRow.state.in_(ACTIVE))
+        .group_by(JobRow.owner)
+        .subquery()
+    )
+    # an owner's r-th waiting job would be its (busy + r)-th at work
+    turn = sa.func.coalesce(busy.c.n, 0) + queued.c.rank
+    query = (
+        sa.select(JobRow)
+        .join(queued, queued.c.id == JobRow.id)
+        .outerjoin(busy, busy.c.owner == queued.c.owner)
+        .order_by(queued.c.priority.desc(), turn, JobRow.id)
+        .limit(limit)
+    )
+    return list(session.scalars(query))
+
+
+def _update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
+    result = session.execute(
+        statement.values(**values).execution_options(synchronize_session=False)
+    )
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1

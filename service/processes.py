@@ -1,0 +1,57 @@
+"""Which process is which, on one machine and across restarts."""
+
+import os
+import socket
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+
+@dataclass(frozen=True, slots=True)
+class ProcessIdentity:
+    """A process that cannot be mistaken for another, even when its pid is used again."""
+
+    host: str
+    boot_id: str
+    #: Pids are only comparable within one namespace (a container has its own).
+    pid_namespace: str
+    pid: int
+    started: float
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the identity as JSON."""
+        return asdict(self)
+
+    def name(self) -> str:
+        """Give a short text that is unique to the process."""
+        return f"{self.host}:{self.pid}:{self.boot_id[:8]}:{self.started:.2f}"
+
+    def is_certainly_dead(self) -> bool:
+        """Tell whether the process is known to be gone; false where that cannot be seen."""
+        here = this_process()
+        if self.host != here.host:
+            return False
+        if self.boot_id != here.boot_id:
+            return True
+        if self.pid_namespace != here.pid_namespace:
+            return False
+        try:
+            process = psutil.Process(self.pid)
+            return process.create_time() != self.started or (
+                process.status() == psutil.STATUS_ZOMBIE
+            )
+        except psutil.NoSuchProcess:
+            return True
+
+
+def this_process() -> ProcessIdentity:
+    """Give the identity of the calling process."""
+    return ProcessIdentity(
+        host=socket.gethostname(),
+        boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
+        pid_namespace=str(Path("/proc/self/ns/pid").readlink()),
+        pid=os.getpid(),
+        started=psutil.Process().create_time(),
+    )

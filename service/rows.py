@@ -1,0 +1,196 @@
+"""Every table. A row is a table class; a schema, elsewhere, is a wire class."""
+
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy import ForeignKey, Index, UniqueConstraint
+from sqlalchemy.orm import DeclarativeBase, Mapped, mapped_column
+from ulid import ULID
+
+from service.database import UtcTime, now
+
+#: Names for constraints, so that migrations can speak of them on every database.
+_NAMING: Final = {
+    "ix": "ix_%(column_0_label)s",
+    "uq": "uq_%(table_name)s_%(column_0_name)s",
+    "fk": "fk_%(table_name)s_%(column_0_name)s",
+    "pk": "pk_%(table_name)s",
+}
+
+
+class Row(DeclarativeBase):
+    """Root of all rows."""
+
+    metadata = sa.MetaData(naming_convention=_NAMING)
+    type_annotation_map = {datetime: UtcTime, dict[str, Any]: sa.JSON, list[Any]: sa.JSON}  # noqa: RUF012
+
+
+def new_id(prefix: str) -> str:
+    """Give a fresh id such as ``ds_01j9...``; ids of one kind sort by time of creation."""
+    return f"{prefix}_{str(ULID()).lower()}"
+
+
+class BlobRow(Row):
+    """Bytes, known by their SHA-256 once they are complete."""
+
+    __tablename__ = "blobs"
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    sha256: Mapped[str | None] = mapped_column(sa.String(64), unique=True)
+    size_bytes: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class BlobChunkRow(Row):
+    """A piece of a blob, in order."""
+
+    __tablename__ = "blob_chunks"
+
+    blob_id: Mapped[str] = mapped_column(
+        ForeignKey("blobs.id", ondelete="CASCADE"), primary_key=True
+    )
+    position: Mapped[int] = mapped_column(primary_key=True)
+    data: Mapped[bytes]
+
+
+class DatasetRow(Row):
+    """A set of tasks: uploaded → ingesting → ready | rejected."""
+
+    __tablename__ = "datasets"
+    __table_args__ = (UniqueConstraint("owner", "fingerprint"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    name: Mapped[str] = mapped_column(sa.String(200))
+    state: Mapped[str] = mapped_column(sa.String(16))
+    media_type: Mapped[str] = mapped_column(sa.String(100))
+    options: Mapped[dict[str, Any]]
+    #: SHA-256 over upload bytes, media type and options: what makes two uploads the same.
+    fingerprint: Mapped[str] = mapped_column(sa.String(64))
+    upload_sha256: Mapped[str] = mapped_column(sa.String(64))
+    size_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    upload_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
+    content_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
+    content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
+    manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    complaints: Mapped[list[Any]] = mapped_column(default=list)
+    #: Who ingests it, so that an ingestion that died can be told from one that runs.
+    ingester: Mapped[str | None] = mapped_column(sa.String(100))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
+
+
+class JobRow(Row):
+    """Queued work: one training of one model."""
+
+    __tablename__ = "jobs"
+    __table_args__ = (Index("ix_jobs_queue", "state", "priority"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
+    algorithm: Mapped[str] = mapped_column(sa.String(64))
+    params: Mapped[dict[str, Any]]
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    model_name: Mapped[str] = mapped_column(sa.String(200))
+    priority: Mapped[int] = mapped_column(default=0)
+    timeout_s: Mapped[float]
+    memory_mb: Mapped[int]
+    max_attempts: Mapped[int]
+
+    state: Mapped[str] = mapped_column(sa.String(16), index=True)
+    attempt: Mapped[int] = mapped_column(default=0)
+    #: Attempts that count against ``max_attempts``; one that never began does not.
+    charged: Mapped[int] = mapped_column(default=0)
+    is_cancel_requested: Mapped[bool] = mapped_column(default=False)
+    worker: Mapped[str | None] = mapped_column(sa.String(200))
+    heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    traceparent: Mapped[str | None] = mapped_column(sa.String(100))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class EventRow(Row):
+    """Something that happened to a job, in order."""
+
+    __tablename__ = "events"
+    __table_args__ = (Index("ix_events_job", "job_id", "id"),)
+
+    id: Mapped[int] = mapped_column(
+        sa.BigInteger().with_variant(sa.Integer, "sqlite"), primary_key=True, autoincrement=True
+    )
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    attempt: Mapped[int]
+    kind: Mapped[str] = mapped_column(sa.String(16))
+    data: Mapped[dict[str, Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class ModelRow(Row):
+    """A name under which versions are published."""
+
+    __tablename__ = "models"
+    __table_args__ = (UniqueConstraint("owner", "name"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    name: Mapped[str] = mapped_column(sa.String(200))
+    latest_version: Mapped[int] = mapped_column(default=0)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class VersionRow(Row):
+    """A trained model: immutable, made by exactly one job."""
+
+    __tablename__ = "model_versions"
+    __table_args__ = (UniqueConstraint("model_id", "version"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), index=True)
+    version: Mapped[int]
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
+    dataset_sha256: Mapped[str] = mapped_column(sa.String(64))
+    algorithm: Mapped[str] = mapped_column(sa.String(64))
+    params: Mapped[dict[str, Any]]
+    seed: Mapped[int] = mapped_column(sa.BigInteger)
+    software: Mapped[dict[str, Any]]
+    methods: Mapped[list[Any]]
+    tasks: Mapped[list[Any]]
+    metrics: Mapped[dict[str, Any]]
+    history: Mapped[dict[str, Any]]
+    warnings: Mapped[list[Any]]
+    artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"))
+    artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
+    artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class IdempotencyRow(Row):
+    """The answer to a request that carried an Idempotency-Key."""
+
+    __tablename__ = "idempotency_keys"
+
+    owner: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    key: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    fingerprint: Mapped[str] = mapped_column(sa.String(64))
+    #: Id of what the first request created.
+    resource_id: Mapped[str] = mapped_column(sa.String(40))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
+class LeaseRow(Row):
+    """A right that one process at a time holds, such as dispatching."""
+
+    __tablename__ = "leases"
+
+    name: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    holder: Mapped[str] = mapped_column(sa.String(100))
+    #: Host, boot and pid of the holder: a dead holder on this machine is replaced at once.
+    process: Mapped[dict[str, Any]]
+    #: Counts renewals; a waiting process watches it by its own clock.
+    renewals: Mapped[int] = mapped_column(sa.BigInteger, default=0)

@@ -1,0 +1,67 @@
+"""Every setting of the service, read once from the environment."""
+
+import os
+from pathlib import Path
+
+from pydantic import AliasChoices, Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+MIB = 1024 * 1024
+
+
+class Settings(BaseSettings):
+    """Settings; each is an environment variable ``SIBLING_<NAME>`` unless it says otherwise."""
+
+    model_config = SettingsConfigDict(env_prefix="SIBLING_", frozen=True, populate_by_name=True)
+
+    host: str = Field("127.0.0.1", description="Address to listen on.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    data_dir: Path = Field(Path("sibling-data"), description="Folder of the database and cache.")
+    database_url: str = Field(
+        "",
+        validation_alias=AliasChoices("DATABASE_URL", "SIBLING_DATABASE_URL"),
+        description="SQLAlchemy address of SQLite or PostgreSQL; SQLite in data_dir if empty.",
+    )
+    engine_url: str = Field(
+        "",
+        validation_alias=AliasChoices("ENGINE_URL", "SIBLING_ENGINE_URL"),
+        description="Address of a Dask scheduler; workers on this machine if empty.",
+    )
+
+    slots: int = Field(0, ge=0, description="Jobs at a time in the embedded pool; 0: one a core.")
+    default_timeout_s: float = Field(3600, gt=0, description="Time limit of a job without one.")
+    max_timeout_s: float = Field(7 * 86400, gt=0, description="Longest time limit of a job.")
+    default_memory_mb: int = Field(4096, ge=64, description="Memory limit of a job without one.")
+    max_attempts: int = Field(3, ge=1, description="Tries at a job before a lost one has failed.")
+    heartbeat_s: float = Field(0.25, gt=0, description="Time between two heartbeats of a job.")
+    stale_s: float = Field(60, gt=0, description="A job without heartbeat for so long is lost.")
+    stop_grace_s: float = Field(5, ge=0, description="Time to stop at a flag, and at SIGTERM.")
+    checkpoint_s: float = Field(30, gt=0, description="Time between two checkpoints of a job.")
+    lease_s: float = Field(10, gt=0, description="A dispatcher silent for so long is replaced.")
+
+    max_body_bytes: int = Field(32 * MIB, gt=0, description="Largest body but for uploads.")
+    max_upload_bytes: int = Field(2048 * MIB, gt=0, description="Largest dataset upload.")
+    max_expanded_bytes: int = Field(8192 * MIB, gt=0, description="Largest upload, decompressed.")
+    max_expansion: float = Field(200, gt=1, description="Largest decompression ratio.")
+    max_tasks: int = Field(10_000, gt=0, description="Most tasks in a dataset.")
+    max_features: int = Field(100_000, gt=0, description="Most columns in a task.")
+    max_name_length: int = Field(200, gt=0, description="Longest name of a task or column.")
+    ingest_timeout_s: float = Field(600, gt=0, description="Time limit of parsing an upload.")
+    ingest_memory_mb: int = Field(4096, ge=256, description="Memory limit of parsing an upload.")
+    ingest_wait_s: float = Field(
+        2, ge=0, description="An upload parsed sooner is answered at once."
+    )
+    model_cache_bytes: int = Field(1024 * MIB, gt=0, description="Memory for loaded models.")
+    blob_cache_bytes: int = Field(
+        20 * 1024 * MIB, gt=0, description="Disk for local copies of datasets and models."
+    )
+
+    def resolved_database_url(self) -> str:
+        """Give the database address, SQLite in the data folder by default."""
+        if self.database_url:
+            return self.database_url
+        return f"sqlite:///{(self.data_dir / 'sibling.db').resolve()}"
+
+    def resolved_slots(self) -> int:
+        """Give the number of jobs that run at a time in the embedded pool."""
+        return self.slots or os.cpu_count() or 1
