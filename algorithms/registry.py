@@ -43,7 +43,7 @@ def load_model(path: Path) -> Model:
             f"which is not among {sorted(ALGORITHMS)}"
         )
     try:
-        model = algorithm.Model.from_arrays(arrays, header["model"])
+        model: Model = algorithm.Model.from_arrays(arrays, header["model"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArtifact(
             f"'{path.name}' lacks or garbles a part of its model: {error!r}"

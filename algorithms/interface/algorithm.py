@@ -33,7 +33,7 @@ class Algorithm(ABC, Generic[P, M]):
     Model: type[M]
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit, before numbers are read."""
+        """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""
         del params
         self.needs.check(summaries, algorithm=self.name)
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,8 +21,10 @@ class Model(ABC):
     ``(X, *, task) -> array`` with X (n_samples, :meth:`width`), vectorised over rows.
     """
 
-    #: Name of the algorithm that trains it, as in the registry.
-    algorithm: ClassVar[str]
+    @property
+    @abstractmethod
+    def algorithm(self) -> str:
+        """Name of the algorithm that trained it, as in the registry (a class attribute will do)."""
 
     @property
     @abstractmethod

@@ -1,6 +1,7 @@
 """The one loop: it counts, records, reports, resumes, and decides when and why to stop."""
 
 import dataclasses
+import math
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
@@ -82,7 +83,8 @@ class Trace:
     Parameters
     ----------
     on_step
-        Called after every iteration with a :class:`Step`.
+        Called with a :class:`Step` at the start of a loop (iteration 0) and after every
+        iteration.
     is_cancelled
         Asked before every iteration; when true, :class:`Cancelled` is raised.
     checkpoint
@@ -151,15 +153,19 @@ class Trace:
         """
         state, iteration, reason = self._resume(loop, start)
         first_residual = state.residual
+        if reason is None and iteration == 0:
+            # a loop that starts at its solution has a history too
+            self._report(loop, state, iteration, max_iter, 0.0)
         while reason is None:
+            # asked before the reason, so that a row of loops that stop at once ends as well
+            if self._is_cancelled is not None and self._is_cancelled():
+                raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
             reason = _reason(state, iteration, max_iter=max_iter, tolerance=tolerance)
             if reason is not None:
                 break
-            if self._is_cancelled is not None and self._is_cancelled():
-                raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
             state = step(state)
             iteration += 1
-            if not np.isfinite(state.objective):
+            if not math.isfinite(state.objective):
                 raise Diverged(
                     f"the objective is {state.objective} at iteration {iteration} of '{loop}'; "
                     "rescale the data or use a stronger regularisation"
@@ -236,8 +242,8 @@ def _part_done(
     by_count = iteration / max_iter
     if not (0 < tolerance < first_residual and state.residual > 0):
         return by_count
-    by_decay = np.log(first_residual / state.residual) / np.log(first_residual / tolerance)
-    return float(min(max(by_count, by_decay), 1.0))
+    by_decay = math.log(first_residual / state.residual) / math.log(first_residual / tolerance)
+    return min(max(by_count, by_decay), 1.0)
 
 
 def _join(

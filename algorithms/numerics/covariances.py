@@ -7,7 +7,7 @@
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -105,8 +105,19 @@ class Covariances:
         """
         if self.dense is not None:
             return leading_of_dense(self.dense + B.T @ B, k)
+        return np.stack([self.leading_of_block(t, B, k) for t in range(self.n_tasks)])
+
+    def leading_of_block(self, t: int, B: Array, k: int) -> Array:
+        """Give the k leading eigenvectors of the one matrix C_t + BᵀB, (k, d).
+
+        Parameters
+        ----------
+        B : (m, d)
+        """
+        if self.dense is not None:
+            return leading_of_dense(self.dense[t] + B.T @ B, k)
         assert self.factors is not None
-        return np.stack([leading_of_factor(np.concatenate([A, B]), k) for A in self.factors])
+        return leading_of_factor(np.concatenate([self.factors[t], B]), k)
 
     def leading_of_sum(self, k: int) -> Array:
         """Give the k leading eigenvectors of the unweighted sum of the matrices.
@@ -120,12 +131,6 @@ class Covariances:
         assert self.factors is not None
         return leading_of_factor(self.factors.reshape(-1, self.n_features), k)
 
-    def scaled(self, factor: float) -> "Covariances":
-        """Give the matrices times a number > 0 (exactly, where it is a power of 4)."""
-        dense = None if self.dense is None else self.dense * factor
-        factors = None if self.factors is None else self.factors * np.sqrt(factor)
-        return replace(self, dense=dense, factors=factors, traces=self.traces * factor)
-
     def lift(self, U: Array) -> Array:
         """Give bases in the coordinates of the features.
 
@@ -138,6 +143,15 @@ class Covariances:
         (..., k, n_features)
         """
         return U if self.span is None else U @ self.span
+
+    def times_lifted(self, U: Array) -> Array:
+        """Give each U_t C_t where U stands in the coordinates of the features.
+
+        Parameters
+        ----------
+        U : (T, k, n_features)
+        """
+        return self.times(U) if self.span is None else self.lift(self.times(U @ self.span.T))
 
 
 def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
@@ -169,7 +183,7 @@ def from_dense(matrices: Array) -> Covariances:
 
 
 def _traces(matrices: Array) -> Array:
-    return np.trace(matrices, axis1=1, axis2=2)
+    return np.asarray(np.trace(matrices, axis1=1, axis2=2))
 
 
 def _joint_span(factors: Sequence[Array], *, k: int) -> Array | None:

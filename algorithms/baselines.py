@@ -1,0 +1,196 @@
+"""What the papers compare with: PCA of each task alone, and one PCA for all tasks.
+
+PCA maximises tr(Uᵀ C U) over U with orthonormal columns; the k leading eigenvectors of C solve it.
+*I-PCA* takes C_t task by task, *C-PCA* one matrix for all. Cost: one eigendecomposition, O(d³), or
+a thin singular value decomposition, O(n² d), per task or in all.
+
+Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
+https://proceedings.mlr.press/v63/yamane65.html
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidParams
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.moments import check_dimension, estimate_moments
+from algorithms.numerics.covariances import Covariances, covariance_factor
+from algorithms.numerics.eigen import leading_of_factor
+from algorithms.subspace_model import (
+    SubspaceModel,
+    build_model,
+    check_new_task,
+    extend_model,
+    joined_moments,
+    rank_warnings,
+)
+
+Array = NDArray[np.float64]
+
+_REFERENCE = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
+
+
+class TaskPCAParams(Params):
+    """Parameters of PCA per task."""
+
+    k: int = Field(
+        2,
+        ge=1,
+        le=100_000,
+        title="Dimensions",
+        description="Dimension of each subspace; at most the number of features.",
+    )
+
+
+class CommonPCAParams(Params):
+    """Parameters of one PCA for all tasks."""
+
+    k: int = Field(
+        2,
+        ge=1,
+        le=100_000,
+        title="Dimensions",
+        description="Dimension of the subspace; at most the number of features.",
+    )
+    form: Literal["sum", "pooled"] = Field(
+        "sum",
+        title="Matrix",
+        description="'sum': the unweighted sum of the tasks' covariances, which is the limit of "
+        "RMT-PCA for infinite coupling. 'pooled': the covariance of the union of all rows "
+        "about their grand mean, where large tasks and differences between task means count.",
+    )
+
+
+class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
+    """PCA of each task alone (I-PCA)."""
+
+    name = "pca"
+    title = "PCA per task"
+    summary = (
+        "Principal components of each task from its own rows alone. "
+        "The baseline for tasks with many rows; with few rows prefer rmt-pca."
+    )
+    reference = _REFERENCE
+    needs = Needs(same_features=True, covariances=True, min_samples=2)
+    monotone = "up"
+    Params = TaskPCAParams
+    Model = SubspaceModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: TaskPCAParams) -> None:
+        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        super().check(summaries, params)
+        check_dimension(summaries, k=params.k)
+
+    def fit(
+        self, tasks: TaskSet, params: TaskPCAParams, *, trace: Trace, rng: np.random.Generator
+    ) -> SubspaceModel:
+        """Give the k leading eigenvectors of each task's covariance."""
+        del rng
+        self.check(tasks.summaries(), params)
+        moments = joined_moments(tasks.tasks, k=params.k)
+        C = moments.C
+        U = _decompose(C, lambda: C.lift(C.leading(params.k)), trace=trace)
+        return build_model(
+            moments,
+            U,
+            algorithm=self.name,
+            names=tasks.names,
+            facts={},
+            warnings=rank_warnings(tasks.tasks, k=params.k),
+        )
+
+    def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
+        """Give the model with one more task, from its own rows."""
+        check_new_task(model, task)
+        C = estimate_moments([task], k=model.k).C
+        return extend_model(model, task, C.lift(C.leading(model.k))[0])
+
+
+class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
+    """One PCA for all tasks (C-PCA)."""
+
+    name = "common-pca"
+    title = "Common PCA"
+    summary = (
+        "One subspace for all tasks, from the sum of their covariances or from all rows pooled. "
+        "The baseline for tasks that hardly differ."
+    )
+    reference = _REFERENCE
+    needs = Needs(same_features=True, covariances=True, min_samples=2)
+    monotone = "up"
+    Params = CommonPCAParams
+    Model = SubspaceModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: CommonPCAParams) -> None:
+        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        super().check(summaries, params)
+        check_dimension(summaries, k=params.k)
+        for task in summaries:
+            if params.form == "pooled" and task.input == "covariances":
+                raise InvalidParams(
+                    f"form 'pooled' needs rows, but task '{task.name}' holds covariance matrices; "
+                    "use form 'sum'",
+                    task=task.name,
+                    field="form",
+                )
+
+    def fit(
+        self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator
+    ) -> SubspaceModel:
+        """Give the k leading eigenvectors of the one matrix for all tasks."""
+        del rng
+        self.check(tasks.summaries(), params)
+        moments = joined_moments(tasks.tasks, k=params.k)
+        C, mean = moments.C, None
+        if params.form == "pooled":
+            mean, A = covariance_factor(_union(tasks))
+            U = _decompose(C, lambda: leading_of_factor(A, params.k)[np.newaxis], trace=trace)
+        else:
+            U = _decompose(C, lambda: C.lift(C.leading_of_sum(params.k))[np.newaxis], trace=trace)
+        return build_model(
+            moments,
+            U,
+            algorithm=self.name,
+            names=tasks.names,
+            facts={"form": params.form},
+            shared_mean=mean,
+        )
+
+    def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
+        """Give the model with one more task in the common subspace."""
+        check_new_task(model, task)
+        return extend_model(model, task, None)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Bases(LoopState):
+    """Bases U (n_tasks or 1, k, d) of a decomposition that is done in one step."""
+
+    U: Array
+
+
+def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) -> Array:
+    """Give the bases by one step under the trace: the place where a cancel enters."""
+
+    def step(state: _Bases) -> _Bases:
+        del state
+        U = decompose()
+        every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
+        retained = 0.5 * float(np.vdot(C.times_lifted(every), every))
+        return _Bases(objective=retained, residual=0.0, U=U)
+
+    start = _Bases(objective=0.0, residual=1.0, U=np.zeros((1, 1, 1)))
+    return trace.run("decomposition", step, start, max_iter=1, tolerance=0.5).U
+
+
+def _union(tasks: TaskSet) -> Array:
+    """Give the rows of all tasks, in the order of the tasks' names."""
+    return np.concatenate([task.X for task in sorted(tasks.tasks, key=lambda task: task.name)])

@@ -1,0 +1,124 @@
+"""Mean and covariance of each task, and the share of variance that a subspace retains."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.numerics.covariances import (
+    Covariances,
+    covariance_factor,
+    from_dense,
+    from_factors,
+)
+
+Array = NDArray[np.float64]
+
+#: Total variances outside lose digits to overflow or underflow when they are squared.
+VARIANCE_RANGE = (1e-100, 1e100)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Moments:
+    """What PCA needs to know of the tasks.
+
+    Parameters
+    ----------
+    means : (n_tasks, n_features)
+        Zero for tasks of covariance matrices.
+    C
+        Covariance matrices, unbiased for rows, the mean matrix otherwise.
+    """
+
+    names: tuple[str, ...]
+    means: Array
+    C: Covariances
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of the tasks."""
+        return int(self.means.shape[1])
+
+
+def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
+    """Give means and covariances in the form that is cheapest for subspaces of k dimensions.
+
+    Raises
+    ------
+    InvalidData
+        A variance is too large or too small to compute with.
+    """
+    names = tuple(task.name for task in tasks)
+    if all(task.input == "rows" for task in tasks):
+        pairs = [covariance_factor(task.X) for task in tasks]
+        means = np.stack([mean for mean, _ in pairs])
+        C = from_factors([A for _, A in pairs], k=k)
+    else:
+        means = np.stack([task_mean(task) for task in tasks])
+        C = from_dense(np.stack([task_covariance(task) for task in tasks]))
+    _check_range(names, C.traces)
+    return Moments(names, means, C)
+
+
+def task_mean(task: Task) -> Array:
+    """Give the mean of the rows, (n_features,); zero where covariance matrices stand for them."""
+    return task.X.mean(axis=0) if task.input == "rows" else np.zeros(task.n_features)
+
+
+def task_covariance(task: Task) -> Array:
+    """Give the unbiased covariance of the rows, or the mean of the matrices, (d, d)."""
+    if task.input == "covariances":
+        return np.asarray(task.X.mean(axis=0))
+    _, A = covariance_factor(task.X)
+    return A.T @ A
+
+
+def retained_ratio(retained: Array, total: Array) -> Array:
+    """Give the retained variance ratio, eq. 6; 1 where there is no variance to lose."""
+    ratio = np.divide(retained, total, out=np.ones_like(total), where=total > 0)
+    return np.clip(ratio, 0.0, 1.0)
+
+
+def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
+    """Give the share of the variance of held-out samples that a subspace retains, eq. 6.
+
+    Rows are taken about the mean of the *training* rows: a single held-out row then has a
+    variance as well, and a subspace is judged with the mean it is used with.
+
+    Parameters
+    ----------
+    mean : (d,)
+    U : (k, d)
+        Orthonormal rows.
+    """
+    if task.input == "covariances":
+        C = task_covariance(task)
+        retained, total = np.vdot(U @ C, U), np.trace(C)
+    else:
+        rows = task.X - mean
+        retained, total = np.sum((rows @ U.T) ** 2), np.sum(rows**2)
+    return float(retained_ratio(np.asarray(retained), np.asarray(total)))
+
+
+def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
+    """Raise InvalidParams where a subspace of k dimensions does not fit into the features."""
+    d = summaries[0].n_features
+    if k > d:
+        raise InvalidParams(
+            f"k = {k} dimensions do not fit into {d} features; choose k below {d}", field="k"
+        )
+
+
+def _check_range(names: Sequence[str], traces: Array) -> None:
+    low, high = VARIANCE_RANGE
+    bad = ~(((traces >= low) & (traces <= high)) | (traces == 0))
+    if bad.any():
+        t = int(np.flatnonzero(bad)[0])
+        raise InvalidData(
+            f"task '{names[t]}' has total variance {traces[t]:.3g}; expected zero or "
+            f"{low:g} to {high:g}, so rescale the data",
+            task=names[t],
+        )

@@ -1,0 +1,222 @@
+"""The objective of RMT-PCA on a product of Grassmannians, with BLAS: value, gradient, Newton model.
+
+J(U_1..U_T) = ½ Σ_t tr(U_t C_t U_tᵀ) + λ/4 Σ_{s≠t} tr(P_s P_t),   P_t = U_tᵀU_t,
+
+with bases as rows, U (T, k, d). With G = Σ_t P_t and F_t = U_t (C_t + λG):
+
+    M_t = F_t U_tᵀ = S_t + λI,    grad_t = F_t - M_t U_t,
+    (H E)_t = Π_t[ M_t E_t - E_t (C_t + λG) - λ U_t D ],    D = Σ_s (E_sᵀU_s + U_sᵀE_s),
+
+where H is the Hessian of -J. Couplings are products with all bases stacked as (Tk, d), through
+G (d, d) where Tk > d and through the Gram matrix (Tk, Tk) otherwise. One product with H costs
+O(T k d²), or O(T k (m d + T k d)) with thin factors of m rows.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.covariances import Covariances
+from algorithms.numerics.grassmann import project, retract, transpose
+
+Array = NDArray[np.float64]
+
+#: Smallest curvature the preconditioner believes, relative to the largest.
+CURVATURE_FLOOR = 1e-3
+
+
+class Evaluation(NamedTuple):
+    """The objective at a point.
+
+    Parameters
+    ----------
+    J
+        Value.
+    residual
+        max_t ‖grad_t‖ / (tr C_t + λ(T-1)k): relative to each task's own scale, so that a task
+        of large variance cannot hide the others.
+    F : shape of the point
+        U_t (C_t + λG), from which gradient and curvature follow.
+    """
+
+    J: float
+    residual: float
+    F: Array
+
+
+class Move(NamedTuple):
+    """A step of the quadratic model.
+
+    Parameters
+    ----------
+    E : shape of the point
+        Tangent.
+    predicted
+        Rise of J that the model foresees.
+    length
+        Length in the norm of the preconditioner.
+    is_clipped
+        The step ended at the boundary of the trust region.
+    """
+
+    E: Array
+    predicted: float
+    length: float
+    is_clipped: bool
+
+
+class CoupledTraces(Protocol):
+    """What the Newton iteration asks of the objective; points are in the layout of ``pack``."""
+
+    @property
+    def noise(self) -> float:
+        """Size of a change of J that is rounding."""
+
+    def pack(self, U: Array) -> Array:
+        """Give bases (T, k, d) as a point."""
+
+    def unpack(self, point: Array) -> Array:
+        """Give a point as bases (T, k, d)."""
+
+    def evaluate(self, point: Array) -> Evaluation:
+        """Give value, residual and F."""
+
+    def solve(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+        """Give an approximate maximiser of the quadratic model within the trust region."""
+
+    def retract(self, point: Array, E: Array) -> Array:
+        """Give the point reached along a tangent."""
+
+
+def denominators(C: Covariances, *, lam: float, k: int) -> Array:
+    """Give tr C_t + λ(T-1)k, the scale of each task's gradient; 1 where that is zero."""
+    scale = C.traces + lam * (C.n_tasks - 1) * k
+    return np.where(scale > 0, scale, 1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class BlasCoupledTraces:
+    """The objective by matrix products, for matrices too large or too thin to compile for.
+
+    Parameters
+    ----------
+    C
+        Covariance matrices.
+    lam
+        λ >= 0.
+    k
+        Dimension of the subspaces.
+    """
+
+    C: Covariances
+    lam: float
+    k: int
+
+    @property
+    def noise(self) -> float:
+        """Size of a change of J that is rounding, without the part that depends on J."""
+        return 1e-15 * self.lam * self.C.n_tasks * self.k
+
+    def pack(self, U: Array) -> Array:
+        """Give the bases unchanged."""
+        return U
+
+    def unpack(self, point: Array) -> Array:
+        """Give the point unchanged."""
+        return point
+
+    def evaluate(self, point: Array) -> Evaluation:
+        """Give value, residual and F at U (T, k, d)."""
+        U, lam = point, self.lam
+        CU = self.C.times(U)
+        GU, squared_G = self._coupling(U)
+        F = CU + lam * GU
+        J = 0.5 * np.vdot(CU, U) + 0.25 * lam * (squared_G - U.shape[0] * self.k)
+        sizes = np.linalg.norm(self.gradient(U, F), axis=(1, 2))
+        residual = (sizes / denominators(self.C, lam=lam, k=self.k)).max()
+        return Evaluation(float(J), float(residual), F)
+
+    def gradient(self, U: Array, F: Array) -> Array:
+        """Give the Riemannian gradient of J, eq. 5 projected: F_t - M_t U_t."""
+        return project(U, F)
+
+    def hessian(self, U: Array, F: Array, E: Array) -> Array:
+        """Give the Hessian of -J at a tangent E (T, k, d)."""
+        M = F @ transpose(U)
+        HE = M @ E - self.C.times(E) - self.lam * self._coupling_change(U, E)
+        return project(U, HE)
+
+    def curvatures(self, U: Array, F: Array) -> Array:
+        """Give the diagonal of the preconditioner, M_jj - φ_t, (T, k, 1).
+
+        φ_t is the mean eigenvalue of C_t + λG outside U_t.
+        """
+        M = np.einsum("tki,tki->tk", F, U)
+        T, k, d = U.shape
+        outside = self.C.traces + self.lam * k * T - M.sum(axis=1)
+        gaps = M - (outside / max(d - k, 1))[:, np.newaxis]
+        largest = float(np.abs(gaps).max())
+        floor = CURVATURE_FLOOR * largest if largest > 0 else 1.0
+        return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
+
+    def solve(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+        """Give the step of Steihaug's truncated conjugate gradients, preconditioned.
+
+        Absil, Mahony, Sepulchre (2008), algorithm 11; ``radius`` is in the norm of the
+        preconditioner, in units of a turn of every basis vector by one radian.
+        """
+        W = self.curvatures(point, F)
+        bound = radius * np.sqrt(W.sum())
+        r = self.gradient(point, F)
+        g, E = r, np.zeros_like(r)
+        z = r / W
+        p, rz = z, float(np.vdot(r, z))
+        target = rz * forcing**2
+        EWE, EWp, pWp = 0.0, 0.0, rz
+        is_clipped = False
+        for _ in range(point[0].size * point.shape[0]):
+            if rz <= target:
+                break
+            Hp = self.hessian(point, F, p)
+            curvature = float(np.vdot(p, Hp))
+            alpha = rz / curvature if curvature > 0 else np.inf
+            if curvature <= 0 or EWE + alpha * (2 * EWp + alpha * pWp) >= bound**2:
+                root = np.sqrt(EWp**2 + pWp * (bound**2 - EWE))
+                tau = (bound**2 - EWE) / (EWp + root)
+                E, r, is_clipped = E + tau * p, r - tau * Hp, True
+                EWE = bound**2
+                break
+            E, r = E + alpha * p, r - alpha * Hp
+            EWE += alpha * (2 * EWp + alpha * pWp)
+            z = r / W
+            rz, previous = float(np.vdot(r, z)), rz
+            beta = rz / previous
+            EWp, pWp = beta * (EWp + alpha * pWp), rz + beta**2 * pWp
+            p = z + beta * p
+        predicted = 0.5 * float(np.vdot(g, E) + np.vdot(r, E))
+        length = np.sqrt(EWE / W.sum())
+        return Move(E, predicted, float(length), is_clipped)
+
+    def retract(self, point: Array, E: Array) -> Array:
+        """Give the bases of the row spaces of U_t + E_t."""
+        return retract(point, E)
+
+    def _coupling(self, U: Array) -> tuple[Array, float]:
+        """Give each U_t G, and ‖G‖²."""
+        rows = U.reshape(-1, U.shape[-1])
+        if rows.shape[0] < rows.shape[1]:
+            gram = rows @ rows.T
+            return (gram @ rows).reshape(U.shape), float(np.vdot(gram, gram))
+        G = rows.T @ rows
+        return (rows @ G).reshape(U.shape), float(np.vdot(G, G))
+
+    def _coupling_change(self, U: Array, E: Array) -> Array:
+        """Give each E_t G + U_t D."""
+        rows, turned = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
+        if rows.shape[0] < rows.shape[1]:
+            L = turned @ rows.T
+            return ((L + L.T) @ rows + (rows @ rows.T) @ turned).reshape(U.shape)
+        B = turned.T @ rows
+        return (turned @ (rows.T @ rows) + rows @ (B + B.T)).reshape(U.shape)

@@ -1,0 +1,165 @@
+"""Maximise the coupled objective for given covariances: starts, one climb, many climbs, a path."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.trace import StopReason, Trace
+from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
+from algorithms.numerics.covariances import Covariances
+from algorithms.numerics.grassmann import random_points
+from algorithms.rmtpca.newton import NewtonState, climb, start_at
+
+Array = NDArray[np.float64]
+
+#: Sweeps of the block-wise ascent that lead to a start.
+N_SWEEPS = 5
+N_RANDOM_STARTS = 5
+#: Loops of :func:`maximise_from_many`: three good starts, two by sweeps, the rest random.
+N_MANY_STARTS = 5 + N_RANDOM_STARTS
+#: Relative difference of objectives that counts as one optimum.
+SAME_OPTIMUM = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """How long a climb may take."""
+
+    max_iter: int
+    rtol: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Optimum:
+    """Where a climb ended.
+
+    Parameters
+    ----------
+    U : (T, k, d)
+        Orthonormal rows.
+    """
+
+    U: Array
+    objective: float
+    residual: float
+    reason: StopReason
+
+
+def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
+    """Give the objective in the form that is fastest for matrices of this size."""
+    return BlasCoupledTraces(C, lam, k)
+
+
+def good_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
+    """Give I-PCA, C-PCA, and one parallel step of ascent from C-PCA, each (T, k, d).
+
+    The parallel step U_t = top-k(C_t + λG), with G = T·P at C-PCA including the task's own
+    projector, cannot lower J: without coupling terms of its own J is convex in the projectors.
+    """
+    own = C.leading(k)
+    if lam == 0 or C.n_tasks == 1:
+        return [own]
+    common = C.leading_of_sum(k)
+    stepped = C.leading_with(np.sqrt(lam * C.n_tasks) * common, k)
+    return [own, np.broadcast_to(common, own.shape).copy(), stepped]
+
+
+def maximise(
+    C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, loop: str = "newton"
+) -> Optimum:
+    """Give the critical point above the best of the good starts."""
+    objective = coupled_traces(C, lam=lam, k=k)
+    states = [start_at(objective, U) for U in good_starts(C, lam=lam, k=k)]
+    start = max(states, key=lambda state: state.objective)
+    return _climbed(objective, start, loop=loop, effort=effort, trace=trace)
+
+
+def maximise_from_many(
+    C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, rng: np.random.Generator
+) -> Optimum:
+    """Give the best critical point above ten starts."""
+    objective = coupled_traces(C, lam=lam, k=k)
+    good = good_starts(C, lam=lam, k=k)
+    if len(good) == 1:
+        return maximise(C, lam=lam, k=k, effort=effort, trace=trace)
+    swept = [sweep_blocks(C, U, lam=lam) for U in good[:2]]
+    drawn = [
+        random_points(rng, n_points=C.n_tasks, k=k, d=C.n_features) for _ in range(N_RANDOM_STARTS)
+    ]
+    optima = [
+        _climbed(objective, start_at(objective, U), loop=f"start {i}", effort=effort, trace=trace)
+        for i, U in enumerate([*good, *swept, *drawn], start=1)
+    ]
+    return best_of(optima)
+
+
+def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
+    """Give the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the matrices.
+
+    The objective is the finite part of eq. 4, ½ Σ_t tr(U_tᵀ C_t U_t).
+    """
+    U = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, C.n_features)).copy()
+    own = BlasCoupledTraces(C, 0.0, k)
+    J, _, F = own.evaluate(U)
+    state = NewtonState(objective=J, residual=0.0, U=U, F=F, radius=0.0)
+    end = trace.run("common", lambda s: s, state, max_iter=1, tolerance=0.0)
+    return Optimum(end.U[:1], end.objective, 0.0, "converged")
+
+
+def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEEPS) -> Array:
+    """Give the bases after sweeps in which each task in turn takes its exact maximiser.
+
+    That is the top-k of C_t + λ Σ_{s≠t} P_s, which never lowers J.
+
+    Parameters
+    ----------
+    U : (T, k, d)
+    """
+    U = U.copy()
+    for _ in range(n_sweeps):
+        for t in range(C.n_tasks):
+            others = np.delete(U, t, axis=0).reshape(-1, U.shape[2])
+            U[t] = C.leading_of_block(t, np.sqrt(lam) * others, U.shape[1])
+    return U
+
+
+def follow_path(
+    C: Covariances, *, lams: Sequence[float], k: int, effort: Effort, trace: Trace, loop: str
+) -> list[Optimum]:
+    """Give an optimum for each λ of a rising sequence.
+
+    Once upwards from I-PCA and once downwards from C-PCA, each climb from the last one's end, and
+    the better kept: upwards alone, blocks lock into their own starts before λ is large.
+    """
+    own, common = C.leading(k), C.leading_of_sum(k)
+    ways = {"up": range(len(lams)), "down": range(len(lams) - 1, -1, -1)}
+    U = {"up": own, "down": np.broadcast_to(common, own.shape).copy()}
+    found: dict[int, list[Optimum]] = {i: [] for i in range(len(lams))}
+    for way, indices in ways.items():
+        for i in indices:
+            objective = coupled_traces(C, lam=lams[i], k=k)
+            start = start_at(objective, U[way])
+            name = f"{loop} {way} {i + 1}"
+            optimum = _climbed(objective, start, loop=name, effort=effort, trace=trace)
+            found[i].append(optimum)
+            U[way] = optimum.U
+    return [best_of(optima) for optima in found.values()]
+
+
+def best_of(optima: Sequence[Optimum]) -> Optimum:
+    """Give the optimum of largest objective, the first of those that differ by rounding only."""
+    highest = max(optimum.objective for optimum in optima)
+    least = highest - SAME_OPTIMUM * abs(highest)
+    return next(optimum for optimum in optima if optimum.objective >= least)
+
+
+def _climbed(
+    objective: CoupledTraces, start: NewtonState, *, loop: str, effort: Effort, trace: Trace
+) -> Optimum:
+    end = climb(
+        objective, start, loop=loop, max_iter=effort.max_iter, rtol=effort.rtol, trace=trace
+    )
+    reason = trace.stop_reasons[loop]
+    return Optimum(objective.unpack(end.U), end.objective, end.residual, reason)

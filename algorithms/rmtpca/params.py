@@ -1,0 +1,86 @@
+"""The parameters of RMT-PCA."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from algorithms.interface.params import Params
+
+#: Thirteen couplings, evenly spaced in logarithm: 0.03 hardly couples, 100 is nearly C-PCA.
+DEFAULT_GRID = (0.03, 0.06, 0.12, 0.23, 0.45, 0.9, 1.7, 3.4, 6.7, 13.0, 26.0, 51.0, 100.0)
+
+Coupling = Annotated[float, Field(ge=0.0, le=1e9)]
+
+
+class RMTPCAParams(Params):
+    """Parameters of RMT-PCA."""
+
+    k: int = Field(
+        2,
+        ge=1,
+        le=100_000,
+        title="Dimensions",
+        description="Dimension of each subspace; at most the number of features.",
+    )
+    lam: Coupling = Field(
+        3.0,
+        title="Coupling λ",
+        description="How strongly the subspaces of the tasks are drawn together: 0 is PCA per "
+        "task, a large value one common subspace. Not used when 'selection' is 'cv'.",
+    )
+    lam_scale: Literal["relative", "absolute"] = Field(
+        "relative",
+        title="Scale of λ",
+        description="'relative': the coupling is the given number times the mean variance of a "
+        "feature, divided by the number of other tasks; good values then lie in 0.03 to 100 "
+        "for any data. 'absolute': λ of the paper's equation 4.",
+    )
+    selection: Literal["given", "cv"] = Field(
+        "given",
+        title="Choice of λ",
+        description="'given': take 'lam'. 'cv': choose from 'grid' by cross-validation of the "
+        "retained variance ratio on held-out samples, then fit on all.",
+    )
+    grid: Annotated[tuple[Coupling, ...], Field(strict=False)] = Field(
+        DEFAULT_GRID,
+        min_length=1,
+        max_length=200,
+        title="Grid of λ",
+        description="Couplings to try when 'selection' is 'cv', on the scale 'lam_scale'.",
+    )
+    ends: Literal["none", "common", "both"] = Field(
+        "both",
+        title="Ends of the grid",
+        description="Whether cross-validation also tries the common subspace (λ = ∞), or that "
+        "and PCA per task (λ = 0).",
+    )
+    n_folds: int = Field(
+        2,
+        ge=2,
+        le=100,
+        title="Folds",
+        description="Parts into which the samples of each task are split for cross-validation.",
+    )
+    starts: Literal["single", "many"] = Field(
+        "single",
+        title="Starts",
+        description="The objective has local optima. 'single': climb from the best of three "
+        "good starts; misses the best known optimum in 1 to 3 % of random problems, by up to "
+        "2 % of the objective. 'many' (quality mode): climb from ten starts, three good, two "
+        "by block-wise sweeps, five random, and keep the best.",
+    )
+    max_iter: int = Field(
+        200,
+        ge=1,
+        le=1_000_000,
+        title="Iterations",
+        description="Most Newton iterations from one start.",
+    )
+    rtol: float = Field(
+        1e-9,
+        ge=1e-13,
+        le=1e-2,
+        title="Tolerance",
+        description="Stop when the gradient of every task is below this fraction of the task's "
+        "total variance plus coupling.",
+    )

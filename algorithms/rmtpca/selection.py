@@ -1,0 +1,152 @@
+"""Choose the coupling λ: as given, or by cross-validation of the retained variance ratio."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.moments import Moments, estimate_moments, held_out_ratio
+from algorithms.rmtpca.coupled import Effort, follow_path
+from algorithms.rmtpca.params import RMTPCAParams
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen coupling.
+
+    Parameters
+    ----------
+    c
+        On the scale of the parameters; 0 is I-PCA, infinity C-PCA.
+    facts
+        How it was chosen, as JSON.
+    """
+
+    c: float
+    facts: dict[str, Any]
+
+
+def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
+    """Give λ of eq. 4 for a coupling; on the relative scale c · mean_t(tr C_t)/d/(T-1)."""
+    n_tasks = moments.C.n_tasks
+    if scale == "absolute":
+        return c
+    if n_tasks == 1:
+        return 0.0
+    return c * float(moments.C.traces.mean()) / moments.n_features / (n_tasks - 1)
+
+
+def candidates(params: RMTPCAParams) -> list[float]:
+    """Give the couplings to try, rising; infinity stands for the common subspace."""
+    ends = {"none": [], "common": [np.inf], "both": [0.0, np.inf]}[params.ends]
+    return sorted({*params.grid, *ends})
+
+
+def n_loops(params: RMTPCAParams) -> int:
+    """Give the number of loops that :func:`choose_coupling` runs."""
+    if params.selection == "given":
+        return 0
+    return 2 * params.n_folds * len(_inner(candidates(params)))
+
+
+def choose_coupling(
+    tasks: Sequence[Task], params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
+) -> Choice:
+    """Give the coupling as given, or the one of largest held-out RVR, the smallest if several."""
+    if params.selection == "given":
+        return Choice(params.lam, {"selection": "given"})
+    tried = candidates(params)
+    seed = int(rng.integers(2**32))
+    scores = np.zeros(len(tried))
+    for fold in range(params.n_folds):
+        scores += _fold_scores(tasks, tried, params, fold=fold, seed=seed, trace=trace)
+    scores /= params.n_folds
+    best = int(np.argmax(scores >= scores.max() - 1e-12))
+    facts = {
+        "selection": "cv",
+        "cv_couplings": [_as_json(c) for c in tried],
+        "cv_rvr": [float(score) for score in scores],
+    }
+    return Choice(tried[best], facts)
+
+
+def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
+    """Raise InvalidData where a task cannot be split into the folds."""
+    if params.selection == "given":
+        return
+    K = params.n_folds
+    for task in summaries:
+        n, noun = task.n_samples, "rows" if task.input == "rows" else "covariance matrices"
+        n_left = n - -(-n // K)
+        if n < K or n_left < (2 if task.input == "rows" else 1):
+            least = max(K, 4 if K == 2 and noun == "rows" else 3 if noun == "rows" else K)
+            raise InvalidData(
+                f"task '{task.name}' has {n} {noun}; cross-validation with {K} folds needs at "
+                f"least {least} in every task, so lower n_folds or give λ",
+                task=task.name,
+            )
+
+
+def split_fold(task: Task, *, fold: int, n_folds: int, seed: int) -> tuple[Task, Task]:
+    """Give the task without a fold, and the fold.
+
+    The split depends on the seed and the number of samples only, not on the order of the tasks.
+    """
+    order = np.random.default_rng([seed, task.n_samples]).permutation(task.n_samples)
+    is_held = order % n_folds == fold
+    return task.take(np.flatnonzero(~is_held)), task.take(np.flatnonzero(is_held))
+
+
+def _fold_scores(
+    tasks: Sequence[Task],
+    tried: Sequence[float],
+    params: RMTPCAParams,
+    *,
+    fold: int,
+    seed: int,
+    trace: Trace,
+) -> Array:
+    """Give the mean RVR on one fold for each coupling, (n_couplings,)."""
+    pairs = [split_fold(task, fold=fold, n_folds=params.n_folds, seed=seed) for task in tasks]
+    moments = estimate_moments([train for train, _ in pairs], k=params.k)
+    C = moments.C
+    inner = _inner(tried)
+    path = follow_path(
+        C,
+        lams=[absolute_coupling(moments, c, scale=params.lam_scale) for c in inner],
+        k=params.k,
+        effort=Effort(params.max_iter, params.rtol),
+        trace=trace,
+        loop=f"fold {fold + 1}",
+    )
+    bases = dict(zip(inner, (optimum.U for optimum in path), strict=True))
+    if 0.0 in tried:
+        bases[0.0] = C.leading(params.k)
+    if np.inf in tried:
+        common = C.leading_of_sum(params.k)
+        bases[np.inf] = np.broadcast_to(common, (C.n_tasks, *common.shape))
+    held = [test for _, test in pairs]
+    return np.array([_mean_ratio(held, moments, C.lift(bases[c])) for c in tried])
+
+
+def _mean_ratio(held: Sequence[Task], moments: Moments, U: Array) -> float:
+    ratios = [
+        held_out_ratio(task, mean=mean, U=basis)
+        for task, mean, basis in zip(held, moments.means, U, strict=True)
+    ]
+    return float(np.mean(ratios))
+
+
+def _inner(tried: Sequence[float]) -> list[float]:
+    return [c for c in tried if 0 < c < np.inf]
+
+
+def _as_json(c: float) -> float | None:
+    return c if np.isfinite(c) else None

@@ -1,0 +1,287 @@
+"""The model that every kind of PCA trains: a subspace and a mean for each task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task
+from algorithms.moments import (
+    Moments,
+    estimate_moments,
+    retained_ratio,
+    task_covariance,
+    task_mean,
+)
+from algorithms.numerics.covariances import Covariances
+from algorithms.numerics.eigen import principal_axes
+
+Array = NDArray[np.float64]
+
+_ARRAYS = ("U", "mean", "spectrum", "total_variance")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class SubspaceModel(Model):
+    """A subspace of k dimensions for each task.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained it.
+    tasks
+        Names, in the order of the arrays.
+    U : (n_tasks or 1, n_features, k)
+        Orthonormal columns, variance falling from column to column (of the sum of the tasks
+        where U is shared); the entry of largest size in a column is positive.
+    mean : (n_tasks or 1, n_features)
+    spectrum : (n_tasks, k)
+        Variance of the training rows of the task along each column of U.
+    total_variance : (n_tasks,)
+        Trace of the covariance of the task.
+    facts
+        What the fit decided, as JSON: the chosen λ, scores of a cross-validation, ...
+    warnings
+        What the user should know of this fit.
+    """
+
+    # field() keeps the abstract properties of Model from being taken for defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    U: Array
+    mean: Array
+    spectrum: Array
+    total_variance: Array
+    facts: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Retained variance ratio (RVR, eq. 6 of the paper) on the training rows."""
+        ratios = retained_ratio(self.spectrum.sum(axis=1), self.total_variance)
+        return {"rvr": {name: float(r) for name, r in zip(self.tasks, ratios, strict=True)}}
+
+    @property
+    def k(self) -> int:
+        """Dimension of the subspaces."""
+        return int(self.U.shape[2])
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give k for ``inverse_transform``, the number of features otherwise."""
+        self.task_index(task)
+        return self.k if method == "inverse_transform" else int(self.U.shape[1])
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Give the coordinates (X - mean) U of rows in the subspace of a task.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples, k)
+        """
+        rows = self.check_rows(X, method="transform", task=task)
+        return (rows - self.mean_of(task)) @ self.basis_of(task)
+
+    def inverse_transform(self, Z: object, *, task: str) -> Array:
+        """Give the rows Z Uᵀ + mean whose coordinates in the subspace of a task are Z.
+
+        Parameters
+        ----------
+        Z : (n_samples, k)
+
+        Returns
+        -------
+        (n_samples, n_features)
+        """
+        rows = self.check_rows(Z, method="inverse_transform", task=task)
+        return rows @ self.basis_of(task).T + self.mean_of(task)
+
+    def basis_of(self, task: str) -> Array:
+        """Give U of a task, (n_features, k)."""
+        return _own_or_shared(self.U, self.task_index(task))
+
+    def mean_of(self, task: str) -> Array:
+        """Give the mean of a task, (n_features,)."""
+        return _own_or_shared(self.mean, self.task_index(task))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name."""
+        return {name: getattr(self, name) for name in _ARRAYS}
+
+    def header(self) -> dict[str, Any]:
+        """Give names, facts and warnings."""
+        return {
+            "algorithm": self.algorithm,
+            "tasks": list(self.tasks),
+            "facts": dict(self.facts),
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        model = cls(
+            algorithm=str(header["algorithm"]),
+            tasks=tuple(str(name) for name in header["tasks"]),
+            U=arrays["U"],
+            mean=arrays["mean"],
+            spectrum=arrays["spectrum"],
+            total_variance=arrays["total_variance"],
+            facts=dict(header["facts"]),
+            warnings=tuple(str(warning) for warning in header["warnings"]),
+        )
+        _check_shapes(model)
+        return model
+
+
+def build_model(
+    moments: Moments,
+    U: Array,
+    *,
+    algorithm: str,
+    names: Sequence[str],
+    facts: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+    shared_mean: Array | None = None,
+) -> SubspaceModel:
+    """Give the model of the subspaces, each turned to its principal axes.
+
+    Parameters
+    ----------
+    U : (n_tasks or 1, k, n_features)
+        Orthonormal rows.
+    names
+        The tasks in the order that the model shall have.
+    shared_mean : (n_features,) or None
+        One mean for all tasks in place of their own.
+    """
+    C = moments.C
+    order = [moments.names.index(name) for name in names]
+    axes, spectrum = _turned(C, U)
+    own = moments.means[order]
+    return SubspaceModel(
+        algorithm=algorithm,
+        tasks=tuple(names),
+        U=np.ascontiguousarray(np.swapaxes(axes if len(axes) == 1 else axes[order], 1, 2)),
+        mean=own if shared_mean is None else shared_mean[np.newaxis],
+        spectrum=spectrum[order],
+        total_variance=C.traces[order],
+        facts=dict(facts),
+        warnings=(*warnings, *_variance_warnings(moments)),
+    )
+
+
+def extend_model(model: SubspaceModel, task: Task, U: Array | None) -> SubspaceModel:
+    """Give the model with one more task, whose subspace is given or the shared one.
+
+    Parameters
+    ----------
+    U : (k, d) or None
+        Orthonormal rows; ``None`` where the model shares one subspace.
+    """
+    C = task_covariance(task)
+    if U is None:
+        basis, bases = model.U[0], model.U
+        spectrum = np.einsum("ik,ik->k", basis, C @ basis)
+    else:
+        axes, spectrum = principal_axes(U, U @ C)
+        bases = np.concatenate([model.U, axes.T[np.newaxis]])
+    is_shared_mean = model.mean.shape[0] == 1 < len(model.tasks)
+    mean = model.mean if is_shared_mean else np.vstack([model.mean, task_mean(task)])
+    return replace(
+        model,
+        tasks=(*model.tasks, task.name),
+        U=bases,
+        mean=mean,
+        spectrum=np.vstack([model.spectrum, spectrum]),
+        total_variance=np.append(model.total_variance, np.trace(C)),
+    )
+
+
+def check_new_task(model: SubspaceModel, task: Task) -> None:
+    """Raise InvalidData where a task cannot join the model."""
+    if task.name in model.tasks:
+        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+    if task.n_features != model.U.shape[1]:
+        raise InvalidData(
+            f"task '{task.name}' has {task.n_features} features, the model {model.U.shape[1]}",
+            task=task.name,
+        )
+    if task.input == "rows" and task.n_samples < 2:
+        raise InvalidData(
+            f"task '{task.name}' has {task.n_samples} row(s); a covariance needs at least 2",
+            task=task.name,
+        )
+
+
+def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
+    """Give a warning where some tasks have too few rows to determine k dimensions alone."""
+    scarce = [task.name for task in tasks if task.input == "rows" and task.n_samples <= k]
+    if not scarce:
+        return ()
+    warning = (
+        f"{len(scarce)} of {len(tasks)} tasks (the first is '{scarce[0]}') have at most k = {k} "
+        "rows, which leaves part of their subspace undetermined; lower k or add rows"
+    )
+    return (warning,)
+
+
+def joined_moments(tasks: Sequence[Task], *, k: int) -> Moments:
+    """Give the moments of the tasks in the order of their names.
+
+    In a fixed order every sum rounds alike, so that permuted tasks permute the answer.
+    """
+    return estimate_moments(sorted(tasks, key=lambda task: task.name), k=k)
+
+
+def _turned(C: Covariances, U: Array) -> tuple[Array, Array]:
+    """Give principal axes (n_tasks or 1, k, n_features), and variances along them (n_tasks, k)."""
+    every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
+    CU = C.times_lifted(every)
+    if U.shape[0] == C.n_tasks:
+        return principal_axes(U, CU)
+    axes, _ = principal_axes(U, CU.sum(axis=0, keepdims=True))
+    every = np.broadcast_to(axes, every.shape)
+    return axes, np.maximum(np.einsum("tki,tki->tk", C.times_lifted(every), every), 0.0)
+
+
+def _variance_warnings(moments: Moments) -> tuple[str, ...]:
+    flat = [name for name, v in zip(moments.names, moments.C.traces, strict=True) if v == 0]
+    if not flat:
+        return ()
+    return (f"{len(flat)} tasks (the first is '{flat[0]}') have no variance at all",)
+
+
+def _own_or_shared(stack: Array, index: int) -> Array:
+    return np.asarray(stack[0] if stack.shape[0] == 1 else stack[index])
+
+
+def _check_shapes(model: SubspaceModel) -> None:
+    n_tasks = len(model.tasks)
+    n_bases, d, k = model.U.shape
+    expected = {
+        "U": (n_bases, d, k),
+        "mean": (model.mean.shape[0], d),
+        "spectrum": (n_tasks, k),
+        "total_variance": (n_tasks,),
+    }
+    for name, shape in expected.items():
+        array = getattr(model, name)
+        if array.shape != shape or array.dtype != np.float64:
+            raise ValueError(f"{name} is {array.dtype} {array.shape}, expected float64 {shape}")
+    if not {n_bases, model.mean.shape[0]} <= {1, n_tasks}:
+        raise ValueError(f"{n_bases} bases and {model.mean.shape[0]} means for {n_tasks} tasks")
