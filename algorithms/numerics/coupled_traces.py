@@ -47,12 +47,14 @@ class Evaluation(NamedTuple):
 
 
 class Move(NamedTuple):
-    """A step of the quadratic model.
+    """A step of the quadratic model, and where it leads.
 
     Parameters
     ----------
-    E : shape of the point
-        Tangent.
+    point
+        The point reached.
+    value
+        The objective there.
     predicted
         Rise of J that the model foresees.
     length
@@ -61,7 +63,8 @@ class Move(NamedTuple):
         The step ended at the boundary of the trust region.
     """
 
-    E: Array
+    point: Array
+    value: Evaluation
     predicted: float
     length: float
     is_clipped: bool
@@ -83,11 +86,8 @@ class CoupledTraces(Protocol):
     def evaluate(self, point: Array) -> Evaluation:
         """Give value, residual and F."""
 
-    def solve(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
-        """Give an approximate maximiser of the quadratic model within the trust region."""
-
-    def retract(self, point: Array, E: Array) -> Array:
-        """Give the point reached along a tangent."""
+    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+        """Give the step to an approximate maximiser of the model within the trust region."""
 
 
 def denominators(C: Covariances, *, lam: float, k: int) -> Array:
@@ -161,11 +161,25 @@ class BlasCoupledTraces:
         floor = CURVATURE_FLOOR * largest if largest > 0 else 1.0
         return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
 
-    def solve(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
-        """Give the step of Steihaug's truncated conjugate gradients, preconditioned.
+    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+        """Give the step of :meth:`solve`, retracted."""
+        E, predicted, length, is_clipped = self.solve(point, F, radius=radius, forcing=forcing)
+        reached = retract(point, E)
+        return Move(reached, self.evaluate(reached), predicted, length, is_clipped)
+
+    def solve(
+        self, point: Array, F: Array, *, radius: float, forcing: float
+    ) -> tuple[Array, float, float, bool]:
+        """Give the tangent of Steihaug's truncated conjugate gradients, preconditioned.
 
         Absil, Mahony, Sepulchre (2008), algorithm 11; ``radius`` is in the norm of the
         preconditioner, in units of a turn of every basis vector by one radian.
+
+        Returns
+        -------
+        E : (T, k, d)
+        predicted, length, is_clipped
+            As in :class:`Move`.
         """
         W = self.curvatures(point, F)
         bound = radius * np.sqrt(W.sum())
@@ -196,12 +210,7 @@ class BlasCoupledTraces:
             EWp, pWp = beta * (EWp + alpha * pWp), rz + beta**2 * pWp
             p = z + beta * p
         predicted = 0.5 * float(np.vdot(g, E) + np.vdot(r, E))
-        length = np.sqrt(EWE / W.sum())
-        return Move(E, predicted, float(length), is_clipped)
-
-    def retract(self, point: Array, E: Array) -> Array:
-        """Give the bases of the row spaces of U_t + E_t."""
-        return retract(point, E)
+        return E, predicted, float(np.sqrt(EWE / W.sum())), is_clipped
 
     def _coupling(self, U: Array) -> tuple[Array, float]:
         """Give each U_t G, and ‖G‖²."""

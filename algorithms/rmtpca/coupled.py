@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import StopReason, Trace
+from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import random_points
@@ -49,6 +50,8 @@ class Optimum:
 
 def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
     """Give the objective in the form that is fastest for matrices of this size."""
+    if C.dense is not None:
+        return compile_for(C, lam=lam, k=k)
     return BlasCoupledTraces(C, lam, k)
 
 

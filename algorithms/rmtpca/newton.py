@@ -49,9 +49,8 @@ def newton_step(objective: CoupledTraces, state: NewtonState, *, rtol: float) ->
     """Give the state after one trust-region step; J does not fall but by rounding."""
     # superlinear in the end, but no better than the tolerance asks
     forcing = max(min(0.1, state.residual**0.5), min(0.3 * rtol / state.residual, 0.5))
-    move = objective.solve(state.U, state.F, radius=state.radius, forcing=forcing)
-    point = objective.retract(state.U, move.E)
-    J, residual, F = objective.evaluate(point)
+    move = objective.attempt(state.U, state.F, radius=state.radius, forcing=forcing)
+    J, residual, F = move.value
     noise = NOISE * abs(state.objective) + objective.noise
     rise = J - state.objective
     if move.predicted <= noise:
@@ -61,7 +60,7 @@ def newton_step(objective: CoupledTraces, state: NewtonState, *, rtol: float) ->
         ratio = (rise + noise) / (move.predicted + noise)
     radius = _next_radius(state.radius, ratio=ratio, length=move.length, clipped=move.is_clipped)
     if ratio >= SUFFICIENT_RISE:
-        return NewtonState(objective=J, residual=residual, U=point, F=F, radius=radius)
+        return NewtonState(objective=J, residual=residual, U=move.point, F=F, radius=radius)
     return NewtonState(
         objective=state.objective,
         residual=state.residual,

@@ -1,0 +1,19 @@
+"""The one way kernels are compiled: without the interpreter's lock, cached, typed for mypy."""
+
+from collections.abc import Callable
+from typing import TypeVar, cast
+
+import numba
+
+Function = TypeVar("Function", bound=Callable[..., object])
+
+#: Sums may be reordered and fused; NaN and infinity keep their meaning.
+_FAST = {"reassoc", "contract", "nsz", "arcp"}
+
+
+def kernel(function: Function) -> Function:
+    """Give the function compiled at its first call, or read from the cache on disk.
+
+    ``python -m algorithms.numerics.warm`` fills the cache, so that no user waits for it.
+    """
+    return cast("Function", numba.njit(nogil=True, cache=True, fastmath=_FAST)(function))

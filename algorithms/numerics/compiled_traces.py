@@ -1,0 +1,99 @@
+"""The objective of RMT-PCA by compiled kernels, for dense covariance matrices."""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics import kernels_rmtpca as kernels
+from algorithms.numerics.coupled_traces import Evaluation, Move, denominators
+from algorithms.numerics.covariances import Covariances
+from algorithms.numerics.kernels_rmtpca_lanes import LANES
+
+Array = NDArray[np.float64]
+
+#: Up to this many features loops over tasks beat matrix products.
+LANES_FEATURES = 12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledCoupledTraces:
+    """The objective for one λ; build it by :func:`compile_for`.
+
+    Parameters
+    ----------
+    lam
+        λ >= 0.
+    lanes
+        Points are (d, k, padded T) for few features, (T, k, d) otherwise.
+    packed
+        The matrices in that layout.
+    traces, scales : (T,)
+        tr C_t, and the scale of each task's gradient.
+    """
+
+    lam: float
+    k: int
+    lanes: bool
+    packed: Array
+    traces: Array
+    scales: Array
+
+    @property
+    def noise(self) -> float:
+        """Size of a change of J that is rounding, without the part that depends on J."""
+        return 1e-15 * self.lam * self.traces.size * self.k
+
+    def at(self, C: Covariances, lam: float) -> "CompiledCoupledTraces":
+        """Give the objective of the same matrices for another λ."""
+        scales = denominators(C, lam=lam, k=self.k)
+        return replace(self, lam=float(lam), scales=scales)
+
+    def pack(self, U: Array) -> Array:
+        """Give bases (T, k, d) as a point."""
+        return pack(U) if self.lanes else np.ascontiguousarray(U)
+
+    def unpack(self, point: Array) -> Array:
+        """Give a point as bases (T, k, d)."""
+        if not self.lanes:
+            return point
+        return np.ascontiguousarray(point[..., : self.traces.size].transpose(2, 1, 0))
+
+    def evaluate(self, point: Array) -> Evaluation:
+        """Give value, residual and F."""
+        found = kernels.evaluate(
+            self.lanes, self.packed, self.scales, self.lam, self.traces.size, point
+        )
+        return Evaluation(*found)
+
+    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+        """Give the step to an approximate maximiser of the model within the trust region."""
+        Q, J, residual, F_next, predicted, length, is_clipped = kernels.attempt(
+            self.lanes,
+            self.packed,
+            self.traces,
+            self.scales,
+            self.lam,
+            point,
+            F,
+            radius,
+            forcing,
+        )
+        return Move(Q, Evaluation(J, residual, F_next), predicted, length, is_clipped)
+
+
+def compile_for(C: Covariances, *, lam: float, k: int) -> CompiledCoupledTraces:
+    """Give the objective of dense matrices in the layout that suits their size."""
+    assert C.dense is not None
+    lanes = C.n_features <= LANES_FEATURES
+    packed = pack(C.dense) if lanes else np.ascontiguousarray(C.dense)
+    scales = denominators(C, lam=lam, k=k)
+    return CompiledCoupledTraces(float(lam), k, lanes, packed, C.traces, scales)
+
+
+def pack(stack: Array) -> Array:
+    """Give a stack (T, a, b) as (b, a, T), padded with zeros to whole vectors of tasks."""
+    T, a, b = stack.shape
+    padded = np.zeros((b, a, -(-T // LANES) * LANES))
+    padded[..., :T] = stack.transpose(2, 1, 0)
+    return padded

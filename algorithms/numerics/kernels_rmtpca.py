@@ -1,0 +1,154 @@
+"""The Newton step of RMT-PCA, compiled, for either layout of the tasks.
+
+The twin in plain numpy is :class:`algorithms.numerics.coupled_traces.BlasCoupledTraces`. ``lanes``
+says which layout the arrays have: tasks last and padded (few features), or tasks first.
+"""
+
+# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics import kernels_rmtpca_blas as blas
+from algorithms.numerics import kernels_rmtpca_lanes as tasks_last
+from algorithms.numerics.compiled import kernel
+
+Array = NDArray[np.float64]
+
+
+@kernel
+def evaluate(
+    lanes: bool, C: Array, scales: Array, lam: float, n_tasks: int, U: Array
+) -> tuple[float, float, Array]:
+    """Give J, the largest relative gradient, and F in the shape of U."""
+    if lanes:
+        return tasks_last.evaluate(C, scales, lam, n_tasks, U)
+    return blas.evaluate(C, scales, lam, n_tasks, U)
+
+
+@kernel
+def gradient(lanes: bool, U: Array, F: Array) -> Array:
+    """Give the Riemannian gradient of J."""
+    if lanes:
+        return tasks_last.gradient(U, F)
+    return blas.gradient(U, F)
+
+
+@kernel
+def hessian(
+    lanes: bool, C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: Array
+) -> None:
+    """Write the Hessian of -J at a tangent E."""
+    if lanes:
+        tasks_last.hessian(C, G, M, lam, U, E, out)
+    else:
+        blas.hessian(C, G, M, lam, U, E, out)
+
+
+@kernel
+def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) -> Array:
+    """Give the Hessian of -J at a tangent E, from point and F alone."""
+    out = np.empty_like(E)
+    if lanes:
+        G, M = tasks_last.sum_of_products(U, U), tasks_last.inner_products(F, U)
+    else:
+        G, M = blas.sum_of_products(U, U), blas.inner_products(F, U)
+    hessian(lanes, C, G, M, lam, U, E, out)
+    return out
+
+
+@kernel
+def precondition(r: Array, W: Array, out: Array) -> float:
+    """Write r / W to out, all flat, and give Σ r out."""
+    s = 0.0
+    for m in range(r.size):
+        out[m] = r[m] / W[m]
+        s += r[m] * out[m]
+    return s
+
+
+@kernel
+def dot(x: Array, y: Array) -> float:
+    """Give Σ x y of flat arrays."""
+    s = 0.0
+    for m in range(x.size):
+        s += x[m] * y[m]
+    return s
+
+
+@kernel
+def solve(
+    lanes: bool,
+    C: Array,
+    traces: Array,
+    lam: float,
+    U: Array,
+    F: Array,
+    radius: float,
+    forcing: float,
+) -> tuple[Array, float, float, bool]:
+    """Give Steihaug's truncated conjugate-gradient step: E, predicted rise, length, is clipped."""
+    n_tasks = traces.size
+    if lanes:
+        G, M = tasks_last.sum_of_products(U, U), tasks_last.inner_products(F, U)
+        curvatures = tasks_last.curvatures(M, traces, lam, n_tasks, U.shape[0])
+    else:
+        G, M = blas.sum_of_products(U, U), blas.inner_products(F, U)
+        curvatures = blas.curvatures(M, traces, lam, n_tasks, U.shape[2])
+    g, E = gradient(lanes, U, F), np.zeros_like(U)
+    p, Hp = np.empty_like(U), np.empty_like(U)
+    W, r, e, fp, fh = curvatures.ravel(), g.ravel().copy(), E.ravel(), p.ravel(), Hp.ravel()
+    z = np.empty_like(r)
+    # the squared bound in the norm of the preconditioner: W holds each weight d times, and
+    # padding weighs 1 but never moves
+    features = U.shape[0] if lanes else U.shape[2]
+    padding = U.size - features * U.shape[1] * n_tasks
+    bound = radius**2 * (W.sum() - padding) / features
+    rz = precondition(r, W, z)
+    fp[:] = z
+    target = rz * forcing**2
+    EWE, EWp, pWp = 0.0, 0.0, rz
+    clipped = False
+    for _ in range(U.size):
+        if rz <= target:
+            break
+        hessian(lanes, C, G, M, lam, U, p, Hp)
+        curvature = dot(fp, fh)
+        alpha = rz / curvature if curvature > 0 else np.inf
+        if curvature <= 0 or EWE + alpha * (2 * EWp + alpha * pWp) >= bound:
+            alpha = (bound - EWE) / (EWp + np.sqrt(EWp**2 + pWp * (bound - EWE)))
+            clipped = True
+        for m in range(e.size):
+            e[m] += alpha * fp[m]
+            r[m] -= alpha * fh[m]
+        EWE += alpha * (2 * EWp + alpha * pWp)
+        if clipped:
+            break
+        previous = rz
+        rz = precondition(r, W, z)
+        beta = rz / previous
+        EWp, pWp = beta * (EWp + alpha * pWp), rz + beta**2 * pWp
+        for m in range(e.size):
+            fp[m] = z[m] + beta * fp[m]
+    predicted = 0.5 * (dot(g.ravel(), e) + dot(r, e))
+    length = radius * np.sqrt(EWE / bound) if bound > 0 else 0.0
+    return E, predicted, length, clipped
+
+
+@kernel
+def attempt(
+    lanes: bool,
+    C: Array,
+    traces: Array,
+    scales: Array,
+    lam: float,
+    U: Array,
+    F: Array,
+    radius: float,
+    forcing: float,
+) -> tuple[Array, float, float, Array, float, float, bool]:
+    """Give the next point, its J, residual and F, and the step's prediction, length, clipping."""
+    E, predicted, length, clipped = solve(lanes, C, traces, lam, U, F, radius, forcing)
+    Q = tasks_last.retract(U, E) if lanes else blas.retract(U, E)
+    J, residual, F_next = evaluate(lanes, C, scales, lam, traces.size, Q)
+    return Q, J, residual, F_next, predicted, length, clipped

@@ -1,0 +1,164 @@
+"""The objective of RMT-PCA for more features, compiled around matrix products.
+
+Arrays have the tasks first: C (T, d, d), points and tangents (T, k, d), so that each coupling of
+tasks is one BLAS call on the rows of all tasks. Those calls (``np.dot`` inside numba is scipy's
+BLAS) use as many threads as the process allows; nothing here sets them. The formulas are those of
+:mod:`algorithms.numerics.coupled_traces`, the twin in plain numpy.
+"""
+
+# ruff: noqa: PLR0917  a compiled function takes its arguments by place
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.compiled import kernel
+from algorithms.numerics.coupled_traces import CURVATURE_FLOOR
+
+Array = NDArray[np.float64]
+
+#: From this many numbers per basis on, a BLAS call beats a plain loop.
+_BLAS_SIZE = 400
+
+
+@kernel
+def times_own(C: Array, E: Array, out: Array) -> None:
+    """Write each E_t C_t: C (T, d, d), E and out (T, k, d)."""
+    for t in range(E.shape[0]):
+        np.dot(E[t], C[t], out[t])
+
+
+@kernel
+def sum_of_products(A: Array, B: Array) -> Array:
+    """Give Σ_t A_tᵀB_t, (d, d), of A and B (T, k, d)."""
+    T, k, d = A.shape
+    out: Array = np.dot(A.reshape(T * k, d).T, B.reshape(T * k, d))
+    return out
+
+
+@kernel
+def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
+    """Add factor · E_t G for each t to out: G (d, d), E and out (T, k, d)."""
+    T, k, d = E.shape
+    product = np.dot(E.reshape(T * k, d), G).ravel()
+    flat = out.reshape(out.size)
+    for m in range(flat.size):
+        flat[m] += factor * product[m]
+
+
+@kernel
+def inner_products(A: Array, B: Array) -> Array:
+    """Give each A_t B_tᵀ, (T, k, k), of A and B (T, k, d)."""
+    T, k, d = A.shape
+    out = np.empty((T, k, k))
+    if k * d >= _BLAS_SIZE:
+        for t in range(T):
+            np.dot(A[t], B[t].T, out[t])
+        return out
+    for t in range(T):
+        for a in range(k):
+            x = A[t, a]
+            for b in range(k):
+                y = B[t, b]
+                s = 0.0
+                for i in range(d):
+                    s += x[i] * y[i]
+                out[t, a, b] = s
+    return out
+
+
+@kernel
+def add_combined(M: Array, E: Array, factor: float, out: Array) -> None:
+    """Add factor · M_t E_t for each t to out: M (T, k, k), E and out (T, k, d)."""
+    T, k, d = E.shape
+    if k * d >= _BLAS_SIZE:
+        for t in range(T):
+            out[t] += factor * np.dot(M[t], E[t])
+        return
+    for t in range(T):
+        for a in range(k):
+            o = out[t, a]
+            for b in range(k):
+                m, e = factor * M[t, a, b], E[t, b]
+                for i in range(d):
+                    o[i] += m * e[i]
+
+
+@kernel
+def gradient(U: Array, F: Array) -> Array:
+    """Give the Riemannian gradient F_t - (F_t U_tᵀ) U_t, (T, k, d)."""
+    out = F.copy()
+    add_combined(inner_products(F, U), U, -1.0, out)
+    return out
+
+
+@kernel
+def hessian(C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
+    """Write the Hessian of -J at a tangent E; G = Σ U_tᵀU_t, M_t = F_t U_tᵀ (T, k, k)."""
+    times_own(C, E, out)
+    B = sum_of_products(E, U)
+    add_shared(G, E, lam, out)
+    add_shared(B + B.T, U, lam, out)
+    N = inner_products(out, U)
+    flat = out.reshape(out.size)
+    for m in range(flat.size):
+        flat[m] = -flat[m]
+    add_combined(N, U, 1.0, out)
+    add_combined(M, E, 1.0, out)  # tangent already
+
+
+@kernel
+def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Array:
+    """Give the preconditioner's diagonal M_jj - φ_t, (T, k, d)."""
+    k = M.shape[1]
+    W = np.empty((n_tasks, k, d))
+    largest = 0.0
+    for t in range(n_tasks):
+        outside = traces[t] + lam * k * n_tasks
+        for a in range(k):
+            outside -= M[t, a, a]
+        for a in range(k):
+            W[t, a, :] = M[t, a, a] - outside / max(d - k, 1)
+            largest = max(largest, abs(W[t, a, 0]))
+    floor = CURVATURE_FLOOR * largest if largest > 0 else 1.0
+    return np.maximum(W, floor)
+
+
+@kernel
+def evaluate(
+    C: Array, scales: Array, lam: float, n_tasks: int, U: Array
+) -> tuple[float, float, Array]:
+    """Give J, the largest relative gradient, and F (T, k, d); scales (T,) belong to the tasks."""
+    k = U.shape[1]
+    F = np.empty_like(U)
+    times_own(C, U, F)
+    retained = np.sum(F * U)
+    G = sum_of_products(U, U)
+    add_shared(G, U, lam, F)
+    J = 0.5 * retained + 0.25 * lam * (np.sum(G * G) - n_tasks * k)
+    g = gradient(U, F)
+    residual = 0.0
+    for t in range(n_tasks):
+        residual = max(residual, np.sqrt(np.sum(g[t] ** 2)) / scales[t])
+    return J, residual, F
+
+
+@kernel
+def retract(U: Array, E: Array) -> Array:
+    """Give orthonormal bases of the row spaces of U_t + E_t by modified Gram-Schmidt."""
+    T, k, d = U.shape
+    Q = U + E
+    for t in range(T):
+        for a in range(k):
+            x = Q[t, a]
+            for b in range(a):
+                y = Q[t, b]
+                s = 0.0
+                for i in range(d):
+                    s += x[i] * y[i]
+                for i in range(d):
+                    x[i] -= s * y[i]
+            s = 0.0
+            for i in range(d):
+                s += x[i] * x[i]
+            x /= np.sqrt(s)
+    return Q

@@ -1,0 +1,27 @@
+"""Compile every kernel into the cache: ``python -m algorithms.numerics.warm``.
+
+Set-up and the image call it once; compilation takes tens of seconds, reading the cache a moment.
+"""
+
+import numpy as np
+
+from algorithms.numerics.compiled_traces import compile_for
+from algorithms.numerics.covariances import from_dense
+
+
+def warm_rmtpca() -> None:
+    """Compile the kernels of RMT-PCA."""
+    C = from_dense(np.stack([np.diag([3.0, 2.0, 1.0]), np.diag([2.0, 3.0, 1.0])]))
+    objective = compile_for(C, lam=1.0, k=1)
+    point = objective.pack(C.leading(1))
+    value = objective.evaluate(point)
+    objective.attempt(point, value.F, radius=0.5, forcing=0.1)
+
+
+def main() -> None:
+    """Compile all."""
+    warm_rmtpca()
+
+
+if __name__ == "__main__":
+    main()
