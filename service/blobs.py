@@ -12,7 +12,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.rows import BlobChunkRow, BlobRow, new_id
+from service.rows import BlobChunkRow, BlobRow, Row, new_id
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
 
@@ -182,6 +182,17 @@ class BlobStore:
             if path != keep:
                 path.unlink(missing_ok=True)
                 excess -= stat.st_size
+
+
+def release_blob(session: Session, blob_id: str) -> None:
+    """Delete a blob unless a row still refers to it."""
+    for table in Row.metadata.tables.values():
+        for key in table.foreign_keys:
+            if key.column.table.name != BlobRow.__tablename__ or key.ondelete == "CASCADE":
+                continue
+            if session.scalar(sa.select(sa.literal(1)).where(key.parent == blob_id).limit(1)):
+                return
+    delete_blob(session, blob_id)
 
 
 def delete_blob(session: Session, blob_id: str) -> None:

@@ -10,6 +10,7 @@ from service.database import Database
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from service.datasets.ingest import Ingester
     from service.inference.cache import ModelCache
     from service.jobs.dispatcher import Dispatcher
 
@@ -21,6 +22,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
+    ingester: "Ingester"
     dispatcher: "Dispatcher"
     models: "ModelCache"
 

@@ -34,7 +34,6 @@ class Database:
         """Give a session that sees one state of the database and changes nothing."""
         with Session(self.engine, expire_on_commit=False) as session:
             yield session
-            session.rollback()
 
     @contextmanager
     def write(self) -> Iterator[Session]:

@@ -41,7 +41,5 @@ def remember_created(
     """Store what a request with a key created."""
     if key is None:
         return
-    session.add(
-        IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id)
-    )
+    session.add(IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id))
     session.flush()

@@ -1,10 +1,10 @@
 """Which process is which, on one machine and across restarts."""
 
+import json
 import os
 import socket
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
 import psutil
 
@@ -20,13 +20,18 @@ class ProcessIdentity:
     pid: int
     started: float
 
-    def to_json(self) -> dict[str, Any]:
-        """Give the identity as JSON."""
-        return asdict(self)
+    def to_text(self) -> str:
+        """Give the identity as text that :meth:`from_text` reads."""
+        return json.dumps(asdict(self), sort_keys=True)
+
+    @classmethod
+    def from_text(cls, text: str) -> "ProcessIdentity":
+        """Give the identity that :meth:`to_text` wrote."""
+        return cls(**json.loads(text))
 
     def name(self) -> str:
-        """Give a short text that is unique to the process."""
-        return f"{self.host}:{self.pid}:{self.boot_id[:8]}:{self.started:.2f}"
+        """Give a short text for people."""
+        return f"{self.host}:{self.pid}"
 
     def is_certainly_dead(self) -> bool:
         """Tell whether the process is known to be gone; false where that cannot be seen."""

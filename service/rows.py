@@ -76,7 +76,7 @@ class DatasetRow(Row):
     manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     complaints: Mapped[list[Any]] = mapped_column(default=list)
     #: Who ingests it, so that an ingestion that died can be told from one that runs.
-    ingester: Mapped[str | None] = mapped_column(sa.String(100))
+    ingester: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
 
@@ -104,7 +104,8 @@ class JobRow(Row):
     #: Attempts that count against ``max_attempts``; one that never began does not.
     charged: Mapped[int] = mapped_column(default=0)
     is_cancel_requested: Mapped[bool] = mapped_column(default=False)
-    worker: Mapped[str | None] = mapped_column(sa.String(200))
+    #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
+    worker: Mapped[str | None] = mapped_column(sa.String(500))
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
@@ -189,8 +190,7 @@ class LeaseRow(Row):
     __tablename__ = "leases"
 
     name: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
-    holder: Mapped[str] = mapped_column(sa.String(100))
     #: Host, boot and pid of the holder: a dead holder on this machine is replaced at once.
-    process: Mapped[dict[str, Any]]
+    holder: Mapped[str] = mapped_column(sa.String(500))
     #: Counts renewals; a waiting process watches it by its own clock.
     renewals: Mapped[int] = mapped_column(sa.BigInteger, default=0)

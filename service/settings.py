@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from typing import Literal
 
 from pydantic import AliasChoices, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
@@ -16,6 +17,12 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    allow_open_network: bool = Field(
+        default=False, description="Listen beyond this machine although nothing asks who calls."
+    )
+    log_level: Literal["debug", "info", "warning", "error"] = Field(
+        "info", description="Least weight of events that are logged."
+    )
     data_dir: Path = Field(Path("sibling-data"), description="Folder of the database and cache.")
     database_url: str = Field(
         "",

@@ -74,9 +74,7 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
 
 
-def add_event(
-    session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]
-) -> None:
+def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
     """Write down something that happened to a job."""
     session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))
 
@@ -87,6 +85,7 @@ def move(
     attempt: int,
     leave: JobState,
     enter: JobState,
+    /,
     **values: Any,
 ) -> bool:
     """Move a job between states; false where it has left this state or attempt meanwhile."""
@@ -147,7 +146,7 @@ def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
 def beat(
     session: Session, job_id: str, attempt: int, worker: str, progress: dict[str, Any] | None
 ) -> bool | None:
-    """Say that an attempt is alive; give whether a cancel is wanted, None where it was fenced out."""
+    """Say that an attempt lives; give whether a cancel is wanted, None where it was fenced out."""
     values: dict[str, Any] = {"heartbeat": JobRow.heartbeat + 1}
     if progress is not None:
         values["progress"] = progress

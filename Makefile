@@ -1,0 +1,52 @@
+# Two commands for a newcomer: `make demo` and `make test`. Each does its own set-up.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
+
+.PHONY: demo test lint format docs lock clean
+
+demo: $(VENV)/.runtime
+	@$(BIN)/sibling demo
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest -n auto
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+# Generated pages, which the tests compare with the code.
+docs: $(VENV)/.runtime
+	$(BIN)/python -m service.generate
+
+# Locks hold versions and hashes, and no addresses.
+LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+lock:
+	$(LOCK) pyproject.toml -o requirements.lock
+	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
+
+clean:
+	rm -rf $(VENV)
+
+# The warm step compiles the numerical kernels once, so that no job ever waits for it.
+$(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
+	@echo "Installing (once) ..."
+	@$(PIP) install --require-hashes -r requirements.lock
+	@$(PIP) install --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m algorithms.numerics.warm
+	@touch $@
+
+$(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime
+	@$(PIP) install --require-hashes -r requirements-dev.lock
+	@touch $@
+
+$(VENV)/pyvenv.cfg:
+	@$(PYTHON) -m venv $(VENV)

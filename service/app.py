@@ -1,0 +1,101 @@
+"""The application: its parts, its routes, its life."""
+
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any
+
+from fastapi import FastAPI
+from fastapi.concurrency import run_in_threadpool
+
+from service.blobs import BlobStore
+from service.catalogue.routes import router as catalogue
+from service.context import Services
+from service.database import Database
+from service.datasets.ingest import Ingester
+from service.datasets.routes import router as datasets
+from service.errors import install_handlers
+from service.health import router as health
+from service.http import RequestContext
+from service.inference.cache import ModelCache
+from service.inference.routes import router as inference
+from service.jobs.dispatcher import Dispatcher
+from service.jobs.engine import Engine
+from service.jobs.routes import router as jobs
+from service.models.routes import router as models
+from service.schema import check_schema, migrate
+from service.settings import Settings
+from service.ui.routes import router as ui
+
+DESCRIPTION = """Train related tasks together, serve them over HTTP.
+
+Upload a dataset of tasks, submit a job, watch it, and call the model it makes.
+Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
+
+
+def create_app(settings: Settings) -> FastAPI:
+    """Give the application; its parts start and stop with it."""
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        services = await run_in_threadpool(_start, settings)
+        app.state.services = services
+        try:
+            yield
+        finally:
+            await run_in_threadpool(_stop, services)
+
+    app = FastAPI(
+        title="Sibling",
+        version=version("sibling"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    install_handlers(app)
+    app.add_middleware(RequestContext)
+    for router in (catalogue, datasets, jobs, models, inference, health, ui):
+        app.include_router(router)
+    return app
+
+
+def openapi() -> dict[str, Any]:
+    """Give the OpenAPI document, without starting anything."""
+    return create_app(Settings()).openapi()
+
+
+def _start(settings: Settings) -> Services:
+    data_dir = settings.data_dir.resolve()
+    data_dir.mkdir(parents=True, exist_ok=True)
+    database = Database(settings.resolved_database_url())
+    if database.url.startswith("sqlite"):
+        migrate(database)
+    check_schema(database)
+    blobs = BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes)
+
+    def open_engine() -> Engine:
+        return Engine(
+            url=settings.engine_url,
+            slots=settings.resolved_slots(),
+            database_url=database.url,
+            scratch_dir=data_dir / "dask",
+        )
+
+    dispatcher = Dispatcher(
+        database,
+        open_engine=open_engine,
+        lease_s=settings.lease_s,
+        stale_s=settings.stale_s,
+    )
+    dispatcher.start()
+    ingester = Ingester(database, blobs, settings)
+    threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
+    models = ModelCache(blobs, max_bytes=settings.model_cache_bytes)
+    return Services(settings, database, blobs, ingester, dispatcher, models)
+
+
+def _stop(services: Services) -> None:
+    services.dispatcher.stop()
+    services.database.close()

@@ -1,0 +1,27 @@
+"""``GET /v1/algorithms``: what can be trained, and with which parameters."""
+
+from fastapi import APIRouter
+
+from algorithms.registry import ALGORITHMS
+from service.catalogue.schemas import Algorithm
+from service.errors import Problem
+from service.http import Page, Paging, StrictRoute, page, problems
+
+router = APIRouter(prefix="/v1/algorithms", tags=["algorithms"], route_class=StrictRoute)
+
+
+@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+def list_algorithms(query: Paging) -> Page[Algorithm]:
+    """List the algorithms with the JSON Schema of their parameters."""
+    names = [name for name in sorted(ALGORITHMS) if name > (query.after() or "")]
+    shown = [Algorithm.describe(ALGORITHMS[name]) for name in names[: query.page_size + 1]]
+    return page(shown, query, key=lambda algorithm: algorithm.name)
+
+
+@router.get("/{name}", responses=problems("not-found"))
+def get_algorithm(name: str) -> Algorithm:
+    """Give one algorithm."""
+    if name not in ALGORITHMS:
+        known = ", ".join(sorted(ALGORITHMS))
+        raise Problem("not-found", f"there is no algorithm '{name}'; there are {known}")
+    return Algorithm.describe(ALGORITHMS[name])

@@ -1,0 +1,196 @@
+"""The command ``sibling``: run the service, and use one."""
+
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import numpy as np
+import orjson
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from service.client import Client, JobFailed, ServiceError
+
+app = typer.Typer(
+    name="sibling",
+    help="Train related tasks together, serve them over HTTP.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+
+Url = Annotated[
+    str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")
+]
+_DEFAULT_URL: Final = "http://127.0.0.1:8000"
+_out = Console()
+_err = Console(stderr=True, highlight=False)
+
+
+@app.command()
+def serve(
+    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    port: Annotated[
+        int | None, typer.Option(help="Port; 0 takes a free one. Default: 8000, or a free one.")
+    ] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Folder of database and cache.")] = None,
+) -> None:
+    """Run the service: SQLite and a pool on this machine, unless settings say otherwise."""
+    from service.server import run
+    from service.settings import Settings
+
+    given = {"host": host, "port": port, "data_dir": data_dir}
+    # what is given here goes before what stands in the environment
+    settings = Settings().model_copy(update={k: v for k, v in given.items() if v is not None})
+    run(settings, any_port=port is None)
+
+
+@app.command()
+def migrate() -> None:
+    """Bring the database that DATABASE_URL names to the schema of this version."""
+    from service.database import Database
+    from service.schema import migrate as run
+    from service.settings import Settings
+
+    database = Database(Settings().resolved_database_url())
+    run(database)
+    database.close()
+
+
+@app.command()
+def demo() -> None:
+    """Show the whole of it in a minute: train over HTTP, use over HTTP."""
+    from service.demo import run
+
+    run()
+
+
+@app.command()
+def algorithms(url: Url = _DEFAULT_URL) -> None:
+    """List what can be trained."""
+    with _client(url) as client:
+        _show(client.algorithms(), "name", "title", "methods")
+
+
+@app.command()
+def datasets(url: Url = _DEFAULT_URL) -> None:
+    """List the datasets."""
+    with _client(url) as client:
+        _show(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
+
+
+@app.command()
+def jobs(url: Url = _DEFAULT_URL) -> None:
+    """List the jobs."""
+    with _client(url) as client:
+        _show(client.jobs(), "id", "state", "algorithm", "model", "version", "created_at")
+
+
+@app.command()
+def models(url: Url = _DEFAULT_URL) -> None:
+    """List the models."""
+    with _client(url) as client:
+        _show(client.models(), "name", "version", "algorithm", "methods", "created_at")
+
+
+@app.command()
+def train(
+    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or the id of a dataset.")],
+    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="See 'algorithms'.")],
+    *,
+    param: Annotated[
+        list[str] | None,
+        typer.Option("--param", "-p", help="A parameter as NAME=VALUE, the value as in JSON."),
+    ] = None,
+    model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
+    task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV with the target.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Seed of the fit.")] = 0,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Upload data, train a model, and show how it goes."""
+    params = dict(_param(text) for text in param or [])
+    columns = {"task_column": task_column, "target_column": target_column}
+    options: Any = {name: value for name, value in columns.items() if value is not None}
+    with _client(url) as client:
+        dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
+        job = client.train(dataset, algorithm, model=model, seed=seed, **params)
+        trained = job.wait(progress=True)
+        _out.print(f"model {trained.name}, version {trained.version}")
+        scores = [
+            {"metric": metric, "mean over tasks": f"{np.mean(list(by_task.values())):.4f}"}
+            for metric, by_task in trained.metrics.items()
+        ]
+        _show(scores, "metric", "mean over tasks")
+        for warning in trained.info["warnings"]:
+            _err.print(f"note: {warning}")
+
+
+@app.command()
+def transform(
+    model: Annotated[str, typer.Argument(help="Name of a model, or NAME/VERSION.")],
+    rows: Annotated[Path, typer.Argument(help="A .npy file, or a .csv of numbers only.")],
+    *,
+    task: Annotated[str, typer.Option(help="Task that the rows belong to.")],
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help=".npy or .csv file.")
+    ] = None,
+    url: Url = _DEFAULT_URL,
+) -> None:
+    """Project rows with a trained model."""
+    name, _, version = model.partition("/")
+    with _client(url) as client:
+        remote = client.model(name, int(version) if version else None)
+        outputs = remote.transform(_read_rows(rows), task=task)
+    if output is None:
+        np.savetxt(_out.file, outputs, delimiter=",")
+    elif output.suffix == ".npy":
+        np.save(output, outputs, allow_pickle=False)
+    else:
+        np.savetxt(output, outputs, delimiter=",")
+
+
+def main() -> None:
+    """Run the command; errors of the service are told in a sentence, not in a traceback."""
+    import httpx
+
+    try:
+        app()
+    except (ServiceError, JobFailed, ValueError, OSError) as error:
+        _err.print(f"error: {error}")
+        raise SystemExit(1) from None
+    except httpx.TransportError as error:
+        _err.print(f"error: no answer from the service ({error}); start one with 'sibling serve'")
+        raise SystemExit(1) from None
+    except KeyboardInterrupt:
+        raise SystemExit(130) from None
+
+
+def _client(url: str) -> Client:
+    return Client(url)
+
+
+def _param(text: str) -> tuple[str, Any]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise typer.BadParameter(f"'{text}' is not NAME=VALUE")
+    try:
+        return name, orjson.loads(value)
+    except orjson.JSONDecodeError:
+        return name, value  # a bare word is a string
+
+
+def _read_rows(path: Path) -> Any:
+    if path.suffix == ".npy":
+        return np.load(path, allow_pickle=False)
+    return np.loadtxt(path, delimiter=",", ndmin=2)
+
+
+def _show(items: list[dict[str, Any]], *columns: str) -> None:
+    table = Table(*columns, box=None)
+    for item in items:
+        values = [item[column] for column in columns]
+        table.add_row(*(", ".join(v) if isinstance(v, list) else str(v) for v in values))
+    _out.print(table)

@@ -1,0 +1,207 @@
+"""The way in for Python programs."""
+
+import io
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+from uuid import uuid4
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from service.client.http import Http
+from service.client.job import JobHandle
+from service.client.model import RemoteModel
+
+_MEDIA_TYPES: Final = {".csv": "text/csv", ".npz": "application/x-npz"}
+_CHUNK_BYTES: Final = 1024 * 1024
+_UPLOAD_WAIT_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset in the service."""
+
+    id: str
+    name: str
+    tasks: tuple[str, ...]
+    info: dict[str, Any]
+
+
+class Client:
+    """A Sibling service.
+
+    Parameters
+    ----------
+    base_url
+        Address of the service.
+    timeout_s
+        Longest wait for one answer.
+
+    Examples
+    --------
+    >>> client = Client("http://127.0.0.1:8000")  # doctest: +SKIP
+    >>> dataset = client.upload({"a": Xa, "b": Xb}, name="pair")  # doctest: +SKIP
+    >>> model = client.train(dataset, "rmt-pca", k=2).wait()  # doctest: +SKIP
+    >>> model.transform(X, task="a")  # doctest: +SKIP
+    """
+
+    def __init__(self, base_url: str = "http://127.0.0.1:8000", *, timeout_s: float = 60) -> None:
+        self._http = Http(base_url, timeout_s=timeout_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._http.close()
+
+    def health(self) -> dict[str, Any]:
+        """Give whether the service is ready, and why not."""
+        body: dict[str, Any] = self._http.send("GET", "/v2/health/ready", again=False).json()
+        return body
+
+    def algorithms(self) -> list[dict[str, Any]]:
+        """Give the algorithms with the JSON Schema of their parameters."""
+        return list(self._http.pages("/v1/algorithms"))
+
+    def upload(
+        self,
+        data: Mapping[str, ArrayLike] | str | Path,
+        targets: Mapping[str, ArrayLike] | None = None,
+        *,
+        name: str | None = None,
+        **options: str,
+    ) -> Dataset:
+        """Give the dataset made of arrays, one of rows for each task, or of a file.
+
+        Parameters
+        ----------
+        data
+            ``{task: (n_samples, n_features)}``, or the path of a .csv or .npz file.
+        targets
+            ``{task: (n_samples,)}`` numbers or labels, with arrays only.
+        options
+            How to read a table: ``task_column="school"``, ``target_column="score"``.
+        """
+        if isinstance(data, str | Path):
+            path = Path(data)
+            media_type = _MEDIA_TYPES.get(path.suffix.lower())
+            if media_type is None:
+                raise ValueError(f"'{path.name}' is none of {', '.join(_MEDIA_TYPES)}")
+            query = {"name": name or path.stem, **options}
+            with path.open("rb") as file:
+                return self._upload(_read(file), media_type, query)
+        body = _pack(data, targets or {})
+        query = {"name": name or "arrays", **options}
+        return self._upload(_read(body), "application/x-npz", query)
+
+    def datasets(self) -> list[dict[str, Any]]:
+        """Give the datasets, newest first."""
+        return list(self._http.pages("/v1/datasets"))
+
+    def dataset(self, dataset_id: str) -> Dataset:
+        """Give one dataset."""
+        info = self._http.send("GET", f"/v1/datasets/{dataset_id}").json()
+        manifest = self._http.send("GET", f"/v1/datasets/{dataset_id}/manifest").json()
+        tasks = tuple(task["name"] for task in manifest["tasks"])
+        return Dataset(info["id"], info["name"], tasks, info)
+
+    def delete_dataset(self, dataset_id: str) -> None:
+        """Delete a dataset that no job and no model needs."""
+        self._http.send("DELETE", f"/v1/datasets/{dataset_id}")
+
+    def train(
+        self,
+        dataset: Dataset | str,
+        algorithm: str,
+        *,
+        model: str | None = None,
+        seed: int = 0,
+        limits: Mapping[str, Any] | None = None,
+        **params: Any,
+    ) -> JobHandle:
+        """Give a handle of the job that trains an algorithm with these parameters.
+
+        Parameters
+        ----------
+        model
+            Name of the model; the algorithm's by default.
+        limits
+            ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``.
+        """
+        spec = {
+            "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
+            "algorithm": algorithm,
+            "model": model or algorithm,
+            "seed": seed,
+            "params": params,
+            **(limits or {}),
+        }
+        # the key makes it safe to send again: a job is created once
+        headers = {"Idempotency-Key": uuid4().hex}
+        return JobHandle(
+            self._http, self._http.send("POST", "/v1/jobs", json=spec, headers=headers).json()
+        )
+
+    def job(self, job_id: str) -> JobHandle:
+        """Give a handle of a job."""
+        return JobHandle(self._http, self._http.send("GET", f"/v1/jobs/{job_id}").json())
+
+    def jobs(self) -> list[dict[str, Any]]:
+        """Give the jobs, newest first."""
+        return list(self._http.pages("/v1/jobs"))
+
+    def models(self) -> list[dict[str, Any]]:
+        """Give the models by name, each by its latest version."""
+        return list(self._http.pages("/v1/models"))
+
+    def model(self, name: str, version: int | None = None) -> RemoteModel:
+        """Give a model, by its latest version unless one is named."""
+        path = f"/v1/models/{name}" + ("" if version is None else f"/versions/{version}")
+        return RemoteModel(self._http, self._http.send("GET", path).json())
+
+    def _upload(
+        self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str]
+    ) -> Dataset:
+        response = self._http.send(
+            "POST",
+            "/v1/datasets",
+            again=False,  # the body is a stream, and is gone once sent
+            params=query,
+            content=chunks,
+            headers={"Content-Type": media_type},
+        )
+        info = response.json()
+        while info["state"] in ("uploaded", "ingesting"):
+            info = self._http.send(
+                "GET", f"/v1/datasets/{info['id']}", params={"wait": _UPLOAD_WAIT_S}
+            ).json()
+        return self.dataset(info["id"])
+
+
+def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io.BytesIO:
+    unknown = sorted(targets.keys() - data.keys())
+    if unknown:
+        raise ValueError(f"targets name tasks that have no rows: {', '.join(unknown)}")
+    arrays = {f"{task}/X": np.asarray(X) for task, X in data.items()}
+    arrays |= {f"{task}/y": np.asarray(y) for task, y in targets.items()}
+    body = io.BytesIO()
+    np.savez(body, allow_pickle=False, **arrays)
+    body.seek(0)
+    return body
+
+
+def _read(file: io.BufferedIOBase) -> Iterator[bytes]:
+    while data := file.read(_CHUNK_BYTES):
+        yield data

@@ -1,0 +1,56 @@
+"""Requests of the client: one place that sends, retries and reads errors."""
+
+import time
+from collections.abc import Iterator
+from typing import Any, Final
+
+import httpx
+
+from service.client.errors import ServiceError
+
+_RETRIES: Final = 4
+_FIRST_PAUSE_S: Final = 0.2
+_PASSING: Final = frozenset({429, 502, 503, 504})
+
+
+class Http:
+    """A connection to one service.
+
+    A request that can be sent again without harm is, after a passing failure.
+    """
+
+    def __init__(self, base_url: str, *, timeout_s: float) -> None:
+        self._client = httpx.Client(base_url=base_url, timeout=timeout_s)
+
+    def send(self, method: str, path: str, *, again: bool = True, **request: Any) -> httpx.Response:
+        """Give the response, or raise the ServiceError that it tells."""
+        pause = _FIRST_PAUSE_S
+        for retry in range(_RETRIES + 1):
+            is_last = retry == _RETRIES or not again
+            try:
+                response = self._client.request(method, path, **request)
+            except httpx.TransportError:
+                if is_last:
+                    raise
+            else:
+                if response.status_code not in _PASSING or is_last:
+                    break
+                pause = max(pause, float(response.headers.get("retry-after", 0)))
+            time.sleep(pause)
+            pause *= 2
+        if response.is_error:
+            raise ServiceError.from_response(response)
+        return response
+
+    def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
+        """Give the items of a collection, page after page."""
+        while True:
+            body = self.send("GET", path, params=params).json()
+            yield from body["items"]
+            if body["next_page_token"] is None:
+                return
+            params["page_token"] = body["next_page_token"]
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._client.close()

@@ -1,0 +1,112 @@
+"""A job from afar."""
+
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
+
+from service.client.errors import JobFailed
+from service.client.http import Http
+from service.client.model import RemoteModel
+
+_WAIT_S: Final = 20
+_SHOW_EVERY_S: Final = 0.25
+
+Job = dict[str, Any]
+
+
+class JobHandle:
+    """A job that was submitted.
+
+    Attributes
+    ----------
+    info
+        The job as it was last read.
+    """
+
+    def __init__(self, http: Http, info: Job) -> None:
+        self._http = http
+        self.info = info
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+        return str(self.info["id"])
+
+    @property
+    def state(self) -> str:
+        """State of the job as it was last read."""
+        return str(self.info["state"])
+
+    def refresh(self, *, wait_s: float = 0) -> "JobHandle":
+        """Read the job again, waiting so long at most for its end."""
+        self.info = self._http.send("GET", f"/v1/jobs/{self.id}", params={"wait": wait_s}).json()
+        return self
+
+    def cancel(self) -> "JobHandle":
+        """Ask for the job to be stopped."""
+        self.info = self._http.send("POST", f"/v1/jobs/{self.id}:cancel").json()
+        return self
+
+    def events(self) -> Iterator[dict[str, Any]]:
+        """Give what has happened to the job so far, in order."""
+        after = 0
+        while True:
+            path = f"/v1/jobs/{self.id}/events"
+            body = self._http.send("GET", path, params={"after": after}).json()
+            yield from body["items"]
+            if body["next_after"] is None:
+                return
+            after = body["next_after"]
+
+    def wait(
+        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+    ) -> RemoteModel:
+        """Give the model, once the job has made it.
+
+        Parameters
+        ----------
+        progress
+            Show a live bar on the terminal.
+        on_change
+            Called with the job each time it is read.
+
+        Raises
+        ------
+        JobFailed
+            The job has failed, timed out or been cancelled.
+        """
+        if progress:
+            with _bar() as bar:
+                row = bar.add_task(self.info["model"], total=1.0, note="queued")
+                return self.wait(on_change=lambda job: bar.update(row, **_shown(job)))
+        while not self.info["is_final"]:
+            self.refresh(wait_s=_WAIT_S if on_change is None else _SHOW_EVERY_S)
+            if on_change is not None:
+                on_change(self.info)
+        if self.state != "succeeded":
+            raise JobFailed(self.info)
+        path = f"/v1/models/{self.info['model']}/versions/{self.info['version']}"
+        return RemoteModel(self._http, self._http.send("GET", path).json())
+
+
+def _bar() -> Progress:
+    return Progress(
+        TextColumn("{task.description:<12}"),
+        BarColumn(),
+        TextColumn("{task.percentage:>3.0f}%"),
+        TimeRemainingColumn(compact=True),
+        TextColumn("{task.fields[note]}"),
+    )
+
+
+def _shown(job: Job) -> dict[str, Any]:
+    if job["state"] == "succeeded":
+        return {"completed": 1.0, "note": "done"}
+    progress = job["progress"]
+    if progress is None:
+        return {"note": job["state"]}
+    note = f"{progress['loop']}, iteration {progress['iteration']}"
+    if progress["objective"] is not None:
+        note += f", objective {progress['objective']:.6g}"
+    return {"completed": progress["fraction"], "note": note}

@@ -1,0 +1,84 @@
+"""A trained model from afar."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from service.client.http import Http
+
+_NPY = "application/x-npy"
+
+
+class RemoteModel:
+    """A version of a model, called over HTTP as if it were here.
+
+    Attributes
+    ----------
+    info
+        The model as the service tells it: tasks, metrics, lineage.
+    """
+
+    def __init__(self, http: Http, info: dict[str, Any]) -> None:
+        self._http = http
+        self.info = info
+        self._path = f"/v1/models/{info['name']}/versions/{info['version']}"
+
+    @property
+    def name(self) -> str:
+        """Name of the model."""
+        return str(self.info["name"])
+
+    @property
+    def version(self) -> int:
+        """Number of the version."""
+        return int(self.info["version"])
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of its tasks."""
+        return tuple(self.info["tasks"])
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Scores on the training rows: ``{metric: {task: value}}``."""
+        metrics: dict[str, dict[str, float]] = self.info["metrics"]
+        return metrics
+
+    def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give the projected rows (n_samples, k) of rows (n_samples, n_features)."""
+        return self._call("transform", X, task)
+
+    def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
+        return self._call("inverse-transform", Z, task)
+
+    def history(self) -> dict[str, Any]:
+        """Give how the fit went, step by step."""
+        history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
+        return history
+
+    def download(self, path: str | Path) -> Path:
+        """Write the artifact to a file, which ``algorithms.registry.load_model`` reads."""
+        target = Path(path)
+        target.write_bytes(self._http.send("GET", f"{self._path}/artifact").content)
+        return target
+
+    def delete(self) -> None:
+        """Delete this version."""
+        self._http.send("DELETE", self._path)
+
+    def _call(self, method: str, rows: ArrayLike, task: str) -> NDArray[Any]:
+        body = io.BytesIO()
+        np.save(body, np.asarray(rows), allow_pickle=False)
+        response = self._http.send(
+            "POST",
+            f"{self._path}/{method}",
+            params={"task": task},
+            content=body.getvalue(),
+            headers={"Content-Type": _NPY, "Accept": _NPY},
+        )
+        outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
+        return outputs

@@ -1,0 +1,1 @@
+"""Datasets: upload, parsing in a process of its own, tasks."""

@@ -1,0 +1,55 @@
+"""How a table is to be read, and the bounds of what is read."""
+
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.settings import Settings
+
+TargetWish = Literal["auto", "numbers", "classes"]
+
+
+class ReadOptions(BaseModel):
+    """How a user wants the upload read; the parts that speak of columns are for CSV."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    task_column: str | None = Field(
+        None, max_length=200, description="Column with the task of each row; 'task' if there."
+    )
+    target_column: tuple[str, ...] = Field(
+        (),
+        max_length=1000,
+        description="Column(s) with targets. Several, and no task column: one task for each.",
+    )
+    ignore_column: tuple[str, ...] = Field(
+        (), max_length=1000, description="Column(s) to leave out."
+    )
+    target_kind: TargetWish = Field(
+        "auto",
+        description="Whether targets are numbers or classes. auto: text and booleans are "
+        "classes, all else are numbers.",
+    )
+
+
+class Limits(BaseModel):
+    """Bounds of an upload."""
+
+    model_config = ConfigDict(frozen=True)
+
+    expanded_bytes: int
+    expansion: float
+    tasks: int
+    features: int
+    name_length: int
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> "Limits":
+        """Give the bounds that the operator set."""
+        return cls(
+            expanded_bytes=settings.max_expanded_bytes,
+            expansion=settings.max_expansion,
+            tasks=settings.max_tasks,
+            features=settings.max_features,
+            name_length=settings.max_name_length,
+        )

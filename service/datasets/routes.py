@@ -1,0 +1,196 @@
+"""Datasets over HTTP: upload, list, inspect, delete."""
+
+import asyncio
+import time
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import Field
+
+from service.context import Context, Services
+from service.datasets import store
+from service.datasets.formats import FORMATS
+from service.datasets.options import ReadOptions
+from service.datasets.schemas import Dataset, Manifest, places
+from service.datasets.upload import Wish, receive
+from service.errors import Problem
+from service.http import (
+    Owner,
+    Page,
+    Paging,
+    StrictRoute,
+    check_if_match,
+    etag,
+    is_not_modified,
+    json_response,
+    page,
+    problems,
+)
+from service.rows import DatasetRow
+
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
+
+POLL_S: Final = 0.1
+MAX_WAIT_S: Final = 60
+_SETTLED: Final = frozenset({"ready", "rejected"})
+
+Wait = Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for its end.")]
+Key = Annotated[
+    str | None,
+    Header(max_length=200, description="A request sent again with the same key is done once."),
+]
+
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The bytes of one file, as they are.",
+        "content": {
+            media_type: {"schema": {"type": "string", "format": "binary"}}
+            for format_ in FORMATS
+            for media_type in format_.media_types
+        },
+    }
+}
+
+
+class UploadQuery(ReadOptions):
+    """Name of an upload, and how to read it."""
+
+    name: str = Field(min_length=1, max_length=200, description="What you call it.")
+
+
+@router.post(
+    "",
+    status_code=201,
+    response_model=Dataset,
+    openapi_extra=_BODY,
+    responses={
+        200: {"model": Dataset, "description": "The same bytes are here already."},
+        202: {"model": Dataset, "description": "Still being read; watch it at Location."},
+        **problems(
+            "malformed-body",
+            "body-too-large",
+            "unsupported-media-type",
+            "invalid-request",
+            "invalid-dataset",
+            "key-reused",
+        ),
+    },
+)
+async def upload_dataset(
+    request: Request,
+    services: Context,
+    owner: Owner,
+    query: Annotated[UploadQuery, Query()],
+    *,
+    idempotency_key: Key = None,
+) -> Response:
+    """Upload a dataset of tasks as a raw body."""
+    options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
+    row, is_new = await receive(
+        request, services, Wish(owner, query.name, options, idempotency_key)
+    )
+    if is_new:
+        await _ingest(services, row.id)
+    return await run_in_threadpool(_answer_upload, services, row.id, owner, is_new=is_new)
+
+
+@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Dataset]:
+    """List datasets, newest first."""
+    with services.database.read() as session:
+        rows = store.list_page(session, owner, after=query.after(), limit=query.page_size + 1)
+    return page([Dataset.from_row(row) for row in rows], query, key=lambda dataset: dataset.id)
+
+
+@router.get(
+    "/{dataset_id}",
+    response_model=Dataset,
+    responses={304: {"description": "Not modified."}, **problems("not-found", "invalid-request")},
+)
+async def get_dataset(
+    dataset_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
+) -> Response:
+    """Give a dataset as it stands, or as it ends being read within `wait` seconds."""
+    deadline = time.monotonic() + wait
+    row = await run_in_threadpool(_read, services, dataset_id, owner)
+    while row.state not in _SETTLED and time.monotonic() < deadline:
+        await asyncio.sleep(POLL_S)
+        row = await run_in_threadpool(_read, services, dataset_id, owner)
+    if is_not_modified(request, _tag(row)):
+        return Response(status_code=304, headers={"ETag": _tag(row)})
+    return json_response(Dataset.from_row(row), ETag=_tag(row))
+
+
+@router.get(
+    "/{dataset_id}/manifest",
+    response_model=Manifest,
+    responses=problems("not-found", "wrong-state", "invalid-request"),
+)
+def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
+    """Give what is in a dataset, task by task."""
+    row = _read(services, dataset_id, owner)
+    if row.manifest is None:
+        raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}, not ready")
+    return json_response(Manifest.model_validate(row.manifest), ETag=_tag(row))
+
+
+@router.delete(
+    "/{dataset_id}",
+    status_code=204,
+    responses=problems("not-found", "in-use", "precondition-failed", "wrong-state"),
+)
+def delete_dataset(dataset_id: str, request: Request, services: Context, owner: Owner) -> Response:
+    """Delete a dataset that no job and no model needs."""
+    with services.database.write() as session:
+        row = store.get(session, dataset_id, owner=owner)
+        if row is None:
+            raise _no_dataset(dataset_id)
+        check_if_match(request, _tag(row))
+        if row.state not in _SETTLED:
+            raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}; wait for its end")
+        needed = store.needed_by(session, dataset_id)
+        if needed:
+            detail = f"dataset '{dataset_id}' is needed by {'; '.join(needed[:20])}"
+            raise Problem("in-use", detail)
+        store.delete(session, row)
+    return Response(status_code=204)
+
+
+async def _ingest(services: Services, dataset_id: str) -> None:
+    """Have the upload read, waiting a moment for the end: most are done at once."""
+    work = asyncio.ensure_future(run_in_threadpool(services.ingester.ingest, dataset_id))
+    await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
+    if work.done():
+        work.result()
+
+
+def _answer_upload(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
+    row = _read(services, dataset_id, owner)
+    if row.state == "rejected":
+        with services.database.write() as session:
+            store.forget(session, row)
+        errors = places(row.complaints)
+        raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
+    status = 202 if row.state not in _SETTLED else 201 if is_new else 200
+    headers = {"Location": f"/v1/datasets/{row.id}", "ETag": _tag(row)}
+    if status == 202:
+        headers["Retry-After"] = "1"
+    return json_response(Dataset.from_row(row), status=status, **headers)
+
+
+def _read(services: Services, dataset_id: str, owner: str) -> DatasetRow:
+    with services.database.read() as session:
+        row = store.get(session, dataset_id, owner=owner)
+    if row is None:
+        raise _no_dataset(dataset_id)
+    return row
+
+
+def _tag(row: DatasetRow) -> str:
+    return etag(row.upload_sha256 if row.state == "ready" else f"{row.id}-{row.state}")
+
+
+def _no_dataset(dataset_id: str) -> Problem:
+    return Problem("not-found", f"there is no dataset '{dataset_id}'")

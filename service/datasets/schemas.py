@@ -1,0 +1,81 @@
+"""Datasets on the wire."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.http import Place
+from service.rows import DatasetRow
+
+
+class Dataset(BaseModel):
+    """A dataset as it stands."""
+
+    id: str
+    name: str
+    state: str = Field(description="uploaded, ingesting; then ready or rejected for good.")
+    media_type: str
+    options: dict[str, Any] = Field(description="How the upload was read.")
+    size_bytes: int = Field(description="Of the upload.")
+    upload_sha256: str
+    content_sha256: str | None = Field(description="Of the tasks in their stored form.")
+    n_tasks: int | None
+    n_samples: int | None = Field(description="In all tasks together.")
+    n_features: list[int] | None = Field(description="Each number of columns that tasks have.")
+    complaints: list[Place] = Field(description="Why it was rejected.")
+    created_at: datetime
+
+    @classmethod
+    def from_row(cls, row: DatasetRow) -> "Dataset":
+        """Give the wire form of a row."""
+        tasks = None if row.manifest is None else row.manifest["tasks"]
+        return cls(
+            id=row.id,
+            name=row.name,
+            state=row.state,
+            media_type=row.media_type,
+            options=row.options,
+            size_bytes=row.size_bytes,
+            upload_sha256=row.upload_sha256,
+            content_sha256=row.content_sha256,
+            n_tasks=None if tasks is None else len(tasks),
+            n_samples=None if tasks is None else sum(task["n_samples"] for task in tasks),
+            n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
+            complaints=[Place(**place) for place in places(row.complaints)],
+            created_at=row.created_at,
+        )
+
+
+class FeatureSummary(BaseModel):
+    """Statistics of each column of a task."""
+
+    min: list[float]
+    max: list[float]
+    mean: list[float]
+    std: list[float]
+
+
+class Task(BaseModel):
+    """A task of a dataset."""
+
+    name: str
+    n_samples: int
+    n_features: int
+    input: str = Field(description="rows or covariances.")
+    target: str = Field(description="none, numbers or classes.")
+    classes: list[str | int] | None = None
+    features: FeatureSummary | None = Field(None, description="Left out of large datasets.")
+
+
+class Manifest(BaseModel):
+    """What is in a dataset."""
+
+    format: str
+    tasks: list[Task]
+    feature_names: list[str] | None
+
+
+def places(complaints: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Give complaints as entries of ``errors``."""
+    return [{"code": "invalid-dataset", **complaint} for complaint in complaints]

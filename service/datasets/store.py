@@ -1,0 +1,164 @@
+"""SQL of datasets."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.blobs import Blob, delete_blob, release_blob
+from service.database import now
+from service.jobs.states import FINAL
+from service.processes import ProcessIdentity, this_process
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow, new_id
+
+#: An upload that has not ended after so long was given up by its sender.
+_PARTIAL_FOR: Final = timedelta(days=1)
+_UNFINISHED: Final = ("uploaded", "ingesting")
+
+
+@dataclass(frozen=True, slots=True)
+class NewDataset:
+    """What a dataset is created from."""
+
+    owner: str
+    name: str
+    media_type: str
+    options: dict[str, Any]
+    fingerprint: str
+
+
+def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
+    """Give the row of an upload that is complete and not yet parsed."""
+    row = DatasetRow(
+        id=new_id("ds"),
+        owner=new.owner,
+        name=new.name,
+        state="uploaded",
+        media_type=new.media_type,
+        options=new.options,
+        fingerprint=new.fingerprint,
+        upload_sha256=blob.sha256,
+        size_bytes=blob.size_bytes,
+        upload_blob_id=blob.id,
+        ingester=this_process().to_text(),
+    )
+    session.add(row)
+    session.flush()
+    return row
+
+
+def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
+    """Give a dataset; another owner's, or a deleted one, is as if it were not there."""
+    row = session.get(DatasetRow, dataset_id, populate_existing=True)
+    return row if row is not None and row.owner == owner and row.state != "deleted" else None
+
+
+def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
+    """Give the dataset that the owner made of the same bytes, read the same way."""
+    query = sa.select(DatasetRow).where(
+        DatasetRow.owner == owner, DatasetRow.fingerprint == fingerprint
+    )
+    return session.scalar(query)
+
+
+def list_page(
+    session: Session, owner: str, *, after: str | None, limit: int
+) -> Sequence[DatasetRow]:
+    """Give datasets, newest first, older than the dataset ``after``."""
+    query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != "deleted")
+    if after is not None:
+        query = query.where(DatasetRow.id < after)
+    return session.scalars(query.order_by(DatasetRow.id.desc()).limit(limit)).all()
+
+
+def begin_ingest(session: Session, dataset_id: str) -> DatasetRow | None:
+    """Give an uploaded dataset, now ingesting; None where another process was first."""
+    row = session.get(DatasetRow, dataset_id, populate_existing=True)
+    if row is None or row.state != "uploaded":
+        return None
+    row.state = "ingesting"
+    row.ingester = this_process().to_text()
+    return row
+
+
+def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob: Blob) -> None:
+    """Store what an ingestion gave; the upload is not needed any more."""
+    row = session.get_one(DatasetRow, dataset_id)
+    row.state, row.manifest = "ready", manifest
+    row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
+    _drop_upload(session, row)
+
+
+def reject(session: Session, dataset_id: str, complaints: list[dict[str, Any]]) -> None:
+    """Store why an ingestion gave nothing."""
+    row = session.get_one(DatasetRow, dataset_id)
+    row.state, row.complaints = "rejected", complaints
+    _drop_upload(session, row)
+
+
+def forget(session: Session, row: DatasetRow) -> None:
+    """Remove every trace of a dataset that nothing can need: a rejected one."""
+    session.delete(row)
+    session.flush()
+
+
+def delete(session: Session, row: DatasetRow) -> None:
+    """Drop the data; the row stays for the jobs that have ended, and is shown no more."""
+    content = row.content_blob_id
+    row.state, row.fingerprint = "deleted", row.id
+    row.content_blob_id = row.manifest = None
+    session.flush()
+    if content is not None:
+        release_blob(session, content)
+    _drop_upload(session, row)
+
+
+def needed_by(session: Session, dataset_id: str) -> list[str]:
+    """Give what still needs a dataset: jobs that have not ended, and models made from it."""
+    jobs = session.scalars(
+        sa.select(JobRow.id)
+        .where(JobRow.dataset_id == dataset_id, JobRow.state.notin_(FINAL))
+        .order_by(JobRow.id)
+    )
+    models = session.execute(
+        sa.select(ModelRow.name, VersionRow.version)
+        .join(VersionRow, VersionRow.model_id == ModelRow.id)
+        .where(VersionRow.dataset_id == dataset_id)
+        .order_by(ModelRow.name, VersionRow.version)
+    )
+    return [
+        *(f"job {job_id}" for job_id in jobs),
+        *(f"model {name}, version {version}" for name, version in models),
+    ]
+
+
+def take_orphans(session: Session) -> list[str]:
+    """Give the datasets whose ingestion died with its process, ready to be ingested again."""
+    rows = session.scalars(sa.select(DatasetRow).where(DatasetRow.state.in_(_UNFINISHED)))
+    orphans = [row for row in rows if _is_orphan(row)]
+    for row in orphans:
+        row.state = "uploaded"
+    return [row.id for row in orphans]
+
+
+def sweep_partial_blobs(session: Session) -> None:
+    """Delete the bytes of uploads that were never completed."""
+    query = sa.select(BlobRow.id).where(
+        BlobRow.sha256.is_(None), BlobRow.created_at < now() - _PARTIAL_FOR
+    )
+    for blob_id in session.scalars(query).all():
+        delete_blob(session, blob_id)
+
+
+def _is_orphan(row: DatasetRow) -> bool:
+    return row.ingester is None or ProcessIdentity.from_text(row.ingester).is_certainly_dead()
+
+
+def _drop_upload(session: Session, row: DatasetRow) -> None:
+    upload, row.upload_blob_id = row.upload_blob_id, None
+    session.flush()
+    if upload is not None:
+        release_blob(session, upload)

@@ -1,0 +1,111 @@
+"""Receiving an upload: a stream into the blob store, never whole in memory."""
+
+import asyncio
+from dataclasses import dataclass
+
+from fastapi.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+
+from service.blobs import BlobWriter
+from service.context import Services
+from service.datasets import store
+from service.datasets.formats import Format, find_format, has_magic, supported
+from service.datasets.options import ReadOptions
+from service.errors import Problem
+from service.http import check_length, fingerprint, too_large
+from service.idempotency import find_created, remember_created
+from service.rows import DatasetRow
+
+#: Bytes gathered before they are handed to a thread that stores them.
+_STRIDE_BYTES = 1024 * 1024
+_MAGIC_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Wish:
+    """What the sender says of an upload."""
+
+    owner: str
+    name: str
+    options: ReadOptions
+    idempotency_key: str | None
+
+
+async def receive(request: Request, services: Services, wish: Wish) -> tuple[DatasetRow, bool]:
+    """Give the row of the upload in a request's body, and whether it is new.
+
+    Raises
+    ------
+    Problem
+        The upload is too large, empty, or of a format that is not read. Nothing is kept.
+    """
+    limit = services.settings.max_upload_bytes
+    media_type = request.headers.get("content-type", "")
+    format_ = find_format(media_type)
+    if format_ is None:
+        detail = f"'{media_type}' is not read here; send {supported()}"
+        raise Problem("unsupported-media-type", detail)
+    check_length(request, limit)
+    writer = await run_in_threadpool(services.blobs.writer)
+    try:
+        await _store(request, writer, format_, limit)
+        return await run_in_threadpool(_register, services, writer, wish, format_)
+    except BaseException as error:
+        # shielded, so that a sender who hangs up still leaves nothing behind
+        await asyncio.shield(run_in_threadpool(writer.discard))
+        if isinstance(error, ClientDisconnect):
+            raise Problem("malformed-body", "the upload ended before its end") from None
+        raise
+
+
+async def _store(request: Request, writer: BlobWriter, format_: Format, limit: int) -> None:
+    pending = bytearray()
+    is_checked = False
+    async for chunk in request.stream():
+        pending += chunk
+        if writer.size_bytes + len(pending) > limit:
+            raise too_large(limit)
+        if not is_checked and len(pending) >= _MAGIC_BYTES:
+            is_checked = True
+            _check_magic(format_, bytes(pending))
+        if len(pending) >= _STRIDE_BYTES:
+            await run_in_threadpool(writer.write, bytes(pending))
+            pending.clear()
+    if not is_checked:
+        _check_magic(format_, bytes(pending))
+    await run_in_threadpool(writer.write, bytes(pending))
+    if writer.size_bytes == 0:
+        raise Problem("malformed-body", "the upload is empty")
+    await run_in_threadpool(writer.flush)
+
+
+def _check_magic(format_: Format, head: bytes) -> None:
+    if head and not has_magic(format_, head):
+        detail = f"the bytes are not {format_.title}, whatever the Content-Type says"
+        raise Problem("unsupported-media-type", f"{detail}; send {supported()}")
+
+
+def _register(
+    services: Services, writer: BlobWriter, wish: Wish, format_: Format
+) -> tuple[DatasetRow, bool]:
+    media_type = format_.media_types[0]
+    options = wish.options.model_dump(mode="json")
+    read_as = wish.options.model_dump_json()
+    same = fingerprint(media_type, read_as, writer.sha256())
+    asked = fingerprint("POST /v1/datasets", wish.name, same)
+    new = store.NewDataset(wish.owner, wish.name, media_type, options, same)
+    with services.database.write() as session:
+        created = find_created(session, wish.owner, wish.idempotency_key, asked)
+        row = None
+        if created is not None:
+            row = store.get(session, created, owner=wish.owner)
+        if row is None:
+            row = store.find_same(session, wish.owner, same)
+        is_new = row is None
+        if row is None:
+            row = store.create(session, new, writer.finish(session))
+        if created is None:
+            remember_created(session, wish.owner, wish.idempotency_key, asked, row.id)
+    if not is_new:
+        writer.discard()
+    return row, is_new

@@ -1,0 +1,128 @@
+"""The demo: a service, a real data set, three models, and what sharing bought."""
+
+import contextlib
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.table import Table
+
+from service.client import Client, RemoteModel, ServiceError
+
+#: Rows of each digit to learn from: too few for a PCA of 64 pixels on its own.
+N_TRAIN: Final = 6
+N_DIMENSIONS: Final = 8
+_START_TIMEOUT_S: Final = 60
+_STOP_TIMEOUT_S: Final = 15
+
+Rows = dict[str, NDArray[np.float64]]
+
+_out = Console(highlight=False)
+
+
+def run() -> None:
+    """Show the main job end to end, then keep serving until Ctrl-C."""
+    with contextlib.suppress(KeyboardInterrupt), _service() as url, Client(url) as client:
+        _wait_ready(client)
+        train, test = _digits()
+        _out.print(
+            f"Ten related tasks: the digits 0 to 9, {N_TRAIN} images of 64 pixels each to learn "
+            f"from.\nSought: {N_DIMENSIONS} dimensions that keep what varies in images not seen."
+        )
+        dataset = client.upload(train, name="digits")
+        choice = {"selection": "cv", "n_folds": 3, "starts": "many"}
+        models = {
+            "apart: PCA per task": _train(client, dataset.id, "pca", {}),
+            "pooled: one PCA for all": _train(client, dataset.id, "common-pca", {}),
+            "together: RMT-PCA": _train(client, dataset.id, "rmt-pca", choice),
+        }
+        _report({label: _retained(model, test) for label, model in models.items()})
+        _out.print(f"Pages: {url}/   API docs: {url}/docs   Stop with Ctrl-C.")
+        while True:
+            time.sleep(3600)
+    _out.print("Stopped.")
+
+
+@contextmanager
+def _service() -> Iterator[str]:
+    """Run a service of its own, on a fresh folder; give its address."""
+    with tempfile.TemporaryDirectory(prefix="sibling-demo-") as folder:
+        command = [sys.executable, "-m", "service", "serve", "--data-dir", folder]
+        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
+            command,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+            start_new_session=True,  # Ctrl-C reaches this process only, which then stops it
+        )
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            if not line:
+                raise RuntimeError("the service did not start; see 'sibling serve'")
+            yield line.split()[3]
+        finally:
+            process.terminate()
+            process.wait(_STOP_TIMEOUT_S)
+            process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
+
+
+def _wait_ready(client: Client) -> None:
+    deadline = time.monotonic() + _START_TIMEOUT_S
+    with _out.status("The service starts ..."):
+        while time.monotonic() < deadline:
+            with contextlib.suppress(ServiceError):
+                client.health()
+                return
+            time.sleep(0.2)
+    raise RuntimeError(f"the service was not ready within {_START_TIMEOUT_S} s")
+
+
+def _digits() -> tuple[Rows, Rows]:
+    """Give training and test rows of each digit, from the set that ships with scikit-learn."""
+    from sklearn.datasets import load_digits
+
+    data = load_digits()
+    rng = np.random.default_rng(0)
+    train, test = {}, {}
+    for digit in range(10):
+        rows = rng.permutation(np.flatnonzero(data.target == digit))
+        train[f"digit {digit}"] = data.data[rows[:N_TRAIN]]
+        test[f"digit {digit}"] = data.data[rows[N_TRAIN:]]
+    return train, test
+
+
+def _train(client: Client, dataset_id: str, algorithm: str, params: dict[str, Any]) -> RemoteModel:
+    job = client.train(dataset_id, algorithm, k=N_DIMENSIONS, **params)
+    return job.wait(progress=True)
+
+
+def _retained(model: RemoteModel, test: Rows) -> dict[str, float]:
+    """Give the part of the variance of unseen rows that the projection retains, per task."""
+    scores = {}
+    for task, X in test.items():
+        Z = model.transform(X, task=task)
+        scores[task] = float(Z.var(axis=0).sum() / X.var(axis=0).sum())
+    return scores
+
+
+def _report(scores: dict[str, dict[str, float]]) -> None:
+    means = {label: float(np.mean(list(by_task.values()))) for label, by_task in scores.items()}
+    *baselines, together = scores
+    table = Table("Variance retained in unseen images", "mean", "together is better in", box=None)
+    for label, by_task in scores.items():
+        wins = sum(scores[together][task] > score for task, score in by_task.items())
+        note = "" if label == together else f"{wins} of {len(by_task)} tasks"
+        table.add_row(label, f"{means[label]:.1%}", note)
+    _out.print(table)
+    best = max(baselines, key=means.__getitem__)
+    gain = means[together] - means[best]
+    verdict = "helps" if gain > 0 else "does not help"
+    _out.print(f"Learning together {verdict}: {gain:+.1%} against the better baseline ({best}).")

@@ -1,0 +1,62 @@
+"""Health, told as it is: live while the process answers, ready while it can do its work."""
+
+from typing import Annotated, Final
+
+import sqlalchemy as sa
+from fastapi import APIRouter, Depends, Response
+from pydantic import BaseModel, Field
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.context import Context
+from service.http import json_response
+
+router = APIRouter(prefix="/v2/health", tags=["health"])
+
+#: States of the dispatcher in which jobs go on, here or in another replica.
+_DISPATCHING: Final = ("leading", "standby")
+
+
+class Liveness(BaseModel):
+    """That the process answers."""
+
+    live: bool
+
+
+class Health(Liveness):
+    """Whether the service can do its work."""
+
+    ready: bool
+    reasons: list[str] = Field(description="Why it is not ready.")
+
+
+def _reasons(services: Context) -> list[str]:
+    reasons = []
+    try:
+        with services.database.read() as session:
+            session.execute(sa.text("SELECT 1"))
+    except SQLAlchemyError as error:
+        reasons.append(f"the database does not answer ({type(error).__name__})")
+    state = services.dispatcher.status()
+    if state not in _DISPATCHING:
+        reasons.append(f"the job engine is {state}")
+    return reasons
+
+
+Reasons = Annotated[list[str], Depends(_reasons)]
+
+
+@router.get("/live")
+def live() -> Liveness:
+    """Tell that the process answers."""
+    return Liveness(live=True)
+
+
+@router.get(
+    "/ready",
+    response_model=Health,
+    responses={503: {"model": Health, "description": "Not ready; `reasons` says why."}},
+)
+def ready(reasons: Reasons) -> Response:
+    """Tell whether jobs and inference can be served now."""
+    health = Health(live=True, ready=not reasons, reasons=reasons)
+    return json_response(health, status=503 if reasons else 200)

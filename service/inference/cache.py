@@ -1,0 +1,54 @@
+"""Loaded models, kept while there is room."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, field
+
+from algorithms.interface.model import Model
+from algorithms.registry import load_model
+from service.blobs import BlobStore
+from service.rows import VersionRow
+
+
+@dataclass(slots=True)
+class _Entry:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    model: Model | None = None
+    size_bytes: int = 0
+
+
+class ModelCache:
+    """The least recently used model leaves first; each is loaded once, by whoever asks first.
+
+    Parameters
+    ----------
+    max_bytes
+        Bound on the bytes of all models kept; the newest is kept even where it is larger.
+    """
+
+    def __init__(self, blobs: BlobStore, *, max_bytes: int) -> None:
+        self._blobs = blobs
+        self._max_bytes = max_bytes
+        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def get(self, version: VersionRow) -> Model:
+        """Give the model of a version; artifacts are immutable, so a copy never goes stale."""
+        with self._lock:
+            entry = self._entries.setdefault(version.artifact_sha256, _Entry())
+            self._entries.move_to_end(version.artifact_sha256)
+        with entry.lock:
+            if entry.model is None:
+                path = self._blobs.path(version.artifact_blob_id, version.artifact_sha256)
+                entry.model = load_model(path)
+                entry.size_bytes = version.artifact_bytes
+                self._trim()
+            return entry.model
+
+    def _trim(self) -> None:
+        with self._lock:
+            excess = sum(entry.size_bytes for entry in self._entries.values()) - self._max_bytes
+            for key in list(self._entries)[:-1]:
+                if excess <= 0:
+                    return
+                excess -= self._entries.pop(key).size_bytes

@@ -1,0 +1,21 @@
+"""Inference on the wire, for the documentation: bulk numbers are read without pydantic."""
+
+from pydantic import BaseModel, ConfigDict, Field
+
+
+class InferenceRequest(BaseModel):
+    """Rows of one task."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: str = Field(description="A task that the model was trained on.")
+    inputs: list[list[float]] = Field(description="One list of numbers a row.")
+
+
+class InferenceResponse(BaseModel):
+    """What the model made of the rows."""
+
+    model: str
+    version: int
+    task: str
+    outputs: list[list[float]] = Field(description="One list of numbers a row, in order.")

@@ -1,0 +1,148 @@
+"""The process that trains. It knows the algorithms and nothing of web or database.
+
+Started as ``python -m service.jobs.child FD PARENT``: FD is its end of a socket pair, PARENT the
+pid of its supervisor. It dies with its supervisor, whatever it is doing.
+"""
+
+import ctypes
+import math
+import os
+import platform
+import resource
+import signal
+import socket
+import sys
+import time
+import traceback
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import scipy.linalg  # noqa: F401 - imported before the first order, so that no job waits for it
+
+from algorithms.interface.errors import AlgorithmError, Cancelled
+from algorithms.interface.trace import Checkpoint, Step, Trace
+from algorithms.registry import ALGORITHMS, save_model
+from service.datasets.canonical import read_tasks
+from service.jobs.wire import Wire
+
+#: Least time between two progress messages.
+PROGRESS_EVERY_S: Final = 0.1
+_PR_SET_PDEATHSIG: Final = 1
+_DISTRIBUTIONS: Final = ("sibling", "numpy", "scipy", "numba")
+
+
+def main() -> None:
+    """Train what is ordered, one after another, until the supervisor is gone."""
+    wire_fd, parent = int(sys.argv[1]), int(sys.argv[2])
+    _bind_to(parent)
+    wire = Wire(socket.socket(fileno=wire_fd))
+    wire.send({"type": "ready"})
+    while not wire.is_closed:
+        order = wire.receive(None)
+        if order is not None and order["type"] == "train":  # a late cancel is passed over
+            wire.send(_answer(order, wire))
+
+
+def _bind_to(parent: int) -> None:
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it died before the line above
+        sys.exit(1)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    Path("/proc/self/oom_score_adj").write_text("1000")
+
+
+def _answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    try:
+        return {"type": "succeeded", "result": _train(order, wire)}
+    except Cancelled:
+        return {"type": "cancelled"}
+    except AlgorithmError as error:
+        place = {"task": error.task, "row": error.row, "column": error.column, "field": error.field}
+        place = {key: value for key, value in place.items() if value is not None}
+        return {"type": "failed", "code": error.code, "detail": error.message, "place": place}
+    except MemoryError as error:
+        detail = f"the training needs more memory than the job's limit: {error}"
+        return {"type": "failed", "code": "out_of_memory", "detail": detail, "place": {}}
+    except Exception as error:  # noqa: BLE001 - whatever it is, the supervisor must be told
+        traceback.print_exc()
+        detail = f"{type(error).__name__}: {error}"
+        return {"type": "failed", "code": "defect", "detail": detail, "place": {}}
+
+
+def _train(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    algorithm = ALGORITHMS[order["algorithm"]]
+    params = algorithm.Params.model_validate(order["params"], strict=False)
+    tasks = read_tasks(Path(order["dataset"]), order["manifest"])
+    algorithm.check(tasks.summaries(), params)
+    trace = Trace(
+        on_step=_Progress(wire),
+        is_cancelled=lambda: wire.receive(0) is not None or wire.is_closed,
+        checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
+    )
+    started = time.monotonic()
+    model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))
+    fit_s = time.monotonic() - started
+    save_model(model, Path(order["artifact"]))
+    return {
+        "tasks": list(model.tasks),
+        "methods": list(model.methods()),
+        "metrics": model.metrics,
+        "warnings": list(model.warnings),
+        "history": _history(trace, fit_s),
+        "software": {"python": platform.python_version()}
+        | {name: version(name) for name in _DISTRIBUTIONS},
+    }
+
+
+class _Progress:
+    """Tells the supervisor how far the fit has come, not more often than it can use."""
+
+    def __init__(self, wire: Wire) -> None:
+        self._wire = wire
+        self._sent = 0.0
+
+    def __call__(self, step: Step) -> None:
+        now = time.monotonic()
+        if now - self._sent < PROGRESS_EVERY_S:
+            return
+        self._sent = now
+        remaining_s = None
+        if step.fraction > 0:
+            remaining_s = round(step.elapsed_s * (1 - step.fraction) / step.fraction, 3)
+        progress = {
+            "loop": step.loop,
+            "iteration": step.iteration,
+            "objective": _finite(step.objective),
+            "residual": _finite(step.residual),
+            "fraction": round(step.fraction, 4),
+            "elapsed_s": round(step.elapsed_s, 3),
+            "remaining_s": remaining_s,
+        }
+        self._wire.send({"type": "progress", "progress": progress})
+
+
+def _history(trace: Trace, fit_s: float) -> dict[str, Any]:
+    """Give the steps of the fit by column, why its loops stopped, and what it took."""
+    peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    columns = ("loop", "iteration", "objective", "residual", "elapsed_s")
+    return {
+        "stop_reason": trace.stop_reason,
+        "stop_reasons": trace.stop_reasons,
+        "fit_s": round(fit_s, 6),
+        "peak_memory_mb": round(peak_mb, 1),
+        "steps": {
+            name: [_finite(getattr(step, name)) for step in trace.history] for name in columns
+        },
+    }
+
+
+def _finite(value: Any) -> Any:
+    """Give the value, or None for a number that JSON cannot hold."""
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    main()

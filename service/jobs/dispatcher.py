@@ -1,0 +1,191 @@
+"""Admits queued jobs to the pool and takes back those whose attempt was lost.
+
+One dispatcher acts at a time, the holder of the lease. It keeps nothing that it could not read
+from the rows again: after a kill of everything, a fresh one goes on from them.
+"""
+
+import threading
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.database import Database
+from service.jobs import store
+from service.jobs.engine import Engine
+from service.jobs.lease import Lease
+from service.jobs.states import JobState
+from service.logs import log
+from service.processes import ProcessIdentity
+from service.rows import JobRow
+
+#: Longest time between two looks at the rows.
+TICK_S: Final = 0.25
+#: The process of a lost attempt may outlive the news of its loss by so long; without this wait,
+#: two processes of one job were alive together in 3 of 11 trials.
+GRACE_S: Final = 1.5
+
+Key = tuple[str, int]
+
+
+class Dispatcher:
+    """The thread that admits and reconciles.
+
+    Parameters
+    ----------
+    open_engine
+        Starts or connects the pool; called when the lease is first held.
+    stale_s
+        A running attempt whose heartbeat has not moved for so long is lost.
+    """
+
+    def __init__(
+        self,
+        database: Database,
+        *,
+        open_engine: Callable[[], Engine],
+        lease_s: float,
+        stale_s: float,
+    ) -> None:
+        self._database = database
+        self._open_engine = open_engine
+        self._engine: Engine | None = None
+        self._lease = Lease(database, "dispatcher", lease_s=lease_s)
+        self._stale_s = stale_s
+        self._futures: dict[Key, Any] = {}
+        self._beats: dict[Key, tuple[int, float]] = {}
+        self._gone_since: dict[Key, float] = {}
+        self._wake = threading.Event()
+        self._is_stopping = False
+        self._leads = False
+        self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
+
+    def start(self) -> None:
+        """Begin to dispatch, in a thread."""
+        self._thread.start()
+
+    def wake(self) -> None:
+        """Look at the rows now: a job was created or has ended."""
+        self._wake.set()
+
+    def stop(self) -> None:
+        """Stop admitting, close the pool, and give running jobs back without charging them."""
+        self._is_stopping = True
+        self._wake.set()
+        self._thread.join()
+        if self._engine is not None:
+            self._engine.close()
+        if self._leads:
+            self._release_ours()
+            self._lease.release()
+
+    def status(self) -> str:
+        """Give where the dispatcher stands: ``leading``, ``standby``, ``starting`` or ``down``."""
+        if not self._thread.is_alive():
+            return "down"
+        if not self._leads:
+            return "standby"
+        if self._engine is None:
+            return "starting"
+        return "leading" if self._engine.is_healthy() else "down"
+
+    def _run(self) -> None:
+        while not self._is_stopping:
+            try:
+                self._tick()
+            except SQLAlchemyError as error:  # the database is away: nothing is lost by waiting
+                log.warning("dispatcher.database", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - the service must outlive any one tick
+                log.error("dispatcher.defect", exc_info=error)
+            self._wake.wait(TICK_S)
+            self._wake.clear()
+
+    def _tick(self) -> None:
+        self._leads = self._lease.hold()
+        if not self._leads:
+            return
+        if self._engine is None:
+            self._engine = self._open_engine()
+            log.info("engine.started", slots=self._engine.slots())
+        self._reconcile()
+        self._admit(self._engine)
+
+    def _admit(self, engine: Engine) -> None:
+        with self._database.write() as session:
+            n_free = engine.slots() - len(store.active(session))
+            jobs = store.next_queued(session, n_free) if n_free > 0 else []
+            admitted = [job for job in jobs if store.submit(session, job)]
+        for job in admitted:  # only now: a worker must find the row as it was committed
+            key = (job.id, job.attempt + 1)
+            self._futures[key] = engine.submit(*key, on_done=self.wake)
+            log.info("job.submitted", job_id=job.id, attempt=key[1])
+
+    def _reconcile(self) -> None:
+        with self._database.read() as session:
+            jobs = store.active(session)
+        keys = {(job.id, job.attempt) for job in jobs}
+        # a finished future is dropped at once: the pool would compute a lost result again
+        for table in (self._futures, self._beats, self._gone_since):
+            for key in table.keys() - keys:
+                del table[key]
+        for job in jobs:
+            lost = self._find_lost(job)
+            if lost is not None:
+                self._take_back(job, lost)
+
+    def _find_lost(self, job: JobRow) -> store.Lost | None:
+        key = (job.id, job.attempt)
+        future = self._futures.get(key)
+        if job.state == JobState.SUBMITTED:
+            if future is None:
+                return store.Lost("not_begun", "submitted by a dispatcher that is gone")
+            if future.done() and self._is_settled(key):
+                return store.Lost("not_begun", "the pool dropped it before it began")
+            return None
+        if self._has_died(job, future):
+            if self._is_settled(key):
+                return store.Lost("worker_lost", f"worker {_short(job.worker)} has died")
+        elif self._is_stale(job):
+            detail = f"worker {_short(job.worker)} gave no sign of life for {self._stale_s:g} s"
+            return store.Lost("worker_lost", detail)
+        return None
+
+    def _has_died(self, job: JobRow, future: Any) -> bool:
+        # "cancelled" or "lost" only tells that the scheduler died: the heartbeat decides then
+        if future is not None and future.status in ("error", "finished"):
+            return True
+        return job.worker is not None and _identity(job.worker).is_certainly_dead()
+
+    def _is_settled(self, key: Key) -> bool:
+        since = self._gone_since.setdefault(key, time.monotonic())
+        return time.monotonic() - since > GRACE_S
+
+    def _is_stale(self, job: JobRow) -> bool:
+        key = (job.id, job.attempt)
+        beat, since = self._beats.get(key, (None, 0.0))
+        if beat != job.heartbeat:
+            self._beats[key] = (job.heartbeat, time.monotonic())
+            return False
+        return time.monotonic() - since > self._stale_s
+
+    def _take_back(self, job: JobRow, lost: store.Lost) -> None:
+        with self._database.write() as session:
+            if store.lose(session, job, lost):
+                log.warning("job.lost", job_id=job.id, attempt=job.attempt, cause=lost.code)
+        self._wake.set()
+
+    def _release_ours(self) -> None:
+        released = store.Lost("released", "the service was stopped", is_charged=False)
+        with self._database.write() as session:
+            for job in store.active(session):
+                if (job.id, job.attempt) in self._futures:
+                    store.lose(session, job, released)
+
+
+def _identity(worker: str) -> ProcessIdentity:
+    return ProcessIdentity.from_text(worker)
+
+
+def _short(worker: str | None) -> str:
+    return "?" if worker is None else _identity(worker).name()

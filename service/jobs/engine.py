@@ -1,0 +1,85 @@
+"""Dask as the distributor: a pool on this machine by default, a cluster of any size by address."""
+
+import logging
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+from service.jobs.attempt import prepare_worker, run_attempt
+
+#: What helped when it was measured: no second guesses by the scheduler, little idle work.
+_CONFIG: Final = {
+    "distributed.scheduler.allowed-failures": 0,
+    "distributed.scheduler.work-stealing": False,
+    "distributed.worker.profile.enabled": False,
+    "distributed.admin.system-monitor.gil.enabled": False,
+    "distributed.admin.tick.interval": "500ms",
+    "distributed.comm.timeouts.connect": "10s",
+}
+_CLOSE_TIMEOUT_S: Final = 2
+
+
+class Engine:
+    """A connection to a Dask scheduler, its own or another's.
+
+    Parameters
+    ----------
+    url
+        Address of a scheduler; a pool on this machine's loopback is started if empty.
+    slots
+        Jobs at a time in the pool of its own.
+    """
+
+    def __init__(self, *, url: str, slots: int, database_url: str, scratch_dir: Path) -> None:
+        import dask
+        from distributed import Client, LocalCluster
+
+        dask.config.set(_CONFIG)
+        self._database_url = database_url
+        self._cluster: Any = None
+        if not url:
+            self._cluster = LocalCluster(
+                n_workers=slots,
+                threads_per_worker=1,
+                processes=True,
+                host="127.0.0.1",
+                dashboard_address="127.0.0.1:0",
+                memory_limit=0,  # the child is limited, not the worker
+                local_directory=str(scratch_dir),
+                silence_logs=logging.CRITICAL,
+            )
+        self._client = Client(self._cluster or url, set_as_default=False)
+        if self._cluster is not None:
+            self._client.run(prepare_worker, database_url)
+
+    def slots(self) -> int:
+        """Give the number of jobs that the workers can run at a time."""
+        return sum(self._client.nthreads().values())
+
+    def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
+        """Hand an attempt to the pool; give the future that tells when its process has died."""
+        from distributed import fire_and_forget
+
+        future = self._client.submit(
+            run_attempt,
+            self._database_url,
+            job_id,
+            attempt,
+            key=f"{job_id}-{attempt}",
+            pure=False,
+            retries=0,  # the dispatcher retries; the pool would do so behind its back
+            fifo_timeout=0,
+        )
+        fire_and_forget(future)  # or the scheduler would forget it with this client
+        future.add_done_callback(lambda _: on_done())
+        return future
+
+    def is_healthy(self) -> bool:
+        """Tell whether the scheduler is connected."""
+        return bool(self._client.status == "running" and self._client.scheduler is not None)
+
+    def close(self) -> None:
+        """Disconnect; a pool of its own ends, and its children with it."""
+        self._client.close(timeout=_CLOSE_TIMEOUT_S)
+        if self._cluster is not None:
+            self._cluster.close(timeout=_CLOSE_TIMEOUT_S)

@@ -1,0 +1,67 @@
+"""A right that one process at a time holds, kept in a row."""
+
+import time
+
+import sqlalchemy as sa
+from sqlalchemy.engine import CursorResult
+from sqlalchemy.exc import IntegrityError
+
+from service.database import Database
+from service.processes import ProcessIdentity, this_process
+from service.rows import LeaseRow
+
+
+class Lease:
+    """A lease: renewed by its holder, taken over when the renewals stop.
+
+    Nobody compares clocks: a waiting process watches the count of renewals by its own monotonic
+    clock. A holder that is known to be dead on this machine is replaced at once.
+    """
+
+    def __init__(self, database: Database, name: str, *, lease_s: float) -> None:
+        self._database = database
+        self._name = name
+        self._lease_s = lease_s
+        self._me = this_process().to_text()
+        self._seen: tuple[str, int] | None = None
+        self._seen_at = 0.0
+
+    def hold(self) -> bool:
+        """Renew or take the lease; tell whether it is held now."""
+        try:
+            with self._database.write() as session:
+                row = session.get(LeaseRow, self._name)
+                if row is None:
+                    session.add(LeaseRow(name=self._name, renewals=1, holder=self._me))
+                    return True
+                if row.holder != self._me and not self._is_free(row):
+                    return False
+                result = session.execute(
+                    sa.update(LeaseRow)
+                    .where(
+                        LeaseRow.name == self._name,
+                        LeaseRow.holder == row.holder,
+                        LeaseRow.renewals == row.renewals,
+                    )
+                    .values(renewals=row.renewals + 1, holder=self._me)
+                    .execution_options(synchronize_session=False)
+                )
+                assert isinstance(result, CursorResult)
+                return result.rowcount == 1
+        except IntegrityError:  # another process created the row at the same time
+            return False
+
+    def release(self) -> None:
+        """Give the lease back, so that another process need not wait."""
+        with self._database.write() as session:
+            session.execute(
+                sa.delete(LeaseRow).where(LeaseRow.name == self._name, LeaseRow.holder == self._me)
+            )
+
+    def _is_free(self, row: LeaseRow) -> bool:
+        if ProcessIdentity.from_text(row.holder).is_certainly_dead():
+            return True
+        if self._seen != (row.holder, row.renewals):
+            self._seen = (row.holder, row.renewals)
+            self._seen_at = time.monotonic()
+        return time.monotonic() - self._seen_at > self._lease_s

@@ -1,0 +1,235 @@
+"""Jobs over HTTP: submit, list, watch, cancel."""
+
+import asyncio
+import time
+from collections.abc import AsyncIterator
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
+from pydantic import Field
+
+from service.context import Context, Services
+from service.errors import Problem
+from service.http import (
+    Owner,
+    Page,
+    PageQuery,
+    StrictRoute,
+    etag,
+    fingerprint,
+    is_not_modified,
+    json_response,
+    page,
+    problems,
+)
+from service.jobs import store, submission
+from service.jobs.schemas import Event, EventPage, Job, JobSpec
+from service.jobs.states import FINAL, JobState
+from service.models.store import version_of_job, versions_of_jobs
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
+
+POLL_S: Final = 0.2
+#: Comment lines between events keep proxies from closing a quiet stream.
+KEEP_ALIVE_S: Final = 15
+EVENTS_PER_READ: Final = 200
+MAX_WAIT_S: Final = 60
+
+Wait = Annotated[
+    float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the job to end.")
+]
+Key = Annotated[
+    str | None,
+    Header(max_length=200, description="A request sent again with the same key is done once."),
+]
+
+
+class JobQuery(PageQuery):
+    """Which jobs."""
+
+    state: JobState | None = Field(None, description="Only jobs in this state.")
+
+
+@router.post(
+    "",
+    status_code=202,
+    response_model=Job,
+    responses={
+        200: {"model": Job, "description": "Valid (with `validate_only`): nothing was created."},
+        **problems(
+            "malformed-json",
+            "not-found",
+            "wrong-state",
+            "body-too-large",
+            "invalid-request",
+            "invalid-params",
+            "invalid-data",
+            "unknown-algorithm",
+            "key-reused",
+        ),
+    },
+)
+async def submit_job(
+    spec: JobSpec,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    *,
+    idempotency_key: Key = None,
+    validate_only: bool = False,
+    wait: Wait = 0,
+) -> Response:
+    """Queue a training job."""
+    if validate_only:
+        await run_in_threadpool(_validate, services, spec, owner)
+        return Response(b"{}", media_type="application/json")
+    origin = submission.Origin(
+        owner,
+        idempotency_key,
+        fingerprint("POST /v1/jobs", await request.body()),
+        request.headers.get("traceparent"),
+    )
+    job_id = await run_in_threadpool(_submit, services, spec, origin)
+    services.dispatcher.wake()
+    job = await _wait(services, job_id, owner, wait)
+    return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
+
+
+@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query()]) -> Page[Job]:
+    """List jobs, newest first."""
+    with services.database.read() as session:
+        rows = store.list_page(
+            session, owner, after=query.after(), limit=query.page_size + 1, state=query.state
+        )
+        versions = versions_of_jobs(session, [row.id for row in rows])
+    return page([Job.from_row(r, versions.get(r.id)) for r in rows], query, key=lambda job: job.id)
+
+
+@router.get(
+    "/{job_id}",
+    response_model=Job,
+    responses={
+        304: {"description": "Not modified."},
+        **problems("not-found", "invalid-request"),
+    },
+)
+async def get_job(
+    job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
+) -> Response:
+    """Give a job as it stands, or as it ends within `wait` seconds."""
+    job = await _wait(services, job_id, owner, wait)
+    tag = etag(fingerprint(job.model_dump_json())[:32])
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    return json_response(job, ETag=tag)
+
+
+@router.post(
+    "/{job_id}:cancel",
+    status_code=202,
+    response_model=Job,
+    responses=problems("not-found", "wrong-state", "invalid-request"),
+)
+def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
+    """Cancel a job: at once where it waits, else as soon as its training can be stopped."""
+    with services.database.write() as session:
+        row = store.get(session, job_id, owner=owner)
+        if row is None:
+            raise _no_job(job_id)
+        if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
+            raise Problem("wrong-state", f"job '{job_id}' has {row.state} already")
+        store.request_cancel(session, row)
+    return json_response(_read(services, job_id, owner), status=202)
+
+
+@router.get(
+    "/{job_id}/events",
+    response_model=EventPage,
+    responses={
+        200: {
+            "description": "A page, or with `Accept: text/event-stream` a stream until the end.",
+            "content": {"text/event-stream": {}},
+        },
+        **problems("not-found", "invalid-request"),
+    },
+)
+async def get_events(
+    job_id: str,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    *,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event seen.")] = 0,
+    page_size: Annotated[int, Query(ge=1, le=1000)] = 200,
+    last_event_id: Annotated[str | None, Header(max_length=20, pattern=r"^\d+$")] = None,
+) -> Response:
+    """Give the events of a job, by page or as they come."""
+    await run_in_threadpool(_read, services, job_id, owner)
+    if "text/event-stream" in request.headers.get("accept", ""):
+        stream = _stream(services, job_id, owner, max(after, int(last_event_id or 0)))
+        headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
+        return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
+    events = await run_in_threadpool(_events, services, job_id, after, page_size + 1)
+    more = events[page_size - 1].id if len(events) > page_size else None
+    return json_response(EventPage(items=events[:page_size], next_after=more))
+
+
+def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str:
+    with services.database.write() as session:
+        return submission.submit(session, spec, origin, settings=services.settings).id
+
+
+def _validate(services: Services, spec: JobSpec, owner: str) -> dict[str, Any]:
+    with services.database.read() as session:
+        return submission.check(session, spec, owner=owner, settings=services.settings)
+
+
+def _read(services: Services, job_id: str, owner: str) -> Job:
+    with services.database.read() as session:
+        row = store.get(session, job_id, owner=owner)
+        if row is None:
+            raise _no_job(job_id)
+        return Job.from_row(row, version_of_job(session, job_id))
+
+
+def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:
+    with services.database.read() as session:
+        return [Event.from_row(r) for r in store.events_after(session, job_id, after, limit)]
+
+
+async def _wait(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
+    deadline = time.monotonic() + wait_s
+    while True:
+        job = await run_in_threadpool(_read, services, job_id, owner)
+        if job.is_final or time.monotonic() >= deadline:
+            return job
+        await asyncio.sleep(POLL_S)
+
+
+async def _stream(services: Services, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:
+    """Give events as server-sent ones until the job has ended and all are told."""
+    quiet_since = time.monotonic()
+    while True:
+        job = await run_in_threadpool(_read, services, job_id, owner)
+        events = await run_in_threadpool(_events, services, job_id, after, EVENTS_PER_READ)
+        for event in events:
+            after = event.id
+            quiet_since = time.monotonic()
+            yield format_sse_event(
+                data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
+            )
+        if job.is_final and len(events) < EVENTS_PER_READ:
+            return
+        if time.monotonic() - quiet_since > KEEP_ALIVE_S:
+            quiet_since = time.monotonic()
+            yield KEEPALIVE_COMMENT
+        if not events:
+            await asyncio.sleep(POLL_S)
+
+
+def _no_job(job_id: str) -> Problem:
+    return Problem("not-found", f"there is no job '{job_id}'")

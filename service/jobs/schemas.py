@@ -1,0 +1,140 @@
+"""Jobs on the wire."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.http import WireModel
+from service.jobs.states import ACTIVE, CANCELLING, FINAL, JobState
+from service.rows import EventRow, JobRow
+
+NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+class JobSpec(WireModel):
+    """What to train, on what, and within which limits."""
+
+    dataset_id: str = Field(max_length=40, description="A dataset that is ready.")
+    algorithm: str = Field(max_length=64, description="A name from GET /v1/algorithms.")
+    params: dict[str, Any] = Field(
+        default_factory=dict, description="Parameters of the algorithm; defaults for the rest."
+    )
+    model: str = Field(
+        pattern=NAME_PATTERN,
+        description="Name under which the trained model is published, as its next version.",
+    )
+    seed: int = Field(0, ge=0, lt=2**63, description="Seed of everything random in the fit.")
+    priority: int = Field(0, ge=-100, le=100, description="Higher ones begin sooner.")
+    timeout_s: float | None = Field(None, gt=0, description="Time limit of one attempt.")
+    memory_mb: int | None = Field(
+        None, ge=512, le=2**20, description="Memory limit of the training, in MiB."
+    )
+    max_attempts: int | None = Field(
+        None, ge=1, le=20, description="Tries before a job whose worker is lost has failed."
+    )
+
+
+class Progress(BaseModel):
+    """How far a running job is."""
+
+    loop: str = Field(description="Part of the fit that runs now.")
+    iteration: int
+    objective: float | None
+    residual: float | None = Field(description="What the iteration drives towards zero.")
+    fraction: float = Field(description="Estimated part of the whole that is done, 0 to 1.")
+    elapsed_s: float
+    remaining_s: float | None = Field(description="Estimate of the rest.")
+
+
+class JobError(BaseModel):
+    """Why a job, or its last attempt, did not succeed."""
+
+    code: str
+    detail: str
+    attempt: int
+    task: str | None = None
+    row: int | None = None
+    column: str | int | None = None
+    field: str | None = None
+
+
+class Job(BaseModel):
+    """A job as it stands."""
+
+    id: str
+    state: str = Field(
+        description="queued, submitted, running, cancelling; then succeeded, failed, cancelled "
+        "or timed_out for good."
+    )
+    is_final: bool
+    dataset_id: str
+    algorithm: str
+    params: dict[str, Any]
+    seed: int
+    model: str
+    version: int | None = Field(description="Version of the model it made, once it succeeded.")
+    priority: int
+    timeout_s: float
+    memory_mb: int
+    attempt: int
+    max_attempts: int
+    progress: Progress | None
+    error: JobError | None
+    created_at: datetime
+    started_at: datetime | None
+    finished_at: datetime | None
+
+    @classmethod
+    def from_row(cls, row: JobRow, version: int | None) -> "Job":
+        """Give the wire form of a row and the model version it made."""
+        is_cancelling = row.is_cancel_requested and row.state in ACTIVE
+        return cls(
+            id=row.id,
+            state=CANCELLING if is_cancelling else row.state,
+            is_final=JobState(row.state) in FINAL,
+            dataset_id=row.dataset_id,
+            algorithm=row.algorithm,
+            params=row.params,
+            seed=row.seed,
+            model=row.model_name,
+            version=version,
+            priority=row.priority,
+            timeout_s=row.timeout_s,
+            memory_mb=row.memory_mb,
+            attempt=row.attempt,
+            max_attempts=row.max_attempts,
+            progress=None if row.progress is None else Progress(**row.progress),
+            error=None if row.error is None else JobError(**row.error),
+            created_at=row.created_at,
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+        )
+
+
+class Event(BaseModel):
+    """Something that happened to a job."""
+
+    id: int
+    kind: str = Field(description="state, progress or cancel.")
+    attempt: int
+    created_at: datetime
+    data: dict[str, Any]
+
+    @classmethod
+    def from_row(cls, row: EventRow) -> "Event":
+        """Give the wire form of a row."""
+        return cls(
+            id=row.id,
+            kind=row.kind,
+            attempt=row.attempt,
+            created_at=row.created_at,
+            data=row.data,
+        )
+
+
+class EventPage(BaseModel):
+    """Events in order, and where the next page begins."""
+
+    items: list[Event]
+    next_after: int | None = Field(description="Give it as `after` to go on; null if none is left.")

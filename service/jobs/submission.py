@@ -1,0 +1,103 @@
+"""Turns a job specification into a queued job, or into a sentence that says why not."""
+
+from dataclasses import dataclass
+from typing import Any
+
+import orjson
+from pydantic import ValidationError
+from sqlalchemy.orm import Session
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.registry import ALGORITHMS
+from service.datasets.canonical import summaries
+from service.errors import Problem, json_pointer
+from service.idempotency import find_created, remember_created
+from service.jobs import store
+from service.jobs.schemas import JobSpec
+from service.rows import DatasetRow, JobRow
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who asks for a job, and by which request."""
+
+    owner: str
+    #: The Idempotency-Key, and the fingerprint of the request that carries it.
+    key: str | None
+    request: str
+    traceparent: str | None
+
+
+def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
+    """Give the job made from a specification, or the one that the same request made before.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification does not fit; nothing is stored.
+    """
+    existing = find_created(session, origin.owner, origin.key, origin.request)
+    if existing is not None:
+        return session.get_one(JobRow, existing)
+    params = check(session, spec, owner=origin.owner, settings=settings)
+    job = store.NewJob(
+        owner=origin.owner,
+        dataset_id=spec.dataset_id,
+        algorithm=spec.algorithm,
+        params=params,
+        seed=spec.seed,
+        model_name=spec.model,
+        priority=spec.priority,
+        timeout_s=spec.timeout_s or settings.default_timeout_s,
+        memory_mb=spec.memory_mb or settings.default_memory_mb,
+        max_attempts=spec.max_attempts or settings.max_attempts,
+        traceparent=origin.traceparent,
+    )
+    row = store.create(session, job)
+    remember_created(session, origin.owner, origin.key, origin.request, row.id)
+    return row
+
+
+def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> dict[str, Any]:
+    """Give the parameters, complete with defaults, where everything fits together."""
+    algorithm = ALGORITHMS.get(spec.algorithm)
+    if algorithm is None:
+        known = ", ".join(sorted(ALGORITHMS))
+        detail = f"there is no algorithm '{spec.algorithm}'; there are {known}"
+        raise Problem("unknown-algorithm", detail, errors=[_place("/algorithm", detail)])
+    if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
+        detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
+        raise Problem("invalid-request", detail, errors=[_place("/timeout_s", detail)])
+    params = _parse_params(algorithm, spec.params)
+    dataset = session.get(DatasetRow, spec.dataset_id)
+    if dataset is None or dataset.owner != owner:
+        detail = f"there is no dataset '{spec.dataset_id}'"
+        raise Problem("not-found", detail, errors=[_place("/dataset_id", detail)])
+    if dataset.state != "ready" or dataset.manifest is None:
+        raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
+    algorithm.check(summaries(dataset.manifest), params)
+    values: dict[str, Any] = params.model_dump(mode="json")
+    return values
+
+
+def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
+    try:
+        # read as JSON, where a list may stand for a tuple and 1 for 1.0, but nothing else
+        return algorithm.Params.model_validate_json(orjson.dumps(values))
+    except ValidationError as error:
+        entries = [
+            {
+                "pointer": json_pointer(("params", *e["loc"])),
+                "code": e["type"],
+                "detail": e["msg"],
+            }
+            for e in error.errors(include_input=False, include_url=False)
+        ]
+        first = entries[0]
+        detail = f"{algorithm.name}: {first['pointer']}: {first['detail']}"
+        raise Problem("invalid-params", detail, errors=entries) from None
+
+
+def _place(pointer: str, detail: str) -> dict[str, str]:
+    return {"pointer": pointer, "code": "invalid", "detail": detail}

@@ -1,0 +1,46 @@
+"""Lines of JSON over a socket pair: how a supervisor and its child speak."""
+
+import contextlib
+import json
+import select
+import socket
+from typing import Any, Final
+
+_READ_BYTES: Final = 65536
+
+
+class Wire:
+    """One end of the pair."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._buffer = b""
+        self.is_closed = False
+
+    def fileno(self) -> int:
+        """Give the file descriptor, for selectors."""
+        return self._socket.fileno()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Send a message; one to a peer that is gone is dropped, its end is seen elsewhere."""
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+            self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+
+    def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
+        """Give the next message; None after the time, or once the peer is gone."""
+        while b"\n" not in self._buffer:
+            if self.is_closed or not select.select([self._socket], [], [], timeout_s)[0]:
+                return None
+            try:
+                data = self._socket.recv(_READ_BYTES)
+            except ConnectionResetError:
+                data = b""
+            self.is_closed = not data
+            self._buffer += data
+        line, _, self._buffer = self._buffer.partition(b"\n")
+        message: dict[str, Any] = json.loads(line)
+        return message
+
+    def close(self) -> None:
+        """Close this end."""
+        self._socket.close()

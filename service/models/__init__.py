@@ -1,0 +1,1 @@
+"""Trained models: names, versions, artifacts, lineage."""

@@ -1,0 +1,67 @@
+"""Makes a trained model visible: artifact, version and success of the job, all or nothing."""
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.blobs import Blob, BlobStore
+from service.jobs import store as jobs
+from service.jobs.states import JobState
+from service.jobs.supervisor import Outcome
+from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
+
+
+def publish(
+    session: Session, blobs: BlobStore, job: JobRow, dataset: DatasetRow, outcome: Outcome
+) -> bool:
+    """Publish the model of an attempt; false, and nothing kept, where it was fenced out."""
+    if not jobs.move(
+        session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
+    ):
+        return False
+    assert outcome.artifact is not None
+    blob = blobs.put_file(session, outcome.artifact)
+    model = _take_number(session, job)
+    session.add(_version(job, dataset, outcome, model, blob))
+    return True
+
+
+def _take_number(session: Session, job: JobRow) -> ModelRow:
+    """Give the model row with ``latest_version`` raised to a number of our own."""
+    model = session.scalar(
+        sa.select(ModelRow)
+        .where(ModelRow.owner == job.owner, ModelRow.name == job.model_name)
+        .with_for_update()
+    )
+    if model is None:
+        model = ModelRow(id=new_id("mod"), owner=job.owner, name=job.model_name, latest_version=0)
+        session.add(model)
+    model.latest_version += 1
+    session.flush()
+    return model
+
+
+def _version(
+    job: JobRow, dataset: DatasetRow, outcome: Outcome, model: ModelRow, blob: Blob
+) -> VersionRow:
+    result = outcome.result
+    assert dataset.content_sha256 is not None
+    return VersionRow(
+        id=new_id("mdl"),
+        model_id=model.id,
+        version=model.latest_version,
+        job_id=job.id,
+        dataset_id=dataset.id,
+        dataset_sha256=dataset.content_sha256,
+        algorithm=job.algorithm,
+        params=job.params,
+        seed=job.seed,
+        software=result["software"],
+        methods=result["methods"],
+        tasks=result["tasks"],
+        metrics=result["metrics"],
+        history=result["history"],
+        warnings=result["warnings"],
+        artifact_blob_id=blob.id,
+        artifact_sha256=blob.sha256,
+        artifact_bytes=blob.size_bytes,
+    )

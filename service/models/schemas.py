@@ -1,0 +1,88 @@
+"""Models on the wire."""
+
+from datetime import datetime
+from typing import Any
+
+from pydantic import BaseModel, Field
+
+from service.models.store import NamedVersion
+
+
+class Lineage(BaseModel):
+    """Where a model comes from: enough to make it again."""
+
+    job_id: str
+    dataset_id: str
+    dataset_sha256: str
+    algorithm: str
+    params: dict[str, Any]
+    seed: int
+    software: dict[str, str] = Field(description="Versions of the code that trained it.")
+
+
+class Model(BaseModel):
+    """A version of a model."""
+
+    id: str
+    name: str
+    version: int
+    algorithm: str
+    methods: list[str] = Field(description="What it can do: transform, predict, ...")
+    tasks: list[str]
+    metrics: dict[str, dict[str, float]] = Field(
+        description="Scores on the training rows, `{metric: {task: value}}`."
+    )
+    warnings: list[str]
+    stop_reason: str | None = Field(description="converged, stalled or max_iter.")
+    lineage: Lineage
+    artifact_sha256: str
+    artifact_bytes: int
+    created_at: datetime
+
+    @classmethod
+    def from_row(cls, version: NamedVersion) -> "Model":
+        """Give the wire form of a version."""
+        row = version.row
+        return cls(
+            id=row.id,
+            name=version.name,
+            version=row.version,
+            algorithm=row.algorithm,
+            methods=row.methods,
+            tasks=row.tasks,
+            metrics=row.metrics,
+            warnings=row.warnings,
+            stop_reason=row.history["stop_reason"],
+            lineage=Lineage(
+                job_id=row.job_id,
+                dataset_id=row.dataset_id,
+                dataset_sha256=row.dataset_sha256,
+                algorithm=row.algorithm,
+                params=row.params,
+                seed=row.seed,
+                software=row.software,
+            ),
+            artifact_sha256=row.artifact_sha256,
+            artifact_bytes=row.artifact_bytes,
+            created_at=row.created_at,
+        )
+
+
+class Steps(BaseModel):
+    """The steps of a fit, by column; long fits keep every second, fourth, ... step."""
+
+    loop: list[str]
+    iteration: list[int]
+    objective: list[float | None]
+    residual: list[float | None]
+    elapsed_s: list[float]
+
+
+class History(BaseModel):
+    """How the fit of a model went."""
+
+    stop_reason: str | None
+    stop_reasons: dict[str, str] = Field(description="Of each loop of the fit.")
+    fit_s: float
+    peak_memory_mb: float = Field(description="Peak resident memory of the training process.")
+    steps: Steps

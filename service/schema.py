@@ -1,0 +1,52 @@
+"""The schema of the database: brought up to date, or refused."""
+
+from functools import cache
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+
+import migrations
+from service.database import Database
+
+
+class SchemaMismatch(RuntimeError):
+    """The database has a schema that this version of the code does not know."""
+
+
+@cache
+def newest_revision() -> str:
+    """Give the revision that this code needs."""
+    head = ScriptDirectory.from_config(_config("sqlite://")).get_current_head()
+    assert head is not None
+    return head
+
+
+def current_revision(database: Database) -> str | None:
+    """Give the revision that the database is at; None where it is empty."""
+    with database.engine.connect() as connection:
+        return MigrationContext.configure(connection).get_current_revision()
+
+
+def migrate(database: Database, *, revision: str = "head") -> None:
+    """Bring the schema to a revision, upwards."""
+    command.upgrade(_config(database.url), revision)
+
+
+def check_schema(database: Database) -> None:
+    """Raise SchemaMismatch unless the database is at the revision that this code needs."""
+    found, needed = current_revision(database), newest_revision()
+    if found != needed:
+        raise SchemaMismatch(
+            f"the database is at schema {found or 'none'}, this version needs {needed}; "
+            "run 'sibling migrate', or use the version that made the database"
+        )
+
+
+def _config(url: str) -> Config:
+    config = Config()
+    config.set_main_option("script_location", str(Path(migrations.__file__).parent))
+    config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
+    return config

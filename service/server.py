@@ -1,0 +1,67 @@
+"""Listening: a socket, a server, and a word on where it is."""
+
+import errno
+import ipaddress
+import socket
+import sys
+
+import uvicorn
+
+from service.app import create_app
+from service.logs import configure_logs
+from service.settings import Settings
+
+#: Open streams get so long to end before the server stops.
+STOP_TIMEOUT_S = 3
+
+
+def run(settings: Settings, *, any_port: bool) -> None:
+    """Serve until a signal comes.
+
+    Parameters
+    ----------
+    any_port
+        Take a free port where the usual one is taken.
+    """
+    if not _is_loopback(settings.host) and not settings.allow_open_network:
+        sys.exit(
+            f"error: {settings.host} can be reached from other machines and nothing here asks "
+            "who calls; listen on 127.0.0.1, or set SIBLING_ALLOW_OPEN_NETWORK=true"
+        )
+    configure_logs(settings.log_level)
+    listener = _listen(settings.host, settings.port, any_port=any_port)
+    host, port = listener.getsockname()[:2]
+    shown = f"[{host}]" if ":" in host else host
+    url = f"http://{shown}:{port}"
+    sys.stdout.write(f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n")
+    sys.stdout.flush()
+    config = uvicorn.Config(
+        create_app(settings),
+        log_config=None,
+        access_log=False,
+        timeout_graceful_shutdown=STOP_TIMEOUT_S,
+    )
+    uvicorn.Server(config).run(sockets=[listener])
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _listen(host: str, port: int, *, any_port: bool) -> socket.socket:
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # the protocol is named because asyncio asks for it before it turns Nagle's delay off
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+    listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        if error.errno != errno.EADDRINUSE:
+            raise
+        if not any_port:
+            sys.exit(f"error: port {port} is taken; name another with --port, or 0 for a free one")
+        listener.bind((host, 0))
+    return listener

@@ -1,0 +1,27 @@
+"""The start page: datasets, jobs as they run, and models."""
+
+from functools import cache
+from pathlib import Path
+from typing import Final
+
+from fastapi import APIRouter
+from fastapi.responses import HTMLResponse
+
+router = APIRouter(include_in_schema=False)
+
+#: Scripts and styles come from this page alone, and it talks to this service alone.
+_POLICY: Final = (
+    "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
+    "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+)
+
+
+@cache
+def _page() -> str:
+    return (Path(__file__).parent / "index.html").read_text(encoding="utf-8")
+
+
+@router.get("/")
+def start_page() -> HTMLResponse:
+    """Give the start page."""
+    return HTMLResponse(_page(), headers={"Content-Security-Policy": _POLICY})
