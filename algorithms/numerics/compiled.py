@@ -11,9 +11,13 @@ Function = TypeVar("Function", bound=Callable[..., object])
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
+#: Division by zero gives infinity, as in numpy, and does not hinder vector code.
+_compile = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
+
+
 def kernel(function: Function) -> Function:
     """Give the function compiled at its first call, or read from the cache on disk.
 
     ``python -m algorithms.numerics.warm`` fills the cache, so that no user waits for it.
     """
-    return cast("Function", numba.njit(nogil=True, cache=True, fastmath=_FAST)(function))
+    return cast("Function", _compile(function))

@@ -99,11 +99,9 @@ def solve(
     p, Hp = np.empty_like(U), np.empty_like(U)
     W, r, e, fp, fh = curvatures.ravel(), g.ravel().copy(), E.ravel(), p.ravel(), Hp.ravel()
     z = np.empty_like(r)
-    # the squared bound in the norm of the preconditioner: W holds each weight d times, and
-    # padding weighs 1 but never moves
-    features = U.shape[0] if lanes else U.shape[2]
-    padding = U.size - features * U.shape[1] * n_tasks
-    bound = radius**2 * (W.sum() - padding) / features
+    # the squared bound in the norm of the preconditioner; padding has no say
+    weights = curvatures[0, :, :n_tasks] if lanes else curvatures[:, :, 0]
+    bound = radius**2 * weights.sum()
     rz = precondition(r, W, z)
     fp[:] = z
     target = rz * forcing**2

@@ -23,7 +23,7 @@ class RMTPCAParams(Params):
         description="Dimension of each subspace; at most the number of features.",
     )
     lam: Coupling = Field(
-        3.0,
+        5.0,
         title="Coupling λ",
         description="How strongly the subspaces of the tasks are drawn together: 0 is PCA per "
         "task, a large value one common subspace. Not used when 'selection' is 'cv'.",

@@ -1,0 +1,288 @@
+"""Every promise of the interface, kept by every registered algorithm.
+
+Nothing here knows an algorithm: problems are made by what ``needs`` says.
+"""
+
+import json
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from pydantic import ValidationError
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import Cancelled, InvalidData, UnknownTask
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Checkpoint, Trace
+from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
+from algorithms.registry import ALGORITHMS, load_model, save_model
+
+#: Rounding of J between iterations.
+MONOTONE_RTOL = 1e-12
+#: Permuted tasks add up in another order.
+PERMUTED_RTOL = 1e-7
+
+
+def with_targets(tasks: TaskSet, kind: str) -> TaskSet:
+    """Give the tasks with targets that depend on their first column."""
+    made = []
+    for task in tasks:
+        numbers = task.X[:, 0] + 0.1 * task.X[:, 1]
+        labels = np.where(numbers > np.median(numbers), "high", "low")
+        y = {"none": None, "numbers": numbers, "classes": labels}[kind]
+        made.append(Task.from_rows(task.name, task.X, y=y))
+    return TaskSet(tuple(made))
+
+
+PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
+    "related": lambda kind: with_targets(
+        tilted_gaussians(np.random.default_rng(1), n_tasks=4, n_samples=12).tasks, kind
+    ),
+    "identical": lambda kind: with_targets(
+        identical_gaussians(np.random.default_rng(2), n_tasks=3, n_samples=20).tasks, kind
+    ),
+    "covariances": lambda kind: covariance_tasks(np.random.default_rng(3), n_tasks=3),  # noqa: ARG005
+}
+
+CASES = [
+    pytest.param(algorithm, problem(algorithm.needs.target), id=f"{name}-{kind}")
+    for name, algorithm in ALGORITHMS.items()
+    for kind, problem in PROBLEMS.items()
+    if kind != "covariances" or algorithm.needs.covariances
+]
+over_cases = pytest.mark.parametrize(("algorithm", "tasks"), CASES)
+over_algorithms = pytest.mark.parametrize(
+    "algorithm", [pytest.param(algorithm, id=name) for name, algorithm in ALGORITHMS.items()]
+)
+
+
+def fit(algorithm, tasks, *, trace=None, seed=0, **values):
+    params = algorithm.Params(**values)
+    return algorithm.fit(tasks, params, trace=trace or Trace(), rng=np.random.default_rng(seed))
+
+
+def same_bits(a, b) -> bool:
+    arrays, others = a.to_arrays(), b.to_arrays()
+    return (
+        a.header() == b.header()
+        and arrays.keys() == others.keys()
+        and all(arrays[name].tobytes() == others[name].tobytes() for name in arrays)
+        and all(arrays[name].shape == others[name].shape for name in arrays)
+    )
+
+
+def answers(model, task: Task, rows) -> dict[str, np.ndarray]:
+    """Give what each method answers for a task; rows are cut or repeated to the width."""
+    found = {}
+    for method in model.methods():
+        width = model.width(method, task=task.name)
+        found[method] = getattr(model, method)(np.resize(rows, (5, width)), task=task.name)
+    return found
+
+
+@over_algorithms
+def test_fields_have_title_description_and_bounds(algorithm) -> None:
+    schema = algorithm.Params.model_json_schema()
+    for name, field in schema["properties"].items():
+        assert field.get("title"), name
+        assert field.get("description"), name
+        assert "default" in field, name
+        if field.get("type") in ("integer", "number"):
+            assert {"minimum", "exclusiveMinimum"} & field.keys(), name
+            assert {"maximum", "exclusiveMaximum"} & field.keys(), name
+
+
+@over_algorithms
+def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
+    params = algorithm.Params()
+    assert algorithm.Params.model_validate(json.loads(params.model_dump_json())) == params
+    with pytest.raises(ValidationError):
+        algorithm.Params(no_such_parameter=1)
+
+
+@over_algorithms
+def test_name_and_texts_are_told(algorithm) -> None:
+    assert ALGORITHMS[algorithm.name] is algorithm
+    assert algorithm.name == algorithm.name.lower()
+    assert algorithm.title
+    assert len(algorithm.summary) > 40
+    assert "http" in algorithm.reference or "doi" in algorithm.reference.lower()
+
+
+@over_cases
+def test_defaults_fit_every_made_problem(algorithm, tasks) -> None:
+    trace = Trace()
+    model = fit(algorithm, tasks, trace=trace)
+    assert model.algorithm == algorithm.name
+    assert model.tasks == tasks.names
+    assert trace.stop_reason is not None
+    assert trace.history
+    assert trace.history[-1].fraction == pytest.approx(1.0)
+    assert all(np.isfinite(step.objective) for step in trace.history)
+    for scores in model.metrics.values():
+        assert set(scores) == set(tasks.names)
+        assert all(np.isfinite(score) for score in scores.values())
+    json.dumps(model.header(), allow_nan=False)
+
+
+@over_cases
+def test_objective_moves_as_theory_says(algorithm, tasks) -> None:
+    trace = Trace()
+    fit(algorithm, tasks, trace=trace)
+    sign = {"up": 1.0, "down": -1.0, None: 0.0}[algorithm.monotone]
+    for before, after in zip(trace.history, trace.history[1:], strict=False):
+        if before.loop == after.loop:
+            change = sign * (after.objective - before.objective)
+            assert change >= -MONOTONE_RTOL * abs(before.objective)
+
+
+@over_cases
+def test_same_seed_gives_the_same_bits(algorithm, tasks) -> None:
+    assert same_bits(fit(algorithm, tasks, seed=7), fit(algorithm, tasks, seed=7))
+
+
+@over_cases
+def test_inputs_stay_unchanged(algorithm, tasks) -> None:
+    before = [task.X.tobytes() for task in tasks]
+    for task in tasks:
+        task.X.flags.writeable = False
+    model = fit(algorithm, tasks)
+    rows = np.random.default_rng(0).standard_normal((5, tasks.tasks[0].n_features))
+    rows.flags.writeable = False
+    answers(model, tasks.tasks[0], rows)
+    assert [task.X.tobytes() for task in tasks] == before
+
+
+@over_cases
+def test_permuted_tasks_permute_the_answer(algorithm, tasks) -> None:
+    backwards = TaskSet(tasks.tasks[::-1])
+    model, other = fit(algorithm, tasks), fit(algorithm, backwards)
+    rows = np.random.default_rng(0).standard_normal((5, tasks.tasks[0].n_features))
+    for task in tasks:
+        here, there = answers(model, task, rows), answers(other, task, rows)
+        for method, answer in here.items():
+            np.testing.assert_allclose(
+                answer, there[method], rtol=PERMUTED_RTOL, atol=PERMUTED_RTOL
+            )
+
+
+@over_cases
+def test_a_saved_model_answers_with_the_same_bits(algorithm, tasks, tmp_path) -> None:
+    model = fit(algorithm, tasks)
+    save_model(model, tmp_path / "model")
+    loaded = load_model(tmp_path / "model")
+    assert same_bits(model, loaded)
+    rows = np.random.default_rng(0).standard_normal((5, tasks.tasks[0].n_features))
+    for task in tasks:
+        here, there = answers(model, task, rows), answers(loaded, task, rows)
+        assert all(here[method].tobytes() == there[method].tobytes() for method in here)
+
+
+@over_cases
+def test_cancel_ends_the_fit_within_a_step(algorithm, tasks) -> None:
+    steps = []
+    trace = Trace(on_step=steps.append, is_cancelled=lambda: bool(steps))
+    with pytest.raises(Cancelled):
+        fit(algorithm, tasks, trace=trace)
+    assert len(steps) == 1
+
+
+@over_cases
+def test_a_resumed_fit_gives_the_same_bits(algorithm, tasks, tmp_path) -> None:
+    whole = fit(algorithm, tasks)
+    n_steps = []
+    fit(algorithm, tasks, trace=Trace(on_step=n_steps.append))
+    for n_done in range(1, min(len(n_steps), 6)):
+        checkpoint = Checkpoint(tmp_path / f"broken-{n_done}", every_s=0.0)
+        steps = []
+        trace = Trace(
+            on_step=steps.append,
+            is_cancelled=lambda n=n_done, s=steps: len(s) >= n,
+            checkpoint=checkpoint,
+        )
+        with pytest.raises(Cancelled):
+            fit(algorithm, tasks, trace=trace)
+        assert same_bits(whole, fit(algorithm, tasks, trace=Trace(checkpoint=checkpoint)))
+
+
+@over_cases
+def test_one_iteration_returns(algorithm, tasks) -> None:
+    if "max_iter" in algorithm.Params.model_fields:
+        trace = Trace()
+        model = fit(algorithm, tasks, trace=trace, max_iter=1)
+        assert model.tasks == tasks.names
+        assert max(step.iteration for step in trace.history) <= 1
+
+
+@over_cases
+def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    for method in model.methods():
+        with pytest.raises(UnknownTask, match=tasks.names[0]):
+            getattr(model, method)(np.zeros((1, 2)), task="nobody")
+
+
+@over_cases
+def test_bad_rows_are_told_with_task_row_and_column(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    name = tasks.names[0]
+    for method in model.methods():
+        width = model.width(method, task=name)
+        rows = np.zeros((3, width))
+        rows[2, width - 1] = np.nan
+        with pytest.raises(InvalidData) as caught:
+            getattr(model, method)(rows, task=name)
+        assert (caught.value.task, caught.value.row, caught.value.column) == (name, 2, width - 1)
+        with pytest.raises(InvalidData, match=f"expects rows of {width}"):
+            getattr(model, method)(np.zeros((3, width + 1)), task=name)
+        assert len(getattr(model, method)(np.zeros((0, width)), task=name)) == 0
+
+
+@over_algorithms
+def test_mismatched_features_name_both_tasks(algorithm) -> None:
+    if not algorithm.needs.same_features:
+        return
+    rng = np.random.default_rng(0)
+    tasks = TaskSet(
+        (
+            Task.from_rows("narrow", rng.standard_normal((9, 3))),
+            Task.from_rows("wide", rng.standard_normal((9, 4))),
+        )
+    )
+    with pytest.raises(InvalidData, match=r"'narrow' has 3 features.*'wide' 4"):
+        algorithm.check(with_targets(tasks, algorithm.needs.target).summaries(), algorithm.Params())
+
+
+@over_algorithms
+def test_too_few_rows_name_the_task(algorithm) -> None:
+    if algorithm.needs.min_samples < 2:
+        return
+    rng = np.random.default_rng(0)
+    tasks = TaskSet(
+        (
+            Task.from_rows("many", rng.standard_normal((9, 3))),
+            Task.from_rows("one", rng.standard_normal((1, 3))),
+        )
+    )
+    with pytest.raises(InvalidData, match="'one' has 1 row"):
+        algorithm.check(with_targets(tasks, algorithm.needs.target).summaries(), algorithm.Params())
+
+
+@over_cases
+def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    old = tasks.tasks[0]
+    new = Task("new", old.X, old.input, old.y)
+    if type(algorithm).adapt is Algorithm.adapt:
+        with pytest.raises(InvalidData, match="'new'"):
+            algorithm.adapt(model, new)
+        return
+    adapted = algorithm.adapt(model, new)
+    assert adapted.tasks == (*model.tasks, "new")
+    rows = np.random.default_rng(0).standard_normal((5, old.n_features))
+    for task in tasks:
+        here, there = answers(model, task, rows), answers(adapted, task, rows)
+        assert all(np.array_equal(here[method], there[method]) for method in here)
+    answers(adapted, new, rows)
+    with pytest.raises(InvalidData, match="already"):
+        algorithm.adapt(adapted, new)

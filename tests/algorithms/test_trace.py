@@ -1,0 +1,119 @@
+from dataclasses import dataclass
+
+import numpy as np
+import pytest
+
+from algorithms.interface.errors import Cancelled, Diverged
+from algorithms.interface.trace import MAX_HISTORY, Checkpoint, LoopState, Trace
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Halving(LoopState):
+    x: np.ndarray
+    n_steps: int = 0
+
+
+def halve(state: Halving) -> Halving:
+    x = state.x / 2
+    return Halving(
+        objective=float(x.sum()), residual=float(np.abs(x).max()), x=x, n_steps=state.n_steps + 1
+    )
+
+
+START = Halving(objective=4.0, residual=4.0, x=np.array([4.0, 1 / 3]))
+
+
+def run(trace, *, loop="halving", step=halve, start=START, max_iter=100, tolerance=0.1):
+    return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
+
+
+def test_converges_below_the_tolerance() -> None:
+    trace = Trace()
+    end = run(trace)
+    assert (end.n_steps, trace.stop_reason) == (6, "converged")
+    assert [step.iteration for step in trace.history] == list(range(7))
+    assert trace.history[-1].fraction == 1.0
+
+
+def test_stops_at_the_limit() -> None:
+    trace = Trace()
+    assert run(trace, max_iter=2).n_steps == 2
+    assert trace.stop_reason == "max_iter"
+
+
+def test_stops_when_stalled() -> None:
+    trace = Trace()
+    stuck = Halving(objective=1.0, residual=1.0, x=START.x, is_stalled=True)
+    assert run(trace, step=lambda _: stuck) is stuck
+    assert trace.stop_reason == "stalled"
+
+
+def test_a_loop_that_starts_at_its_solution_has_a_history() -> None:
+    trace = Trace()
+    assert run(trace, tolerance=5.0) is START
+    assert [step.iteration for step in trace.history] == [0]
+
+
+def test_divergence_is_an_error() -> None:
+    bad = Halving(objective=float("nan"), residual=1.0, x=START.x)
+    with pytest.raises(Diverged, match="'halving'"):
+        run(Trace(), step=lambda _: bad)
+
+
+def test_cancel_is_seen_before_the_next_step() -> None:
+    steps = []
+    trace = Trace(on_step=steps.append, is_cancelled=lambda: len(steps) == 3)
+    with pytest.raises(Cancelled, match="after 2 iterations"):
+        run(trace)
+
+
+def test_cancel_is_seen_by_a_loop_that_would_not_step() -> None:
+    with pytest.raises(Cancelled):
+        run(Trace(is_cancelled=lambda: True), tolerance=5.0)
+
+
+def test_progress_covers_all_expected_loops() -> None:
+    trace = Trace()
+    trace.expect(2)
+    run(trace, loop="first")
+    assert trace.history[-1].fraction == pytest.approx(0.5)
+    run(trace, loop="second")
+    assert trace.history[-1].fraction == pytest.approx(1.0)
+    fractions = [step.fraction for step in trace.history]
+    assert fractions == sorted(fractions)
+    assert trace.stop_reasons == {"first": "converged", "second": "converged"}
+
+
+def test_long_histories_are_thinned() -> None:
+    trace = Trace()
+    run(trace, max_iter=3 * MAX_HISTORY, tolerance=-1.0)
+    assert len(trace.history) <= MAX_HISTORY
+    assert trace.history[-1].iteration > 2.9 * MAX_HISTORY
+
+
+def test_a_broken_fit_goes_on_where_it_was(tmp_path) -> None:
+    checkpoint = Checkpoint(tmp_path / "state", every_s=0.0)
+    steps = []
+    trace = Trace(
+        on_step=steps.append, is_cancelled=lambda: len(steps) == 10, checkpoint=checkpoint
+    )
+    run(trace, loop="first")
+    with pytest.raises(Cancelled):
+        run(trace, loop="second")
+    resumed = []
+    again = Trace(on_step=resumed.append, checkpoint=checkpoint)
+    first, second = run(again, loop="first"), run(again, loop="second")
+    whole = run(Trace())
+    assert {step.loop for step in resumed} == {"second"}
+    assert resumed[0].iteration > 1
+    for end in (first, second):
+        assert end.x.tobytes() == whole.x.tobytes()
+        assert end.n_steps == whole.n_steps
+    assert again.stop_reasons["first"] == "converged"
+
+
+def test_state_survives_its_arrays() -> None:
+    again = Halving.from_arrays(START.to_arrays())
+    assert again.x.tobytes() == START.x.tobytes()
+    assert (again.objective, again.is_stalled, again.n_steps) == (4.0, False, 0)
+    assert type(again.is_stalled) is bool
