@@ -30,18 +30,27 @@ def run(settings: Settings, *, any_port: bool) -> None:
         )
     configure_logs(settings.log_level)
     listener = _listen(settings.host, settings.port, any_port=any_port)
-    host, port = listener.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else host
-    url = f"http://{shown}:{port}"
-    sys.stdout.write(f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n")
-    sys.stdout.flush()
     config = uvicorn.Config(
         create_app(settings),
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
-    uvicorn.Server(config).run(sockets=[listener])
+    _Server(config).run(sockets=[listener])
+
+
+class _Server(uvicorn.Server):
+    """A server that says where it is, once it answers there."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start, then tell the address on standard output."""
+        await super().startup(sockets)
+        for listener in sockets or ():
+            host, port = listener.getsockname()[:2]
+            url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+            line = f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n"
+            sys.stdout.write(line)
+            sys.stdout.flush()
 
 
 def _is_loopback(host: str) -> bool:

@@ -1,0 +1,91 @@
+import subprocess
+import sys
+import time
+
+import psutil
+
+from service.jobs.lease import Lease
+from service.processes import ProcessIdentity, this_process
+from service.rows import LeaseRow
+
+TAKE = """
+import sys, time
+from service.database import Database
+from service.jobs.lease import Lease
+print(Lease(Database(sys.argv[1]), "l", lease_s=60).hold(), flush=True)
+time.sleep(60)
+"""
+
+
+def test_a_lease_is_held_by_one_and_renewed(database):
+    lease = Lease(database, "l", lease_s=60)
+    assert lease.hold()
+    assert lease.hold()
+    with database.read() as session:
+        assert session.get_one(LeaseRow, "l").renewals == 2
+
+
+def test_a_living_holder_keeps_it_and_a_killed_one_is_replaced_at_once(database):
+    other = subprocess.Popen(
+        [sys.executable, "-c", TAKE, database.url], stdout=subprocess.PIPE, text=True
+    )
+    try:
+        assert other.stdout.readline() == "True\n"
+        lease = Lease(database, "l", lease_s=60)
+        assert not lease.hold()
+        other.kill()
+        other.wait()
+        assert lease.hold()
+    finally:
+        other.kill()
+        other.wait()
+        other.stdout.close()
+
+
+def test_a_holder_elsewhere_is_replaced_when_its_renewals_stop(database):
+    far = ProcessIdentity("far", "boot", "pid:[1]", 1, 0.0)
+    with database.write() as session:
+        session.add(LeaseRow(name="l", holder=far.to_text(), renewals=7))
+    patient, hasty = Lease(database, "l", lease_s=60), Lease(database, "l", lease_s=0.2)
+    assert not patient.hold()
+    assert not hasty.hold()  # it has only now begun to watch
+    time.sleep(0.3)
+    assert not patient.hold()
+    assert hasty.hold()
+
+
+def test_a_released_lease_is_free(database):
+    first = Lease(database, "l", lease_s=60)
+    first.hold()
+    first.release()
+    with database.read() as session:
+        assert session.get(LeaseRow, "l") is None
+
+
+def test_an_identity_survives_its_text_and_tells_life_from_death():
+    me = this_process()
+    assert ProcessIdentity.from_text(me.to_text()) == me
+    assert not me.is_certainly_dead()
+    process = subprocess.Popen([sys.executable, "-c", ""])
+    gone = ProcessIdentity(
+        me.host,
+        me.boot_id,
+        me.pid_namespace,
+        process.pid,
+        psutil.Process(process.pid).create_time(),
+    )
+    process.wait()
+    assert gone.is_certainly_dead()
+
+
+def test_a_pid_used_again_is_another_process_and_another_host_is_unknown():
+    me = this_process()
+    earlier = ProcessIdentity(me.host, me.boot_id, me.pid_namespace, me.pid, me.started - 100)
+    assert earlier.is_certainly_dead()
+    rebooted = ProcessIdentity(me.host, "other", me.pid_namespace, me.pid, me.started)
+    assert rebooted.is_certainly_dead()
+    for elsewhere in (
+        ProcessIdentity("far", me.boot_id, me.pid_namespace, 2**22, 0.0),
+        ProcessIdentity(me.host, me.boot_id, "pid:[1]", 2**22, 0.0),
+    ):
+        assert not elsewhere.is_certainly_dead()

@@ -1,0 +1,193 @@
+import os
+import signal
+import threading
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from algorithms.interface.tasks import Task
+from algorithms.registry import load_model
+from service.datasets.canonical import write_tasks
+from service.jobs.supervisor import TERM_GRACE_S, Supervisor
+from service.settings import Settings
+
+GRACE_S = 0.5
+#: Starting a child, or a heartbeat on a busy machine.
+SLACK_S = 2.0
+
+
+@pytest.fixture(scope="module")
+def supervisor(tmp_path_factory):
+    settings = Settings(data_dir=tmp_path_factory.mktemp("data"), stop_grace_s=GRACE_S, slots=1)
+    supervisor = Supervisor(settings)
+    supervisor.warm_up()
+    yield supervisor
+    if supervisor._child is not None:
+        supervisor._child.kill()
+
+
+@pytest.fixture
+def order(tmp_path):
+    """Give a function that makes an order of tasks, as an attempt would."""
+
+    def make(rows, algorithm="rmt-pca", **params):
+        tasks = [Task.from_rows(f"t{i}", X) for i, X in enumerate(rows)]
+        dataset = tmp_path / "dataset"
+        return {
+            "dataset": str(dataset),
+            "manifest": write_tasks(dataset, tasks),
+            "algorithm": algorithm,
+            "params": params,
+            "seed": 0,
+            "artifact": str(tmp_path / "model"),
+            "checkpoint": str(tmp_path / "checkpoint"),
+            "checkpoint_s": 60,
+        }
+
+    return make
+
+
+@pytest.fixture
+def small(order):
+    rng = np.random.default_rng(0)
+    return order([rng.normal(size=(8, 5)) for _ in range(3)], k=2)
+
+
+@pytest.fixture
+def long(order):
+    """Give an order of many iterations: it would take minutes."""
+    rng = np.random.default_rng(0)
+    rows = [rng.normal(size=(40, 40)) for _ in range(60)]
+    grid = [float(c) for c in np.geomspace(0.01, 1e4, 200)]
+    return order(rows, k=5, selection="cv", grid=grid, n_folds=20, starts="many")
+
+
+@pytest.fixture
+def native(order):
+    """Give an order that spends many seconds in one LAPACK call, which hears no flag."""
+    rng = np.random.default_rng(0)
+    return order([rng.normal(size=(6000, 5000))], "pca", k=2)
+
+
+def run(supervisor, order, *, timeout_s=60, memory_mb=4096, wanted=lambda: False):
+    beats = []
+
+    def beat(progress):
+        beats.append(progress)
+        return wanted()
+
+    started = time.monotonic()
+    outcome = supervisor.run(order, beat=beat, timeout_s=timeout_s, memory_mb=memory_mb)
+    return outcome, beats, time.monotonic() - started
+
+
+def test_an_order_gives_a_model_and_its_facts(supervisor, small):
+    outcome, _, _ = run(supervisor, small)
+    assert outcome.kind == "succeeded"
+    assert load_model(outcome.artifact).tasks == ("t0", "t1", "t2")
+    assert outcome.result["methods"] == ["transform", "inverse_transform"]
+    assert outcome.result["history"]["stop_reason"] == "converged"
+    steps = outcome.result["history"]["steps"]
+    assert len({len(column) for column in steps.values()}) == 1
+
+
+def test_a_child_that_answered_is_used_again(supervisor, small):
+    run(supervisor, small)
+    pid = supervisor._child.process.pid
+    run(supervisor, small)
+    assert supervisor._child.process.pid == pid
+
+
+def test_what_is_wrong_with_the_data_fails_with_its_place(supervisor, order):
+    rows = [np.ones((3, 4)), np.ones((1, 4))]
+    outcome, _, _ = run(supervisor, order(rows, k=2))
+    assert (outcome.kind, outcome.code) == ("failed", "invalid-data")
+    assert outcome.place == {"task": "t1"}
+
+
+def test_a_defect_is_told_with_its_traceback(supervisor, small):
+    outcome, _, _ = run(supervisor, {**small, "dataset": "/nowhere/at/all"})
+    assert outcome.kind == "failed"
+    assert "/nowhere/at/all" in outcome.detail
+
+
+def test_progress_comes_with_the_beats(supervisor, long):
+    outcome, beats, _ = run(supervisor, long, timeout_s=3)
+    assert outcome.kind == "timed_out"
+    told = [b for b in beats if b]
+    assert len(told) >= 3
+    assert all(0 <= b["fraction"] <= 1 and np.isfinite(b["objective"]) for b in told)
+    fractions = [b["fraction"] for b in told]
+    assert fractions == sorted(fractions)
+
+
+def test_a_cancel_ends_an_iterating_fit_by_its_flag(supervisor, long):
+    started = time.monotonic()
+    outcome, _, elapsed = run(supervisor, long, wanted=lambda: time.monotonic() > started + 1)
+    assert outcome.kind == "cancelled"
+    assert elapsed < 1 + SLACK_S
+    assert supervisor._child.is_alive()  # it answered, so it needed no signal
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_a_fit_inside_native_code_ends_within_the_grace(supervisor, native, how):
+    started = time.monotonic()
+    outcome, _, elapsed = run(
+        supervisor,
+        native,
+        timeout_s=2 if how == "timeout" else 60,
+        wanted=lambda: how == "cancel" and time.monotonic() > started + 2,
+    )
+    assert outcome.kind == {"cancel": "cancelled", "timeout": "timed_out"}[how]
+    assert elapsed < 2 + GRACE_S + TERM_GRACE_S + SLACK_S
+
+
+def test_a_fit_beyond_its_memory_fails_and_says_so(supervisor, native):
+    outcome, _, _ = run(supervisor, native, memory_mb=512)
+    assert (outcome.kind, outcome.code) == ("failed", "out_of_memory")
+    assert "512 MiB" in outcome.detail or "memory" in outcome.detail
+
+
+def test_memory_is_free_again_for_the_next_order(supervisor, native, small):
+    run(supervisor, native, memory_mb=512)
+    assert run(supervisor, small)[0].kind == "succeeded"
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
+def test_a_child_that_dies_is_lost_with_its_signal(supervisor, long, number):
+    supervisor.warm_up()
+    pid = supervisor._child.process.pid
+    threading.Timer(1, os.kill, (pid, number)).start()
+    outcome, _, elapsed = run(supervisor, long)
+    assert (outcome.kind, outcome.code) == ("lost", f"crashed: {number.name}")
+    assert elapsed < 1 + SLACK_S
+    assert not psutil.pid_exists(pid)
+
+
+def test_an_attempt_that_was_fenced_out_stops_and_leaves_nothing(supervisor, long, tmp_path):
+    outcome, _, elapsed = run(supervisor, long, wanted=lambda: None)
+    assert outcome.kind == "fenced"
+    assert elapsed < SLACK_S
+    assert not (tmp_path / "model").exists()
+
+
+def test_the_child_dies_with_its_supervisor(tmp_path):
+    script = (
+        "import sys, time\n"
+        "from service.jobs.supervisor import Supervisor\n"
+        "from service.settings import Settings\n"
+        "s = Supervisor(Settings()); s.warm_up()\n"
+        "print(s._child.process.pid, flush=True)\n"
+        "time.sleep(60)\n"
+    )
+    import subprocess
+    import sys
+
+    parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
+    child = psutil.Process(int(parent.stdout.readline()))
+    parent.kill()
+    parent.wait()
+    parent.stdout.close()
+    child.wait(timeout=5)

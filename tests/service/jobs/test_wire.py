@@ -1,0 +1,37 @@
+import socket
+import threading
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from service.jobs.wire import Wire
+
+messages = st.dictionaries(
+    st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=5
+)
+
+
+@given(st.lists(messages, max_size=20))
+def test_messages_arrive_whole_and_in_order(sent):
+    left, right = (Wire(s) for s in socket.socketpair())
+    try:
+        sender = threading.Thread(target=lambda: [left.send(m) for m in sent])
+        sender.start()
+        assert [right.receive(5) for _ in sent] == sent
+        sender.join()
+        assert right.receive(0) is None
+        assert not right.is_closed
+    finally:
+        left.close()
+        right.close()
+
+
+def test_the_end_of_the_peer_is_seen_after_what_it_said():
+    left, right = (Wire(s) for s in socket.socketpair())
+    left.send({"a": 1})
+    left.close()
+    assert right.receive(1) == {"a": 1}
+    assert right.receive(1) is None
+    assert right.is_closed
+    right.send({"b": 2})  # to nobody: passed over
+    right.close()
