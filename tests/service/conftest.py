@@ -1,0 +1,149 @@
+"""Real servers for the tests: a process, a socket, a database on disk, a pool of workers."""
+
+import contextlib
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+import pytest
+
+from service.client import Client
+
+START_TIMEOUT_S = 40
+#: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
+STOP_TIMEOUT_S = 15
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """A server that runs in a process of its own."""
+
+    url: str
+    process: "subprocess.Popen[str]"
+    data_dir: Path
+    log_path: Path
+
+    def log(self) -> str:
+        return self.log_path.read_text(encoding="utf-8", errors="replace")
+
+
+Launch = Callable[..., AbstractContextManager[Service]]
+
+
+@contextmanager
+def running_service(folder: Path, *, data_dir: Path | None = None, **env: Any) -> Iterator[Service]:
+    """Run a server until the end of the block, then stop it and look for what it left behind.
+
+    Parameters
+    ----------
+    folder
+        Where log and, unless ``data_dir`` says otherwise, data go.
+    env
+        Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
+    """
+    data_dir = data_dir or folder / "data"
+    log_path = folder / "service.log"
+    command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    with (
+        log_path.open("a", encoding="utf-8") as log,
+        subprocess.Popen(
+            command,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            text=True,
+            cwd=Path(__file__).parents[2],
+            env=clean_environment(**env),
+        ) as process,
+    ):
+        try:
+            assert process.stdout is not None
+            line = process.stdout.readline()
+            assert line, f"the service did not start:\n{log_path.read_text(encoding='utf-8')}"
+            service = Service(line.split()[3], process, data_dir, log_path)
+            _wait_ready(service)
+            yield service
+            _stop(process)
+        finally:
+            if process.poll() is None:
+                process.kill()
+
+
+def clean_environment(**env: Any) -> dict[str, str]:
+    """Give the environment without settings of whoever runs the tests, but with these."""
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("SIBLING_") and name not in ("DATABASE_URL", "ENGINE_URL")
+    }
+    return inherited | {name: str(value) for name, value in env.items()}
+
+
+def _wait_ready(service: Service) -> None:
+    deadline = time.monotonic() + START_TIMEOUT_S
+    with httpx.Client(base_url=service.url, timeout=5) as http:
+        while time.monotonic() < deadline:
+            with contextlib.suppress(httpx.TransportError):
+                if http.get("/v2/health/ready").status_code == 200:
+                    return
+            time.sleep(0.1)
+    raise AssertionError(f"not ready after {START_TIMEOUT_S} s:\n{service.log()[-4000:]}")
+
+
+def _stop(process: "subprocess.Popen[str]") -> None:
+    if process.poll() is not None:
+        return  # the test has ended it itself
+    children = psutil.Process(process.pid).children(recursive=True)
+    process.terminate()
+    process.wait(STOP_TIMEOUT_S)
+    _, left = psutil.wait_procs(children, timeout=5)
+    for child in left:
+        child.kill()
+    assert not left, f"the service left processes behind: {left}"
+
+
+@pytest.fixture(scope="session")
+def launch_service(tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    """``with launch_service(**env) as service``: for fixtures that live longer than a test."""
+
+    def launch(**env: Any) -> AbstractContextManager[Service]:
+        return running_service(tmp_path_factory.mktemp("service"), **env)
+
+    return launch
+
+
+@pytest.fixture
+def start_service(launch_service: Launch) -> Iterator[Callable[..., Service]]:
+    """``service = start_service(**env)``: a server with settings of its own, until the test ends.
+
+    ``data_dir=`` starts it on the data of another one.
+    """
+    with contextlib.ExitStack() as stack:
+        yield lambda **env: stack.enter_context(launch_service(**env))
+
+
+@pytest.fixture(scope="session")
+def service(launch_service: Launch) -> Iterator[Service]:
+    """The server that tests share; it has one slot, and no test may assume to be alone."""
+    with launch_service(SIBLING_SLOTS=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="session")
+def client(service: Service) -> Iterator[Client]:
+    with Client(service.url) as open_client:
+        yield open_client
+
+
+@pytest.fixture(scope="session")
+def http(service: Service) -> Iterator[httpx.Client]:
+    """Plain HTTP to the shared server, for what the client would not send."""
+    with httpx.Client(base_url=service.url, timeout=30) as open_http:
+        yield open_http
