@@ -10,6 +10,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSummary
 from algorithms.numerics.covariances import (
     Covariances,
+    centre_rows,
     covariance_factor,
     from_dense,
     from_factors,
@@ -53,9 +54,8 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
     """
     names = tuple(task.name for task in tasks)
     if all(task.input == "rows" for task in tasks):
-        pairs = [covariance_factor(task.X) for task in tasks]
-        means = np.stack([mean for mean, _ in pairs])
-        C = from_factors([A for _, A in pairs], k=k)
+        means, factors = centre_rows([task.X for task in tasks])
+        C = from_factors(factors, k=k)
     else:
         means = np.stack([task_mean(task) for task in tasks])
         C = from_dense(np.stack([task_covariance(task) for task in tasks]))

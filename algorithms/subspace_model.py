@@ -170,7 +170,8 @@ def build_model(
         One mean for all tasks in place of their own.
     """
     C = moments.C
-    order = [moments.names.index(name) for name in names]
+    place = {name: t for t, name in enumerate(moments.names)}
+    order = [place[name] for name in names]
     axes, spectrum = _turned(C, U)
     own = moments.means[order]
     return SubspaceModel(

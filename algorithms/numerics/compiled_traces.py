@@ -1,6 +1,7 @@
 """The objective of RMT-PCA by compiled kernels, for dense covariance matrices."""
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,7 +45,7 @@ class CompiledCoupledTraces:
         """Size of a change of J that is rounding, without the part that depends on J."""
         return 1e-15 * self.lam * self.traces.size * self.k
 
-    def at(self, C: Covariances, lam: float) -> "CompiledCoupledTraces":
+    def at(self, C: Covariances, lam: float) -> Self:
         """Give the objective of the same matrices for another λ."""
         scales = denominators(C, lam=lam, k=self.k)
         return replace(self, lam=float(lam), scales=scales)

@@ -12,8 +12,8 @@ G (d, d) where Tk > d and through the Gram matrix (Tk, Tk) otherwise. One produc
 O(T k d²), or O(T k (m d + T k d)) with thin factors of m rows.
 """
 
-from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,9 @@ class CoupledTraces(Protocol):
     def noise(self) -> float:
         """Size of a change of J that is rounding."""
 
+    def at(self, C: Covariances, lam: float) -> Self:
+        """Give the objective of the same matrices for another λ."""
+
     def pack(self, U: Array) -> Array:
         """Give bases (T, k, d) as a point."""
 
@@ -118,6 +121,10 @@ class BlasCoupledTraces:
     def noise(self) -> float:
         """Size of a change of J that is rounding, without the part that depends on J."""
         return 1e-15 * self.lam * self.C.n_tasks * self.k
+
+    def at(self, C: Covariances, lam: float) -> Self:
+        """Give the objective of the same matrices for another λ."""
+        return replace(self, C=C, lam=lam)
 
     def pack(self, U: Array) -> Array:
         """Give the bases unchanged."""

@@ -8,6 +8,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ Array = NDArray[np.float64]
 
 #: Up to this many features matrices stay dense: the compiled kernels want them so.
 DENSE_FEATURES = 32
+#: Up to this many numbers in all, tasks are centred in one piece: many small tasks would
+#: spend their time in calls.
+BATCH_SIZE = 1_000_000
 
 
 def covariance_factor(X: Array) -> tuple[Array, Array]:
@@ -35,6 +39,30 @@ def covariance_factor(X: Array) -> tuple[Array, Array]:
     mean = X.mean(axis=0)
     A = (X - mean) / np.sqrt(max(X.shape[0] - 1, 1))
     return mean, A
+
+
+def centre_rows(samples: Sequence[Array]) -> tuple[Array, list[Array]]:
+    """Give what :func:`covariance_factor` gives, for several tasks: means and factors.
+
+    Parameters
+    ----------
+    samples : sequence of (n_t, n_features)
+
+    Returns
+    -------
+    means : (T, n_features)
+    factors : list of (n_t, n_features)
+    """
+    counts = np.array([X.shape[0] for X in samples])
+    if counts.sum() * samples[0].shape[1] > BATCH_SIZE:
+        pairs = [covariance_factor(X) for X in samples]
+        return np.stack([mean for mean, _ in pairs]), [A for _, A in pairs]
+    starts = np.concatenate([[0], np.cumsum(counts)])
+    rows = np.concatenate(samples)
+    means = np.add.reduceat(rows, starts[:-1]) / counts[:, np.newaxis]
+    rows -= np.repeat(means, counts, axis=0)
+    rows /= np.repeat(np.sqrt(np.maximum(counts - 1, 1)), counts)[:, np.newaxis]
+    return means, [rows[a:b] for a, b in pairwise(starts.tolist())]
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -43,14 +43,13 @@ def times_own(C: Array, E: Array, out: Array) -> None:
 def sum_of_products(A: Array, B: Array) -> Array:
     """Give Σ_t A_t B_tᵀ, (d, d), of A and B (d, k, T)."""
     d, k, T = A.shape
+    x, y = A.reshape(d, k * T), B.reshape(d, k * T)
     out = np.empty((d, d))
     for i in range(d):
-        a = A[i].reshape(k * T)
         for j in range(d):
-            b = B[j].reshape(k * T)
             s = 0.0
             for m in range(k * T):
-                s += a[m] * b[m]
+                s += x[i, m] * y[j, m]
             out[i, j] = s
     return out
 
@@ -59,18 +58,29 @@ def sum_of_products(A: Array, B: Array) -> Array:
 def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
     """Add factor · G E_t for each t to out: G (d, d), E and out (d, k, T)."""
     d, k, T = E.shape
+    e, o = E.reshape(d, k * T), out.reshape(d, k * T)
     even = d - d % 2
     for i in range(d):
-        o = out[i].reshape(k * T)
         for j in range(0, even, 2):
-            g0, g1 = factor * G[i, j], factor * G[i, j + 1]
-            e0, e1 = E[j].reshape(k * T), E[j + 1].reshape(k * T)
+            g, h = factor * G[i, j], factor * G[i, j + 1]
             for m in range(k * T):
-                o[m] += g0 * e0[m] + g1 * e1[m]
+                o[i, m] += g * e[j, m] + h * e[j + 1, m]
         if even < d:
-            g0, e0 = factor * G[i, even], E[even].reshape(k * T)
+            g = factor * G[i, even]
             for m in range(k * T):
-                o[m] += g0 * e0[m]
+                o[i, m] += g * e[even, m]
+
+
+@kernel
+def add_coupling(G: Array, E: Array, D: Array, U: Array, out: Array) -> None:
+    """Add G E_t + D U_t for each t to out: G and D (d, d), E, U and out (d, k, T)."""
+    d, k, T = E.shape
+    e, u, o = E.reshape(d, k * T), U.reshape(d, k * T), out.reshape(d, k * T)
+    for i in range(d):
+        for j in range(d):
+            g, h = G[i, j], D[i, j]
+            for m in range(k * T):
+                o[i, m] += g * e[j, m] + h * u[j, m]
 
 
 @kernel
@@ -124,8 +134,7 @@ def hessian(C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: A
     """Write the Hessian of -J at a tangent E; G = Σ U_t U_tᵀ, M_t = F_tᵀU_t (k, k, T)."""
     times_own(C, E, out)
     B = sum_of_products(E, U)
-    add_shared(G, E, lam, out)
-    add_shared(B + B.T, U, lam, out)
+    add_coupling(lam * G, E, lam * (B + B.T), U, out)
     add_combined(M, E, -1.0, out)
     # -(out - U UᵀE): the sign last, in the same pass as the projection
     N = inner_products(out, U)

@@ -10,11 +10,13 @@ from algorithms.interface.trace import StopReason, Trace
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
-from algorithms.numerics.grassmann import random_points
+from algorithms.numerics.grassmann import projector_distance, random_points
 from algorithms.rmtpca.newton import NewtonState, climb, start_at
 
 Array = NDArray[np.float64]
 
+#: Projection distance within which a climb would find an optimum that is known: some 15 degrees.
+NEAR = 0.4
 #: Sweeps of the block-wise ascent that lead to a start.
 N_SWEEPS = 5
 N_RANDOM_STARTS = 5
@@ -134,21 +136,28 @@ def follow_path(
     """Give an optimum for each λ of a rising sequence.
 
     Once upwards from I-PCA and once downwards from C-PCA, each climb from the last one's end, and
-    the better kept: upwards alone, blocks lock into their own starts before λ is large.
+    the better kept: upwards alone, blocks lock into their own starts before λ is large. On its
+    way down a climb that would begin near the optimum of the way up begins, and so ends, there.
     """
-    own, common = C.leading(k), C.leading_of_sum(k)
-    ways = {"up": range(len(lams)), "down": range(len(lams) - 1, -1, -1)}
-    U = {"up": own, "down": np.broadcast_to(common, own.shape).copy()}
-    found: dict[int, list[Optimum]] = {i: [] for i in range(len(lams))}
-    for way, indices in ways.items():
-        for i in indices:
-            objective = coupled_traces(C, lam=lams[i], k=k)
-            start = start_at(objective, U[way])
-            name = f"{loop} {way} {i + 1}"
-            optimum = _climbed(objective, start, loop=name, effort=effort, trace=trace)
-            found[i].append(optimum)
-            U[way] = optimum.U
-    return [best_of(optima) for optima in found.values()]
+    first = coupled_traces(C, lam=lams[0], k=k) if lams else None
+    objectives = [first.at(C, lam) for lam in lams] if first is not None else []
+    U = C.leading(k)
+    rising: list[Optimum] = []
+    for i, objective in enumerate(objectives):
+        start = start_at(objective, U)
+        name = f"{loop} up {i + 1}"
+        rising.append(_climbed(objective, start, loop=name, effort=effort, trace=trace))
+        U = rising[-1].U
+    U = np.broadcast_to(C.leading_of_sum(k), U.shape).copy()
+    best: list[Optimum] = []
+    for i, objective in reversed(list(enumerate(objectives))):
+        is_near = projector_distance(U, rising[i].U).max() < NEAR
+        start = start_at(objective, rising[i].U if is_near else U)
+        name = f"{loop} down {i + 1}"
+        falling = _climbed(objective, start, loop=name, effort=effort, trace=trace)
+        best.append(best_of([rising[i], falling]))
+        U = falling.U
+    return best[::-1]
 
 
 def best_of(optima: Sequence[Optimum]) -> Optimum:
