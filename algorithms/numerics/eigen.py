@@ -5,9 +5,12 @@ Bases are rows, (k, d), because stacked rows turn every coupling of tasks into o
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import eigh
 
 Array = NDArray[np.float64]
 
+#: From this many features on, a few eigenvectors cost less than all.
+PARTIAL_FEATURES = 48
 #: Fills the directions that data leave undetermined; fixed, so that they are always the same.
 _FILL_SEED = 20160
 
@@ -25,9 +28,13 @@ def leading_of_dense(C: Array, k: int) -> Array:
     (..., k, d)
         Orthonormal rows.
     """
-    _, V = np.linalg.eigh(C)
-    top = V[..., : -k - 1 : -1]
-    return np.ascontiguousarray(np.swapaxes(top, -1, -2))
+    d = C.shape[-1]
+    if d < PARTIAL_FEATURES or 4 * k > d:
+        _, V = np.linalg.eigh(C)
+        return np.ascontiguousarray(np.swapaxes(V[..., : -k - 1 : -1], -1, -2))
+    stack = C.reshape(-1, d, d)
+    top = [eigh(one, subset_by_index=(d - k, d - 1))[1].T[::-1] for one in stack]
+    return np.stack(top).reshape(*C.shape[:-2], k, d)
 
 
 def leading_of_factor(A: Array, k: int) -> Array:
