@@ -1,6 +1,9 @@
 """Dask as the distributor: a pool on this machine by default, a cluster of any size by address."""
 
+import contextlib
 import logging
+import os
+import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
@@ -80,6 +83,15 @@ class Engine:
 
     def close(self) -> None:
         """Disconnect; a pool of its own ends, and its children with it."""
+        pids = (
+            []
+            if self._cluster is None
+            else [n.pid for n in self._cluster.workers.values() if n.pid]
+        )
         self._client.close(timeout=_CLOSE_TIMEOUT_S)
         if self._cluster is not None:
-            self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
+            with contextlib.suppress(TimeoutError):  # a worker in the middle of a job
+                self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)

@@ -24,9 +24,10 @@ from service.http import (
     json_response,
     page,
     problems,
+    trace_parent,
 )
 from service.jobs import store, submission
-from service.jobs.schemas import Event, EventPage, Job, JobSpec
+from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.jobs.states import FINAL, JobState
 from service.models.store import version_of_job, versions_of_jobs
 
@@ -58,12 +59,13 @@ class JobQuery(PageQuery):
     status_code=202,
     response_model=Job,
     responses={
-        200: {"model": Job, "description": "Valid (with `validate_only`): nothing was created."},
+        200: {"model": Valid, "description": "With `validate_only`: nothing was created."},
         **problems(
             "malformed-json",
             "not-found",
             "wrong-state",
             "body-too-large",
+            "unsupported-media-type",
             "invalid-request",
             "invalid-params",
             "invalid-data",
@@ -84,13 +86,13 @@ async def submit_job(
 ) -> Response:
     """Queue a training job."""
     if validate_only:
-        await run_in_threadpool(_validate, services, spec, owner)
-        return Response(b"{}", media_type="application/json")
+        params = await run_in_threadpool(_validate, services, spec, owner)
+        return json_response(Valid(params=params))
     origin = submission.Origin(
         owner,
         idempotency_key,
         fingerprint("POST /v1/jobs", await request.body()),
-        request.headers.get("traceparent"),
+        trace_parent(request),
     )
     job_id = await run_in_threadpool(_submit, services, spec, origin)
     services.dispatcher.wake()
@@ -165,12 +167,12 @@ async def get_events(
     *,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event seen.")] = 0,
     page_size: Annotated[int, Query(ge=1, le=1000)] = 200,
-    last_event_id: Annotated[str | None, Header(max_length=20, pattern=r"^\d+$")] = None,
+    last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="As `after`.")] = 0,
 ) -> Response:
     """Give the events of a job, by page or as they come."""
     await run_in_threadpool(_read, services, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
-        stream = _stream(services, job_id, owner, max(after, int(last_event_id or 0)))
+        stream = _stream(services, job_id, owner, max(after, last_event_id))
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
     events = await run_in_threadpool(_events, services, job_id, after, page_size + 1)

@@ -35,6 +35,12 @@ class JobSpec(WireModel):
     )
 
 
+class Valid(BaseModel):
+    """A specification that would be taken as it is."""
+
+    params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
+
+
 class Progress(BaseModel):
     """How far a running job is."""
 

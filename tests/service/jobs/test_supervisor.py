@@ -1,5 +1,7 @@
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
 
@@ -173,7 +175,7 @@ def test_an_attempt_that_was_fenced_out_stops_and_leaves_nothing(supervisor, lon
     assert not (tmp_path / "model").exists()
 
 
-def test_the_child_dies_with_its_supervisor(tmp_path):
+def test_the_child_dies_with_its_supervisor():
     script = (
         "import sys, time\n"
         "from service.jobs.supervisor import Supervisor\n"
@@ -182,9 +184,6 @@ def test_the_child_dies_with_its_supervisor(tmp_path):
         "print(s._child.process.pid, flush=True)\n"
         "time.sleep(60)\n"
     )
-    import subprocess
-    import sys
-
     parent = subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True)
     child = psutil.Process(int(parent.stdout.readline()))
     parent.kill()

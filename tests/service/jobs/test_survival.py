@@ -1,0 +1,167 @@
+"""A real server, real workers, real kills: what was accepted is neither lost nor doubled."""
+
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from service.client import Client, JobFailed
+
+#: Long enough to be interrupted, short enough to be finished: some ten seconds of iterations.
+LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+END_S = 50
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(150)}
+
+
+def wait_for(condition, *, seconds=END_S):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited for {seconds} s"
+        time.sleep(0.05)
+    return value
+
+
+def states(job):
+    return [e["data"]["state"] for e in job.events() if e["kind"] == "state"]
+
+
+def test_a_kill_of_the_service_in_the_middle_of_a_job_loses_and_doubles_nothing(
+    start_service, rows
+):
+    first = start_service(SIBLING_SLOTS=1, SIBLING_CHECKPOINT_S=0.2)
+    with Client(first.url) as client:
+        dataset = client.upload(rows)
+        job = client.train(dataset, "rmt-pca", model="survivor", **LONG)
+        wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
+    family = psutil.Process(first.process.pid).children(recursive=True)
+    first.process.kill()
+    first.process.wait()
+    _, orphans = psutil.wait_procs(family, timeout=3)
+    assert not orphans
+
+    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    with Client(second.url) as client:
+        handle = client.job(job.id)
+        model = handle.wait()
+        assert handle.info["attempt"] == 2
+        assert model.version == 1
+        assert len(client.models()) == 1
+        told = states(handle)
+        assert told == ["queued", "submitted", "running"] * 2 + ["succeeded"]
+        # the checkpoint made it go on, not begin again
+        restarted = [e for e in handle.events() if e["kind"] == "progress" and e["attempt"] == 2]
+        assert restarted[0]["data"]["fraction"] > 0.05
+        # and what it came to is what a job without a break comes to
+        plain = client.train(client.dataset(dataset.id), "rmt-pca", model="plain", **LONG).wait()
+        X = rows["task 0"]
+        np.testing.assert_array_equal(
+            model.transform(X, task="task 0"), plain.transform(X, task="task 0")
+        )
+
+
+def test_a_stopped_service_gives_its_job_back_uncharged(start_service, rows):
+    first = start_service(SIBLING_SLOTS=1)
+    with Client(first.url) as client:
+        dataset = client.upload(rows)
+        job = client.train(dataset, "rmt-pca", limits={"max_attempts": 1}, **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+    first.process.terminate()
+    first.process.wait(15)
+    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    with Client(second.url) as client:
+        handle = client.job(job.id)
+        handle.wait()
+        assert handle.info["attempt"] == 2
+        assert len(client.models()) == 1
+
+
+def test_a_job_whose_training_process_is_killed_is_tried_again(start_service, rows):
+    running = start_service(SIBLING_SLOTS=1)
+    with Client(running.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", **LONG)
+        for attempt in (1, 2):
+            wait_for(lambda n=attempt: job.refresh().info["attempt"] == n and _child(running))
+            wait_for(lambda: job.refresh().info["progress"])
+            _child(running).kill()
+        job.wait()
+        assert job.info["attempt"] == 3
+        assert len(client.models()) == 1
+
+
+def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows):
+    running = start_service(SIBLING_SLOTS=1)
+    with Client(running.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", limits={"max_attempts": 1}, **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        _child(running).kill()
+        with pytest.raises(JobFailed, match="SIGKILL"):
+            job.wait()
+        assert job.info["error"]["code"] == "crashed: SIGKILL"
+        assert client.models() == []
+
+
+def test_a_job_whose_dask_worker_is_killed_is_tried_again(start_service, rows):
+    running = start_service(SIBLING_SLOTS=1)
+    with Client(running.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        _child(running).parent().kill()
+        job.wait()
+        assert job.info["attempt"] == 2
+        assert len(client.models()) == 1
+
+
+def test_a_running_job_is_cancelled_and_leaves_no_model(start_service, rows):
+    running = start_service(SIBLING_SLOTS=1)
+    with Client(running.url) as client:
+        dataset = client.upload(rows)
+        job = client.train(dataset, "rmt-pca", **LONG)
+        waiting = client.train(dataset, "rmt-pca", **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        assert waiting.cancel().state == "cancelled"
+        assert job.cancel().state in ("cancelling", "cancelled")
+        with pytest.raises(JobFailed, match="cancelled"):
+            job.wait()
+        assert client.models() == []
+        assert not list((running.data_dir / "work").iterdir())
+
+
+def test_a_job_beyond_its_time_limit_is_timed_out(start_service, rows):
+    running = start_service(SIBLING_SLOTS=1)
+    with Client(running.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", limits={"timeout_s": 1}, **LONG)
+        with pytest.raises(JobFailed, match="time limit of 1 s"):
+            job.wait()
+        assert job.state == "timed_out"
+
+
+def test_a_second_service_on_the_same_data_stands_by_and_takes_over(start_service, rows):
+    first = start_service(SIBLING_SLOTS=1)
+    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    with Client(second.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        assert _child(first) is not None
+        assert _child(second) is None
+        first.process.kill()
+        first.process.wait()
+        job.wait()
+        assert job.info["attempt"] == 2
+        assert len(client.models()) == 1
+
+
+def _child(service):
+    """Give the training process of a service with one slot."""
+    for process in psutil.Process(service.process.pid).children(recursive=True):
+        try:
+            if "service.jobs.child" in process.cmdline():
+                return process
+        except psutil.NoSuchProcess:
+            continue
+    return None
