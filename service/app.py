@@ -17,12 +17,14 @@ from service.datasets.ingest import Ingester
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
 from service.health import router as health
-from service.http import RequestContext
+from service.http import ProblemSchema
 from service.inference.cache import ModelCache
+from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
 from service.jobs.dispatcher import Dispatcher
 from service.jobs.engine import Engine
 from service.jobs.routes import router as jobs
+from service.middleware import RequestContext
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
 from service.settings import Settings
@@ -46,7 +48,7 @@ def create_app(settings: Settings) -> FastAPI:
         finally:
             await run_in_threadpool(_stop, services)
 
-    app = FastAPI(
+    app = _App(
         title="Sibling",
         version=version("sibling"),
         description=DESCRIPTION,
@@ -59,6 +61,20 @@ def create_app(settings: Settings) -> FastAPI:
     for router in (catalogue, datasets, jobs, models, inference, health, ui):
         app.include_router(router)
     return app
+
+
+class _App(FastAPI):
+    """An application whose document has the schema of problems, which no route names by itself."""
+
+    def openapi(self) -> dict[str, Any]:
+        """Give the OpenAPI document."""
+        if self.openapi_schema is None:
+            schema = ProblemSchema.model_json_schema(ref_template="#/components/schemas/{model}")
+            parts = super().openapi()["components"]["schemas"]
+            parts |= schema.pop("$defs")
+            parts["Problem"] = schema
+        assert self.openapi_schema is not None
+        return self.openapi_schema
 
 
 def openapi() -> dict[str, Any]:
@@ -93,9 +109,13 @@ def _start(settings: Settings) -> Services:
     ingester = Ingester(database, blobs, settings)
     threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
     models = ModelCache(blobs, max_bytes=settings.model_cache_bytes)
-    return Services(settings, database, blobs, ingester, dispatcher, models)
+    compute = ComputePool(
+        threads=settings.resolved_inference_threads(), waiting=settings.inference_waiting
+    )
+    return Services(settings, database, blobs, ingester, dispatcher, models, compute)
 
 
 def _stop(services: Services) -> None:
+    services.compute.close()
     services.dispatcher.stop()
     services.database.close()

@@ -12,6 +12,7 @@ from service.settings import Settings
 if TYPE_CHECKING:
     from service.datasets.ingest import Ingester
     from service.inference.cache import ModelCache
+    from service.inference.pool import ComputePool
     from service.jobs.dispatcher import Dispatcher
 
 
@@ -25,6 +26,7 @@ class Services:
     ingester: "Ingester"
     dispatcher: "Dispatcher"
     models: "ModelCache"
+    compute: "ComputePool"
 
 
 def _services(request: Request) -> Services:

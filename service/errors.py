@@ -7,6 +7,7 @@ from typing import Any, Final
 import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
+from sqlalchemy.exc import OperationalError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
@@ -159,6 +160,9 @@ KINDS: Final[dict[str, Kind]] = {
     ),
 }
 
+#: What any route may answer.
+ANYWHERE: Final = ("invalid-request", "internal", "unavailable")
+
 PROBLEM_TYPE: Final = "application/problem+json"
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
 _LOCATIONS: Final = {"query": "query", "path": "path", "header": "header", "cookie": "cookie"}
@@ -227,7 +231,7 @@ def install_handlers(app: FastAPI) -> None:
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
     app.add_exception_handler(AlgorithmError, _on_algorithm_error)
-    app.add_exception_handler(Exception, _on_defect)
+    app.add_exception_handler(OperationalError, _on_database_away)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -237,6 +241,8 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
     code = _CODES_BY_STATUS.get(error.status_code, "invalid-request")
     if code == "method-not-allowed":
         methods = ", ".join(_allowed_methods(request))
+        if request.method == "OPTIONS":
+            return Response(status_code=204, headers={"Allow": methods})
         detail = f"{request.method} is not allowed for {request.url.path}; allowed: {methods}"
         return problem_response(Problem(code, detail, headers={"Allow": methods}))
     if code == "not-found":
@@ -251,7 +257,9 @@ def _allowed_methods(request: Request) -> list[str]:
         match, _ = route.matches(request.scope)
         if match != Match.NONE:
             methods |= getattr(route, "methods", None) or set()
-    return sorted(methods)
+    if "GET" in methods:
+        methods.add("HEAD")
+    return sorted(methods | {"OPTIONS"})
 
 
 async def _on_validation_error(_request: Request, error: Exception) -> Response:
@@ -283,6 +291,7 @@ async def _on_algorithm_error(_request: Request, error: Exception) -> Response:
     return problem_response(from_algorithm_error(error))
 
 
-async def _on_defect(request: Request, error: Exception) -> Response:
-    log.error("defect", path=request.url.path, exc_info=error)
-    return problem_response(Problem("internal", "the service failed; the defect is in its log"))
+async def _on_database_away(_request: Request, error: Exception) -> Response:
+    log.error("database.away", exc_info=error)
+    detail = "the database does not answer; try again"
+    return problem_response(Problem("unavailable", detail, headers={"Retry-After": "1"}))

@@ -46,8 +46,8 @@ Reasons = Annotated[list[str], Depends(_reasons)]
 
 
 @router.get("/live")
-def live() -> Liveness:
-    """Tell that the process answers."""
+async def live() -> Liveness:
+    """Tell that the process answers, on the event loop: it must not wait for a thread."""
     return Liveness(live=True)
 
 

@@ -3,26 +3,26 @@
 import base64
 import binascii
 import re
-import time
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from hashlib import sha256
 from typing import Annotated, Any, Final, Generic, TypeVar
-from uuid import uuid4
 
 import orjson
-import structlog
 from fastapi import Depends, Query
 from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import KINDS, Problem
-from service.logs import log
+from service.errors import ANYWHERE, KINDS, PROBLEM_TYPE, Problem, json_pointer
 
+JSON: Final = "application/json"
 MAX_PAGE_SIZE: Final = 200
-_REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+#: Nesting that no request of ours needs, well below what recursive code can bear.
+MAX_DEPTH: Final = 64
+REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+_TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
+_TOKEN_CHECK_BYTES: Final = 6
 
 
 class StrictRequest(Request):
@@ -48,8 +48,13 @@ class StrictRequest(Request):
         return self._body
 
     async def json(self) -> Any:
-        """Give the body read as JSON: no NaN, no lone surrogates, no bare control characters."""
-        return parse_json(await self.body())
+        """Give the body read as JSON: no NaN, no lone surrogates, no nesting without end."""
+        value = parse_json(await self.body())
+        for path, _ in _walk(value):
+            if len(path) > MAX_DEPTH:
+                detail = f"the body is nested deeper than {MAX_DEPTH} levels, the limit here"
+                raise Problem("malformed-json", detail)
+        return value
 
 
 class StrictRoute(APIRoute):
@@ -58,19 +63,57 @@ class StrictRoute(APIRoute):
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Give the handler."""
         handle = super().get_route_handler()
+        takes_json = self.body_field is not None
 
         async def strict(request: Request) -> Response:
+            if takes_json:
+                _check_is_json(request)
             return await handle(StrictRequest(request.scope, request.receive))
 
         return strict
 
 
+def _check_is_json(request: Request) -> None:
+    """Refuse what is not called JSON: a page elsewhere may send text unasked, but not JSON."""
+    headers = request.headers
+    given = headers.get("content-type", "")
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if (given or has_body) and given.partition(";")[0].strip().lower() != JSON:
+        came = f"'{given}'" if given else "a body without Content-Type"
+        raise Problem("unsupported-media-type", f"{came} is not read here; send {JSON}")
+
+
 def parse_json(body: bytes) -> Any:
     """Give the value of a JSON body, or raise the problem that says where it ends being JSON."""
     try:
-        return orjson.loads(body)
+        value = orjson.loads(body)
     except orjson.JSONDecodeError as error:
         raise Problem("malformed-json", f"the body is not JSON: {error}") from None
+    if b"\\u0000" in body:
+        _refuse_nul(value)
+    return value
+
+
+def _refuse_nul(value: Any) -> None:
+    """Raise the problem that says where a NUL is: PostgreSQL cannot keep it in a text."""
+    for path, leaf in _walk(value):
+        if any(isinstance(text, str) and "\0" in text for text in (*path[-1:], leaf)):
+            pointer = json_pointer(path)
+            detail = f"{pointer!r} holds a NUL character; leave it out"
+            entry = {"pointer": pointer, "code": "nul", "detail": detail}
+            raise Problem("invalid-request", detail, errors=[entry])
+
+
+def _walk(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
+    """Give every value with its path, without recursion."""
+    waiting: list[tuple[tuple[str | int, ...], Any]] = [((), value)]
+    while waiting:
+        path, here = waiting.pop()
+        yield path, here
+        if isinstance(here, dict):
+            waiting += (((*path, key), item) for key, item in here.items())
+        elif isinstance(here, list):
+            waiting += (((*path, i), item) for i, item in enumerate(here))
 
 
 def check_length(request: Request, limit: int) -> None:
@@ -111,6 +154,8 @@ class Place(BaseModel):
 class ProblemSchema(BaseModel):
     """RFC 9457 problem details."""
 
+    model_config = ConfigDict(title="Problem")
+
     type: str
     title: str
     status: int
@@ -121,15 +166,15 @@ class ProblemSchema(BaseModel):
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Give the documentation of the problems that a route answers; 500 and 503 always may be."""
+    """Give the documentation of the problems that a route answers, with those that all may."""
     by_status: dict[int | str, list[str]] = {}
-    for code in (*codes, "internal", "unavailable"):
+    for code in (*codes, *(code for code in ANYWHERE if code not in codes)):
         by_status.setdefault(KINDS[code].status, []).append(code)
+    schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {
-            "model": ProblemSchema,
             "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes_),
-            "content": {"application/problem+json": {}},
+            "content": {PROBLEM_TYPE: {"schema": schema}},
         }
         for status, codes_ in by_status.items()
     }
@@ -145,14 +190,7 @@ class PageQuery(WireModel):
 
     def after(self) -> str | None:
         """Give the id after which the page begins."""
-        if self.page_token is None:
-            return None
-        try:
-            return base64.urlsafe_b64decode(self.page_token.encode()).decode()
-        except (binascii.Error, UnicodeError):
-            raise Problem(
-                "invalid-page-token", f"'{self.page_token}' is not a page token"
-            ) from None
+        return None if self.page_token is None else _read_token(self.page_token)
 
 
 Paging = Annotated[PageQuery, Query()]
@@ -171,8 +209,31 @@ def page(items: Sequence[Item], query: PageQuery, *, key: Callable[[Item], str])
     shown = list(items[: query.page_size])
     token = None
     if len(items) > query.page_size:
-        token = base64.urlsafe_b64encode(key(shown[-1]).encode()).decode()
+        token = _write_token(key(shown[-1]))
     return Page(items=shown, next_page_token=token)
+
+
+def _write_token(key: str) -> str:
+    data = key.encode()
+    return base64.urlsafe_b64encode(_check_of(data) + data).decode()
+
+
+def _read_token(token: str) -> str:
+    """Give the key in a token; the check in it tells ours from made-up ones."""
+    try:
+        data = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
+    except binascii.Error:
+        data = b""
+    check, key = data[:_TOKEN_CHECK_BYTES], data[_TOKEN_CHECK_BYTES:]
+    if check != _check_of(key):
+        detail = f"'{token}' is not a page token; take next_page_token from the page before"
+        entry = {"parameter": "query:page_token", "code": "invalid", "detail": detail}
+        raise Problem("invalid-page-token", detail, errors=[entry])
+    return key.decode()
+
+
+def _check_of(key: bytes) -> bytes:
+    return sha256(key).digest()[:_TOKEN_CHECK_BYTES]
 
 
 def etag(value: str) -> str:
@@ -182,18 +243,27 @@ def etag(value: str) -> str:
 
 def is_not_modified(request: Request, tag: str) -> bool:
     """Tell whether the caller has this version already."""
-    return _names(request.headers.get("if-none-match", ""), tag)
+    known = (t.removeprefix("W/") for t in _listed(request, "if-none-match"))
+    return any(t in ("*", tag) for t in known)
 
 
 def check_if_match(request: Request, tag: str) -> None:
-    """Refuse where the caller speaks of another version."""
-    wanted = request.headers.get("if-match")
-    if wanted is not None and not _names(wanted, tag):
-        raise Problem("precondition-failed", f"If-Match is {wanted}, but the resource is now {tag}")
+    """Refuse where the caller speaks of another version; a weak tag never names one for sure."""
+    wanted = _listed(request, "if-match")
+    if wanted and not any(t in ("*", tag) for t in wanted):
+        detail = f"If-Match is {', '.join(wanted)}, but the resource is now {tag}"
+        raise Problem("precondition-failed", detail)
 
 
-def _names(header: str, tag: str) -> bool:
-    return any(t.strip().removeprefix("W/") in ("*", tag) for t in header.split(","))
+def _listed(request: Request, header: str) -> list[str]:
+    lines = request.headers.getlist(header)
+    return [tag.strip() for line in lines for tag in line.split(",")]
+
+
+def trace_parent(request: Request) -> str | None:
+    """Give the W3C trace context of the caller; one that breaks the format is left out."""
+    given = request.headers.get("traceparent", "")
+    return given if _TRACEPARENT.fullmatch(given) else None
 
 
 def json_response(value: BaseModel, *, status: int = 200, **headers: str) -> Response:
@@ -220,45 +290,3 @@ def _owner() -> str:
 
 #: Who asks: every row belongs to an owner, and others do not see it.
 Owner = Annotated[str, Depends(_owner)]
-
-
-class RequestContext:
-    """Gives each request an id, says it back, and logs one event per request."""
-
-    def __init__(self, app: ASGIApp) -> None:
-        self._app = app
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
-        if scope["type"] != "http":
-            await self._app(scope, receive, send)
-            return
-        headers = dict(scope["headers"])
-        given = headers.get(b"x-request-id", b"").decode("latin-1")
-        request_id = given if _REQUEST_ID.fullmatch(given) else uuid4().hex
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=request_id)
-        started = time.monotonic()
-        status = 500
-
-        async def send_with_id(message: Message) -> None:
-            nonlocal status
-            if message["type"] == "http.response.start":
-                status = message["status"]
-                message["headers"] = [
-                    *message["headers"],
-                    (b"x-request-id", request_id.encode("latin-1")),
-                ]
-            await send(message)
-
-        try:
-            await self._app(scope, receive, send_with_id)
-        finally:
-            elapsed_ms = round((time.monotonic() - started) * 1000, 2)
-            log.info(
-                "request",
-                method=scope["method"],
-                route=getattr(scope.get("route"), "path", None),
-                status=status,
-                elapsed_ms=elapsed_ms,
-            )

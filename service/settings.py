@@ -58,6 +58,12 @@ class Settings(BaseSettings):
     ingest_wait_s: float = Field(
         2, ge=0, description="An upload parsed sooner is answered at once."
     )
+    inference_threads: int = Field(
+        0, ge=0, description="Inference calls computed at a time; 0: one a core."
+    )
+    inference_waiting: int = Field(
+        256, ge=0, description="Inference calls that may wait; one more is answered 503."
+    )
     model_cache_bytes: int = Field(1024 * MIB, gt=0, description="Memory for loaded models.")
     blob_cache_bytes: int = Field(
         20 * 1024 * MIB, gt=0, description="Disk for local copies of datasets and models."
@@ -72,3 +78,7 @@ class Settings(BaseSettings):
     def resolved_slots(self) -> int:
         """Give the number of jobs that run at a time in the embedded pool."""
         return self.slots or os.cpu_count() or 1
+
+    def resolved_inference_threads(self) -> int:
+        """Give the number of inference calls that are computed at a time."""
+        return self.inference_threads or os.cpu_count() or 1

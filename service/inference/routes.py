@@ -3,22 +3,20 @@
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Path, Query, Request, Response
-from fastapi.concurrency import run_in_threadpool
+import numpy as np
+from fastapi import APIRouter, Query, Request, Response
+from numpy.typing import NDArray
 
+from algorithms.interface.model import METHODS, Model
 from service.context import Context, Services
 from service.errors import Problem
-from service.http import Owner, StrictRoute, problems
+from service.http import JSON, Owner, StrictRoute, problems
 from service.inference.schemas import InferenceRequest, InferenceResponse
-from service.inference.wire import JSON, NPY, Call, accepted_type, read_call, write_outputs
+from service.inference.wire import NPY, Call, accepted_type, as_matrix, read_call, write_outputs
 from service.models.routes import Name, Version, find_version
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=StrictRoute)
 
-#: Methods in addresses, and as models have them.
-METHODS: Final = {"transform": "transform", "inverse-transform": "inverse_transform"}
-
-MethodName = Annotated[str, Path(pattern=f"^({'|'.join(METHODS)})$")]
 TaskName = Annotated[str | None, Query(description="Task of the rows in a .npy body.")]
 
 _DOCS: Final[dict[str, Any]] = {
@@ -52,66 +50,80 @@ _DOCS: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """Which model is called."""
+    """Which method of which model is called."""
 
     name: str
     version: int | None
+    method: str
 
 
-@router.post("/{name}/{method}", **_DOCS)
-async def call_latest(
-    name: Name,
-    method: MethodName,
-    request: Request,
-    services: Context,
-    owner: Owner,
-    *,
-    task: TaskName = None,
-) -> Response:
-    """Apply a method of the latest version of a model to rows."""
-    del task  # read with the body; declared for the documentation
-    return await _call(request, Target(name, None), services, owner, method=METHODS[method])
+def _add_method(method: str) -> None:
+    """Add the two addresses of a method: of a model's latest version, and of one version."""
+
+    async def call_latest(
+        name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
+    ) -> Response:
+        del task  # read with the body; declared for the documentation
+        return await _call(request, Target(name, None, method), services, owner)
+
+    async def call_version(
+        name: Name,
+        version: Version,
+        request: Request,
+        *,
+        services: Context,
+        owner: Owner,
+        task: TaskName = None,
+    ) -> Response:
+        del task
+        return await _call(request, Target(name, version, method), services, owner)
+
+    for endpoint, path, of in (
+        (call_latest, "/{name}", "the latest version of a model"),
+        (call_version, "/{name}/versions/{version}", "one version of a model"),
+    ):
+        router.add_api_route(
+            f"{path}/{method.replace('_', '-')}",
+            endpoint,
+            methods=["POST"],
+            name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
+            description=f"Apply `{method}` of {of} to rows.",
+            **_DOCS,
+        )
 
 
-@router.post("/{name}/versions/{version}/{method}", **_DOCS)
-async def call_version(
-    name: Name,
-    version: Version,
-    method: MethodName,
-    request: Request,
-    *,
-    services: Context,
-    owner: Owner,
-    task: TaskName = None,
-) -> Response:
-    """Apply a method of one version of a model to rows."""
-    del task
-    return await _call(request, Target(name, version), services, owner, method=METHODS[method])
-
-
-async def _call(
-    request: Request, target: Target, services: Services, owner: str, *, method: str
-) -> Response:
+async def _call(request: Request, target: Target, services: Services, owner: str) -> Response:
     media_type = accepted_type(request)
     body = await request.body()
-    call = await run_in_threadpool(read_call, request, body)
-    content = await run_in_threadpool(
-        _compute, services, owner, target, call, method=method, media_type=media_type
-    )
-    return Response(content, media_type=media_type)
+
+    def compute() -> bytes:
+        call = read_call(request, body)
+        version, model = _find_model(services, owner, target)
+        outputs = _apply(model, target.method, call)
+        head = {"model": target.name, "version": version, "task": call.task}
+        return write_outputs(outputs, head, media_type)
+
+    return Response(await services.compute.run(compute), media_type=media_type)
 
 
-def _compute(
-    services: Services, owner: str, target: Target, call: Call, *, method: str, media_type: str
-) -> bytes:
+def _find_model(services: Services, owner: str, target: Target) -> tuple[int, Model]:
     found = find_version(services, owner, target.name, target.version)
-    if method not in found.row.methods:
+    if target.method not in found.row.methods:
         can = ", ".join(found.row.methods)
-        raise Problem(
-            "unsupported-method",
-            f"model '{target.name}' ({found.row.algorithm}) cannot {method}; it can {can}",
-        )
-    model = services.models.get(found.row)
-    outputs = getattr(model, method)(call.inputs, task=call.task)
-    head = {"model": target.name, "version": found.row.version, "task": call.task}
-    return write_outputs(outputs, head, media_type)
+        detail = f"'{target.name}' ({found.row.algorithm}) cannot {target.method}; it can {can}"
+        raise Problem("unsupported-method", f"model {detail}")
+    return found.row.version, services.models.get(found.row)
+
+
+def _apply(model: Model, method: str, call: Call) -> NDArray[Any]:
+    rows = as_matrix(call, method=method, width=model.width(method, task=call.task))
+    with np.errstate(over="ignore", invalid="ignore"):
+        outputs: NDArray[Any] = getattr(model, method)(rows, task=call.task)
+    if not np.isfinite(outputs).all():
+        detail = f"task '{call.task}': the rows are so large that {method} of them overflows"
+        raise Problem("invalid-data", detail)
+    return outputs
+
+
+for _method in METHODS:
+    _add_method(_method)

@@ -1,7 +1,10 @@
 """Rows on the wire: JSON and .npy, by Content-Type and Accept."""
 
 import io
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import numpy as np
@@ -10,20 +13,36 @@ from numpy.lib import format as npy
 from numpy.typing import NDArray
 from starlette.requests import Request
 
-from service.errors import Problem
-from service.http import parse_json
+from service.errors import Problem, json_pointer
+from service.http import JSON, parse_json
 
-JSON: Final = "application/json"
 NPY: Final = "application/x-npy"
 _FIELDS: Final = frozenset({"task", "inputs"})
+#: What the header of a damaged or hostile file can make its reader raise.
+_NPY_ERRORS: Final = (ValueError, TypeError, KeyError, IndexError, SyntaxError, RecursionError)
+_HEADER_READERS: Final = {
+    (1, 0): npy.read_array_header_1_0,
+    (2, 0): npy.read_array_header_2_0,
+}
+#: Types of JSON values that are numbers, and words for all types.
+_NUMBERS: Final = frozenset({int, float})
+_JSON_NAMES: Final = {
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    str: "a string",
+    type(None): "null",
+    list: "a list",
+    dict: "an object",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """What a caller wants computed."""
+    """What a caller wants computed; the rows are checked where their width is known."""
 
     task: str
-    inputs: NDArray[Any]
+    rows: Any
 
 
 def read_call(request: Request, body: bytes) -> Call:
@@ -40,22 +59,39 @@ def read_call(request: Request, body: bytes) -> Call:
     if media_type == NPY:
         task = request.query_params.get("task")
         if task is None:
-            raise _missing("parameter", "query:task", "name the task as ?task=...")
+            raise _invalid("parameter", "query:task", "name the task as ?task=...")
         return Call(task, _read_npy(body))
     raise Problem(
         "unsupported-media-type", f"'{media_type}' is not read here; send {JSON} or {NPY}"
     )
 
 
+def as_matrix(call: Call, *, method: str, width: int) -> NDArray[Any]:
+    """Give the rows of a call as an array of numbers of this width, or say what is not so."""
+    wish = f"task '{call.task}' expects rows of {width} numbers for {method}"
+    if isinstance(call.rows, np.ndarray):
+        return _checked(call.rows, width, wish, call.task)
+    if not isinstance(call.rows, list):
+        raise _invalid("pointer", "/inputs", f"{wish}; inputs is no list of rows")
+    for i, row in enumerate(call.rows):
+        if not isinstance(row, list) or len(row) != width:
+            came = f"has {len(row)}" if isinstance(row, list) else f"is {_JSON_NAMES[type(row)]}"
+            raise _misfit(f"{wish}; row {i} {came}", call.task, i, f"/inputs/{i}")
+    # numpy would take true for 1, and text and null for objects
+    if not set(map(type, chain.from_iterable(call.rows))) <= _NUMBERS:
+        raise _not_a_number(call, wish)
+    return np.array(call.rows, dtype=np.float64).reshape(len(call.rows), width)
+
+
 def accepted_type(request: Request) -> str:
-    """Give the format to answer in: the first of ours that the caller accepts."""
-    accept = request.headers.get("accept", "*/*")
-    wanted = [part.partition(";")[0].strip().lower() for part in accept.split(",")]
-    for media_type in wanted:
-        if media_type in (JSON, NPY):
-            return media_type
-        if media_type in ("*/*", "application/*"):
-            return JSON
+    """Give the format to answer in: of those the caller accepts, the most wanted of ours."""
+    accept = ",".join(request.headers.getlist("accept")) or "*/*"
+    wanted = sorted(_ranges(accept), key=lambda item: -item[1])
+    refused = {media_range for media_range, weight in wanted if weight <= 0}
+    for media_range, weight in wanted:
+        for media_type in (JSON, NPY):
+            if weight > 0 and media_type not in refused and _covers(media_range, media_type):
+                return media_type
     raise Problem("not-acceptable", f"'{accept}' cannot be given; accept {JSON} or {NPY}")
 
 
@@ -72,60 +108,78 @@ def write_outputs(outputs: NDArray[Any], head: dict[str, Any], media_type: str) 
 def _read_json(body: bytes) -> Call:
     value = parse_json(body)
     if not isinstance(value, dict):
-        raise _missing("pointer", "", 'expected an object {"task": ..., "inputs": [[...]]}')
-    for name in value.keys() - _FIELDS:
-        raise _missing("pointer", f"/{name}", f"unknown field '{name}'; known: task, inputs")
+        raise _invalid("pointer", "", 'expected an object {"task": ..., "inputs": [[...]]}')
+    for name in sorted(value.keys() - _FIELDS):
+        raise _invalid(
+            "pointer", json_pointer((name,)), f"unknown field '{name}'; known: task, inputs"
+        )
     for name in sorted(_FIELDS - value.keys()):
-        raise _missing("pointer", f"/{name}", f"the field '{name}' is missing")
+        raise _invalid("pointer", json_pointer((name,)), f"the field '{name}' is missing")
     if not isinstance(value["task"], str):
-        raise _missing("pointer", "/task", "the task is named by a string")
-    # numpy would take true for 1 among numbers
-    may_hold_booleans = b"true" in body or b"false" in body
-    return Call(value["task"], _as_matrix(value["inputs"], may_hold_booleans=may_hold_booleans))
-
-
-def _as_matrix(rows: Any, *, may_hold_booleans: bool) -> NDArray[Any]:
-    """Give nested lists of numbers as an array, or say which row is not one."""
-    if not isinstance(rows, list):
-        raise _missing("pointer", "/inputs", "expected a list of rows, each a list of numbers")
-    width = len(rows[0]) if rows and isinstance(rows[0], list) else 0
-    for i, row in enumerate(rows):
-        if not isinstance(row, list) or len(row) != width:
-            got = f"{len(row)} values" if isinstance(row, list) else type(row).__name__
-            detail = f"row {i} has {got}, row 0 has {width} values; every row needs the same"
-            raise _missing("pointer", f"/inputs/{i}", detail)
-    try:
-        array = np.asarray(rows)
-    except (ValueError, OverflowError):
-        array = np.asarray(rows, dtype=object)
-    has_booleans = may_hold_booleans and any(type(v) is bool for row in rows for v in row)
-    if array.dtype.kind not in "fiu" or has_booleans:
-        raise _not_a_number(rows)
-    return array.reshape(len(rows), width)
-
-
-def _not_a_number(rows: list[list[Any]]) -> Problem:
-    for i, row in enumerate(rows):
-        for j, value in enumerate(row):
-            if type(value) not in (int, float):
-                detail = f"row {i}, column {j} is {type(value).__name__}; expected a number"
-                return _missing("pointer", f"/inputs/{i}/{j}", detail)
-    return _missing("pointer", "/inputs", "expected rows of numbers that fit 64 bits")
+        raise _invalid("pointer", "/task", "the task is named by a string")
+    return Call(value["task"], value["inputs"])
 
 
 def _read_npy(body: bytes) -> NDArray[Any]:
+    """Give the array in a body without a copy; no more memory is taken than was sent."""
     buffer = io.BytesIO(body)
     try:
-        array = npy.read_array(buffer, allow_pickle=False)
-    except (ValueError, EOFError, OSError, SyntaxError, TypeError, MemoryError) as error:
+        shape, is_fortran, dtype = _HEADER_READERS[npy.read_magic(buffer)](buffer)
+        _check_extent(shape, dtype, n_bytes=len(body) - buffer.tell())
+        flat = np.frombuffer(body, dtype, offset=buffer.tell())
+        return flat.reshape(shape, order="F" if is_fortran else "C")
+    except _NPY_ERRORS as error:
         raise Problem("malformed-body", f"the body is not a readable .npy array: {error}") from None
-    if buffer.read(1):
-        raise Problem("malformed-body", "the .npy array is followed by more bytes")
-    array_: NDArray[Any] = array
-    return array_
 
 
-def _missing(kind: str, place: str, detail: str) -> Problem:
+def _check_extent(shape: tuple[int, ...], dtype: np.dtype[Any], *, n_bytes: int) -> None:
+    if dtype.kind not in "fiu":
+        raise ValueError(f"it holds {dtype}; expected floats or integers")
+    expected = math.prod(shape) * dtype.itemsize
+    if min(shape, default=0) < 0 or expected != n_bytes:
+        raise ValueError(f"shape {shape} of {dtype} takes {expected} bytes, {n_bytes} came")
+
+
+def _checked(array: NDArray[Any], width: int, wish: str, task: str) -> NDArray[Any]:
+    if array.ndim != 2 or array.shape[1] != width:
+        raise _misfit(f"{wish}, got an array of shape {array.shape}", task)
+    return array
+
+
+def _ranges(accept: str) -> Iterator[tuple[str, float]]:
+    """Give the media ranges of an Accept header with their weights."""
+    for part in accept.split(","):
+        media_range, *params = (text.strip().lower() for text in part.split(";"))
+        weight = next((p[2:] for p in params if p.startswith("q=")), "1")
+        try:
+            yield media_range, float(weight)
+        except ValueError:
+            yield media_range, 1.0
+
+
+def _covers(media_range: str, media_type: str) -> bool:
+    return media_range in ("*/*", "application/*", media_type)
+
+
+def _not_a_number(call: Call, wish: str) -> Problem:
+    row, column, value = next(
+        (i, j, value)
+        for i, values in enumerate(call.rows)
+        for j, value in enumerate(values)
+        if type(value) not in _NUMBERS
+    )
+    detail = f"{wish}; row {row}, column {column} is {_JSON_NAMES[type(value)]}"
+    return _misfit(detail, call.task, row, f"/inputs/{row}/{column}")
+
+
+def _misfit(detail: str, task: str, row: int | None = None, pointer: str | None = None) -> Problem:
+    place = {"task": task, "row": row, "pointer": pointer}
+    entry = {name: value for name, value in place.items() if value is not None}
+    entry |= {"code": "invalid-data", "detail": detail}
+    return Problem("invalid-data", detail, errors=[entry])
+
+
+def _invalid(kind: str, place: str, detail: str) -> Problem:
     return Problem(
         "invalid-request", detail, errors=[{kind: place, "code": "invalid", "detail": detail}]
     )

@@ -120,7 +120,7 @@ def delete_version(
         found = store.get_version(session, owner, name, version)
         if found is None:
             raise _no_model(name, version)
-        check_if_match(request, etag(found.row.artifact_sha256))
+        check_if_match(request, etag(found.row.id))
         store.delete_version(session, found)
     return Response(status_code=204)
 
@@ -137,7 +137,8 @@ def find_version(
 
 
 def _answer(request: Request, version: store.NamedVersion) -> Response:
-    tag = etag(version.row.artifact_sha256)
+    # not of the artifact: two versions may have the same bytes
+    tag = etag(version.row.id)
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json_response(Model.from_row(version), ETag=tag)

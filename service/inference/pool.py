@@ -1,0 +1,51 @@
+"""Threads that compute, few and bounded, so that calls beyond them are told to come again."""
+
+import asyncio
+import contextvars
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import TypeVar
+
+from service.errors import Problem
+
+Result = TypeVar("Result")
+
+
+class ComputePool:
+    """Runs work off the event loop.
+
+    Parameters
+    ----------
+    threads
+        Work that runs at a time.
+    waiting
+        Work that may wait; more is refused at once, which keeps memory and delay bounded.
+    """
+
+    def __init__(self, *, threads: int, waiting: int) -> None:
+        self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
+        self._most = threads + waiting
+        self._n_taken = 0
+
+    async def run(self, work: Callable[[], Result]) -> Result:
+        """Give the result of the work.
+
+        Raises
+        ------
+        Problem
+            As much as may wait is waiting.
+        """
+        if self._n_taken >= self._most:
+            detail = f"{self._n_taken} calls are being computed, the most at a time; call again"
+            raise Problem("unavailable", detail, headers={"Retry-After": "1"})
+        self._n_taken += 1
+        try:
+            context = contextvars.copy_context()
+            loop = asyncio.get_running_loop()
+            return await loop.run_in_executor(self._executor, context.run, work)
+        finally:
+            self._n_taken -= 1
+
+    def close(self) -> None:
+        """End the threads once they have done what they are at."""
+        self._executor.shutdown(cancel_futures=True)

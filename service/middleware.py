@@ -1,0 +1,105 @@
+"""What happens to every request before a route sees it, and to every answer after."""
+
+import time
+from dataclasses import dataclass
+from typing import Final
+from uuid import uuid4
+
+import structlog
+from starlette.requests import ClientDisconnect, Request
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from service.errors import Problem, problem_response
+from service.http import REQUEST_ID
+from service.logs import log
+
+#: Answers to these carry no body; a route sees GET.
+_HEAD: Final = "HEAD"
+
+
+class _HeadersOnly(OSError):
+    """Ends the writing of a body that the caller did not ask for, as a closed socket would."""
+
+
+@dataclass(slots=True)
+class _Answer:
+    """Passes on an answer with the request's id, and remembers how far it is."""
+
+    send: Send
+    request_id: str
+    has_body: bool
+    status: int | None = None
+
+    async def __call__(self, message: Message) -> None:
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+            identified = (b"x-request-id", self.request_id.encode("latin-1"))
+            message = {**message, "headers": [*message["headers"], identified]}
+        elif not self.has_body:
+            await self.send({"type": "http.response.body", "body": b""})
+            raise _HeadersOnly
+        await self.send(message)
+
+
+class RequestContext:
+    """Gives each request an id, answers defects as problems, and logs one event per request."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = time.monotonic()
+        method = scope["method"]
+        answer = _Answer(send, _request_id(scope), has_body=method != _HEAD)
+        structlog.contextvars.clear_contextvars()
+        structlog.contextvars.bind_contextvars(request_id=answer.request_id)
+        # a copy: the server below decides by the true method what it puts on the wire
+        inner = {**scope, "method": "GET"} if method == _HEAD else scope
+        try:
+            await self._answer(inner, receive, answer)
+        except (_HeadersOnly, ClientDisconnect):
+            pass  # nobody reads on
+        finally:
+            log.info(
+                "request",
+                method=method,
+                route=getattr(inner.get("route"), "path", None),
+                status=answer.status,
+                elapsed_ms=round((time.monotonic() - started) * 1000, 2),
+            )
+
+    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+        try:
+            _check_no_nul(scope)
+            await self._app(scope, receive, answer)
+        except (_HeadersOnly, ClientDisconnect):
+            raise
+        except Problem as problem:
+            await problem_response(problem)(scope, receive, answer)
+        except Exception as error:
+            log.error("defect", path=scope["path"], exc_info=error)
+            if answer.status is not None:
+                raise  # half an answer is out: only a broken connection can tell
+            defect = Problem("internal", "the service failed; the defect is in its log")
+            await problem_response(defect)(scope, receive, answer)
+
+
+def _request_id(scope: Scope) -> str:
+    given = Request(scope).headers.get("x-request-id", "")
+    return given if REQUEST_ID.fullmatch(given) else uuid4().hex
+
+
+def _check_no_nul(scope: Scope) -> None:
+    """Refuse a character that PostgreSQL cannot keep in a text, before anything stores it."""
+    for place, holds in (
+        ("path", "\0" in scope["path"]),
+        ("query", b"%00" in scope["query_string"]),
+    ):
+        if holds:
+            detail = f"the {place} holds a NUL character; leave it out"
+            entry = {"parameter": place, "code": "nul", "detail": detail}
+            raise Problem("invalid-request", detail, errors=[entry])
