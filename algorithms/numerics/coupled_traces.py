@@ -138,9 +138,10 @@ class BlasCoupledTraces:
         """Give value, residual and F at U (T, k, d)."""
         U, lam = point, self.lam
         CU = self.C.times(U)
-        GU, squared_G = self._coupling(U)
-        F = CU + lam * GU
-        J = 0.5 * np.vdot(CU, U) + 0.25 * lam * (squared_G - U.shape[0] * self.k)
+        gram = self.gram(U)
+        F = CU + lam * _coupling(U, gram)
+        # both forms of the Gram matrix have the norm of G
+        J = 0.5 * np.vdot(CU, U) + 0.25 * lam * (np.vdot(gram, gram) - U.shape[0] * self.k)
         sizes = np.linalg.norm(self.gradient(U, F), axis=(1, 2))
         residual = (sizes / denominators(self.C, lam=lam, k=self.k)).max()
         return Evaluation(float(J), float(residual), F)
@@ -149,11 +150,17 @@ class BlasCoupledTraces:
         """Give the Riemannian gradient of J, eq. 5 projected: F_t - M_t U_t."""
         return project(U, F)
 
-    def hessian(self, U: Array, F: Array, E: Array) -> Array:
-        """Give the Hessian of -J at a tangent E (T, k, d)."""
+    def hessian(self, U: Array, F: Array, E: Array, *, gram: Array | None = None) -> Array:
+        """Give the Hessian of -J at a tangent E (T, k, d); ``gram`` is :meth:`gram` of U."""
+        gram = self.gram(U) if gram is None else gram
         M = F @ transpose(U)
-        HE = M @ E - self.C.times(E) - self.lam * self._coupling_change(U, E)
+        HE = M @ E - self.C.times(E) - self.lam * _coupling_change(U, E, gram)
         return project(U, HE)
+
+    def gram(self, U: Array) -> Array:
+        """Give the smaller of G = Σ_t U_tᵀU_t (d, d) and the products of all rows (Tk, Tk)."""
+        rows = U.reshape(-1, U.shape[-1])
+        return rows @ rows.T if rows.shape[0] < rows.shape[1] else rows.T @ rows
 
     def curvatures(self, U: Array, F: Array) -> Array:
         """Give the diagonal of the preconditioner, M_jj - φ_t, (T, k, 1).
@@ -188,7 +195,7 @@ class BlasCoupledTraces:
         predicted, length, is_clipped
             As in :class:`Move`.
         """
-        W = self.curvatures(point, F)
+        W, gram = self.curvatures(point, F), self.gram(point)
         bound = radius * np.sqrt(W.sum())
         r = self.gradient(point, F)
         g, E = r, np.zeros_like(r)
@@ -200,7 +207,7 @@ class BlasCoupledTraces:
         for _ in range(point[0].size * point.shape[0]):
             if rz <= target:
                 break
-            Hp = self.hessian(point, F, p)
+            Hp = self.hessian(point, F, p, gram=gram)
             curvature = float(np.vdot(p, Hp))
             alpha = rz / curvature if curvature > 0 else np.inf
             if curvature <= 0 or EWE + alpha * (2 * EWp + alpha * pWp) >= bound**2:
@@ -219,20 +226,19 @@ class BlasCoupledTraces:
         predicted = 0.5 * float(np.vdot(g, E) + np.vdot(r, E))
         return E, predicted, float(np.sqrt(EWE / W.sum())), is_clipped
 
-    def _coupling(self, U: Array) -> tuple[Array, float]:
-        """Give each U_t G, and ‖G‖²."""
-        rows = U.reshape(-1, U.shape[-1])
-        if rows.shape[0] < rows.shape[1]:
-            gram = rows @ rows.T
-            return (gram @ rows).reshape(U.shape), float(np.vdot(gram, gram))
-        G = rows.T @ rows
-        return (rows @ G).reshape(U.shape), float(np.vdot(G, G))
 
-    def _coupling_change(self, U: Array, E: Array) -> Array:
-        """Give each E_t G + U_t D."""
-        rows, turned = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
-        if rows.shape[0] < rows.shape[1]:
-            L = turned @ rows.T
-            return ((L + L.T) @ rows + (rows @ rows.T) @ turned).reshape(U.shape)
-        B = turned.T @ rows
-        return (turned @ (rows.T @ rows) + rows @ (B + B.T)).reshape(U.shape)
+def _coupling(U: Array, gram: Array) -> Array:
+    """Give each U_t G."""
+    rows = U.reshape(-1, U.shape[-1])
+    product = gram @ rows if rows.shape[0] < rows.shape[1] else rows @ gram
+    return product.reshape(U.shape)
+
+
+def _coupling_change(U: Array, E: Array, gram: Array) -> Array:
+    """Give each E_t G + U_t D."""
+    rows, turned = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
+    if rows.shape[0] < rows.shape[1]:
+        L = turned @ rows.T
+        return ((L + L.T) @ rows + gram @ turned).reshape(U.shape)
+    B = turned.T @ rows
+    return (turned @ gram + rows @ (B + B.T)).reshape(U.shape)

@@ -19,6 +19,9 @@ Array = NDArray[np.float64]
 
 #: Up to this many features matrices stay dense: the compiled kernels want them so.
 DENSE_FEATURES = 32
+#: Thin factors are kept from this many features per row on; with fewer, the compiled kernels
+#: for dense matrices are faster.
+THIN_RATIO = 4
 #: Up to this many numbers in all, tasks are centred in one piece: many small tasks would
 #: spend their time in calls.
 BATCH_SIZE = 1_000_000
@@ -193,7 +196,7 @@ def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
     if span is not None:
         factors = [A @ span.T for A in factors]
     d = factors[0].shape[1]
-    if d > DENSE_FEATURES and 2 * max(A.shape[0] for A in factors) <= d:
+    if d > DENSE_FEATURES and THIN_RATIO * max(A.shape[0] for A in factors) <= d:
         thin = _padded(factors)
         return Covariances(None, thin, np.einsum("tmi,tmi->t", thin, thin), span)
     dense = np.stack([A.T @ A for A in factors])

@@ -77,7 +77,7 @@ class RMTPCAParams(Params):
         description="Most Newton iterations from one start.",
     )
     rtol: float = Field(
-        1e-9,
+        5e-9,
         ge=1e-13,
         le=1e-2,
         title="Tolerance",
