@@ -1,0 +1,100 @@
+"""What follows from the code is generated, and nothing else lists the algorithms."""
+
+import ast
+import re
+from pathlib import Path
+
+import pytest
+
+import service
+from algorithms.registry import ALGORITHMS
+from service.app import openapi
+from service.errors import KINDS
+from service.generate import DOCS, pages
+
+SERVICE = Path(service.__file__).parent
+#: A script that shows three algorithms by name, as a user's own program would.
+SHOWS_ALGORITHMS = {"demo.py"}
+
+
+@pytest.mark.parametrize("name", sorted(pages()))
+def test_committed_page_is_what_the_code_generates(name):
+    path = DOCS / name
+    assert path.exists(), f"docs/{name} is missing; run `make docs`"
+    is_same = path.read_text(encoding="utf-8") == pages()[name]
+    assert is_same, f"docs/{name} is not what the code says; run `make docs`"
+
+
+def test_generating_twice_gives_the_same():
+    assert pages() == pages()
+
+
+@pytest.mark.parametrize("name", sorted(ALGORITHMS))
+def test_every_algorithm_has_its_section_with_every_parameter(name):
+    section = pages()["algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
+    for parameter in ALGORITHMS[name].Params.model_fields:
+        assert f"| `{parameter}` |" in section
+    for method in ALGORITHMS[name].Model.methods():
+        assert f"`{method}`" in section
+
+
+def test_every_error_code_has_its_section_with_cause_and_cure():
+    sections = dict(
+        re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"], re.MULTILINE | re.DOTALL)
+    )
+    assert sections.keys() == KINDS.keys()
+    for code, text in sections.items():
+        assert KINDS[code].cause in text
+        assert KINDS[code].cure in text
+
+
+def test_every_error_code_is_raised_somewhere():
+    code = "\n".join(path.read_text(encoding="utf-8") for path in SERVICE.rglob("*.py"))
+    code += "\n".join(
+        p.read_text(encoding="utf-8") for p in (DOCS.parent / "algorithms").rglob("*.py")
+    )
+    table = (SERVICE / "errors.py").read_text(encoding="utf-8").split("PROBLEM_TYPE")[0]
+    unused = [name for name in KINDS if f'"{name}"' not in code.replace(table, "")]
+    assert unused == []
+
+
+def test_every_route_documents_its_errors_as_problems():
+    for path, operations in openapi()["paths"].items():
+        for method, operation in operations.items():
+            for status, response in operation["responses"].items():
+                if status >= "400" and not path.startswith("/v2/health"):
+                    assert list(response["content"]) == ["application/problem+json"], (method, path)
+
+
+def test_every_reference_in_the_openapi_document_leads_somewhere():
+    document = pages()["openapi.json"]
+    schemas = openapi()["components"]["schemas"]
+    assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()
+    assert "#/$defs" not in document
+
+
+def test_operation_ids_are_unique():
+    ids = [
+        o["operationId"] for operations in openapi()["paths"].values() for o in operations.values()
+    ]
+    assert len(ids) == len(set(ids))
+
+
+def test_no_part_of_the_service_names_an_algorithm():
+    named = [
+        f"{path.relative_to(SERVICE)}: {text}"
+        for path in sorted(SERVICE.rglob("*.py"))
+        if path.name not in SHOWS_ALGORITHMS
+        for text in _texts(path)
+        if text in ALGORITHMS
+    ]
+    pages = (path.read_text(encoding="utf-8") for path in SERVICE.rglob("*.html"))
+    named += [name for page in pages for name in ALGORITHMS if f'"{name}"' in page]
+    assert named == []
+
+
+def _texts(path):
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return [
+        n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
+    ]
