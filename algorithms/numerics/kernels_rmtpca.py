@@ -35,14 +35,12 @@ def gradient(lanes: bool, U: Array, F: Array) -> Array:
 
 
 @kernel
-def hessian(
-    lanes: bool, C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: Array
-) -> None:
-    """Write the Hessian of -J at a tangent E."""
+def hessian(lanes: bool, A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
+    """Write the Hessian of -J at a tangent E; A_t = C_t + λG."""
     if lanes:
-        tasks_last.hessian(C, G, M, lam, U, E, out)
+        tasks_last.hessian(A, M, lam, U, E, out)
     else:
-        blas.hessian(C, G, M, lam, U, E, out)
+        blas.hessian(A, M, lam, U, E, out)
 
 
 @kernel
@@ -50,10 +48,11 @@ def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) 
     """Give the Hessian of -J at a tangent E, from point and F alone."""
     out = np.empty_like(E)
     if lanes:
-        G, M = tasks_last.sum_of_products(U, U), tasks_last.inner_products(F, U)
+        A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
+        M = tasks_last.inner_products(F, U)
     else:
-        G, M = blas.sum_of_products(U, U), blas.inner_products(F, U)
-    hessian(lanes, C, G, M, lam, U, E, out)
+        A, M = blas.joined(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
+    hessian(lanes, A, M, lam, U, E, out)
     return out
 
 
@@ -90,10 +89,11 @@ def solve(
     """Give Steihaug's truncated conjugate-gradient step: E, predicted rise, length, is clipped."""
     n_tasks = traces.size
     if lanes:
-        G, M = tasks_last.sum_of_products(U, U), tasks_last.inner_products(F, U)
+        A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
+        M = tasks_last.inner_products(F, U)
         curvatures = tasks_last.curvatures(M, traces, lam, n_tasks, U.shape[0])
     else:
-        G, M = blas.sum_of_products(U, U), blas.inner_products(F, U)
+        A, M = blas.joined(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
         curvatures = blas.curvatures(M, traces, lam, n_tasks, U.shape[2])
     g, E = gradient(lanes, U, F), np.zeros_like(U)
     p, Hp = np.empty_like(U), np.empty_like(U)
@@ -110,7 +110,7 @@ def solve(
     for _ in range(U.size):
         if rz <= target:
             break
-        hessian(lanes, C, G, M, lam, U, p, Hp)
+        hessian(lanes, A, M, lam, U, p, Hp)
         curvature = dot(fp, fh)
         alpha = rz / curvature if curvature > 0 else np.inf
         if curvature <= 0 or EWE + alpha * (2 * EWp + alpha * pWp) >= bound:

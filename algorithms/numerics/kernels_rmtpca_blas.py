@@ -92,11 +92,19 @@ def gradient(U: Array, F: Array) -> Array:
 
 
 @kernel
-def hessian(C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
-    """Write the Hessian of -J at a tangent E; G = Σ U_tᵀU_t, M_t = F_t U_tᵀ (T, k, k)."""
-    times_own(C, E, out)
+def joined(C: Array, G: Array, lam: float) -> Array:
+    """Give each C_t + λG, (T, d, d)."""
+    out = np.empty_like(C)
+    for t in range(C.shape[0]):
+        out[t] = C[t] + lam * G
+    return out
+
+
+@kernel
+def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
+    """Write the Hessian of -J at a tangent E; A_t = C_t + λG, M_t = F_t U_tᵀ (T, k, k)."""
+    times_own(A, E, out)
     B = sum_of_products(E, U)
-    add_shared(G, E, lam, out)
     add_shared(B + B.T, U, lam, out)
     N = inner_products(out, U)
     flat = out.reshape(out.size)

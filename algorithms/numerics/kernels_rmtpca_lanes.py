@@ -72,15 +72,15 @@ def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
 
 
 @kernel
-def add_coupling(G: Array, E: Array, D: Array, U: Array, out: Array) -> None:
-    """Add G E_t + D U_t for each t to out: G and D (d, d), E, U and out (d, k, T)."""
-    d, k, T = E.shape
-    e, u, o = E.reshape(d, k * T), U.reshape(d, k * T), out.reshape(d, k * T)
-    for i in range(d):
-        for j in range(d):
-            g, h = G[i, j], D[i, j]
-            for m in range(k * T):
-                o[i, m] += g * e[j, m] + h * u[j, m]
+def joined(C: Array, G: Array, lam: float) -> Array:
+    """Give each C_t + λG, (d, d, T); to padding it makes no difference."""
+    out = np.empty_like(C)
+    for i in range(C.shape[0]):
+        for j in range(C.shape[1]):
+            shared = lam * G[i, j]
+            for t in range(C.shape[2]):
+                out[i, j, t] = C[i, j, t] + shared
+    return out
 
 
 @kernel
@@ -130,11 +130,11 @@ def gradient(U: Array, F: Array) -> Array:
 
 
 @kernel
-def hessian(C: Array, G: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
-    """Write the Hessian of -J at a tangent E; G = Σ U_t U_tᵀ, M_t = F_tᵀU_t (k, k, T)."""
-    times_own(C, E, out)
+def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
+    """Write the Hessian of -J at a tangent E; A_t = C_t + λG, M_t = F_tᵀU_t (k, k, T)."""
+    times_own(A, E, out)
     B = sum_of_products(E, U)
-    add_coupling(lam * G, E, lam * (B + B.T), U, out)
+    add_shared(B + B.T, U, lam, out)
     add_combined(M, E, -1.0, out)
     # -(out - U UᵀE): the sign last, in the same pass as the projection
     N = inner_products(out, U)

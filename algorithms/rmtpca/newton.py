@@ -11,12 +11,14 @@ from algorithms.numerics.coupled_traces import CoupledTraces
 Array = NDArray[np.float64]
 
 #: Length of the first step at most: a turn of this many radians of every basis vector, in the mean.
-FIRST_RADIUS = 0.5
+FIRST_RADIUS = 0.25
 LARGEST_RADIUS = 1.0
 #: A trust region below this moves nothing at working precision.
 SMALLEST_RADIUS = 1e-12
 #: Relative change of J below which J has no digits left and the gradient decides.
 NOISE = 1e-13
+#: Share of the gradient that the first steps of conjugate gradients may leave.
+LOOSEST_FORCING = 0.3
 #: Smallest share of the predicted rise that a step must bring.
 SUFFICIENT_RISE = 0.1
 
@@ -48,7 +50,7 @@ def start_at(objective: CoupledTraces, U: Array) -> NewtonState:
 def newton_step(objective: CoupledTraces, state: NewtonState, *, rtol: float) -> NewtonState:
     """Give the state after one trust-region step; J does not fall but by rounding."""
     # superlinear in the end, but no better than the tolerance asks
-    forcing = max(min(0.1, state.residual**0.5), min(0.3 * rtol / state.residual, 0.5))
+    forcing = max(min(LOOSEST_FORCING, state.residual**0.5), min(0.3 * rtol / state.residual, 0.5))
     move = objective.attempt(state.U, state.F, radius=state.radius, forcing=forcing)
     J, residual, F = move.value
     noise = NOISE * abs(state.objective) + objective.noise
