@@ -1,6 +1,7 @@
 """The way in for Python programs."""
 
 import io
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +16,7 @@ from service.client.http import Http
 from service.client.job import JobHandle
 from service.client.model import RemoteModel
 
+DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _MEDIA_TYPES: Final = {".csv": "text/csv", ".npz": "application/x-npz"}
 _CHUNK_BYTES: Final = 1024 * 1024
 _UPLOAD_WAIT_S: Final = 0.5
@@ -36,7 +38,8 @@ class Client:
     Parameters
     ----------
     base_url
-        Address of the service.
+        Address of the service; ``SIBLING_URL`` from the environment, or this machine's port
+        8000, by default.
     timeout_s
         Longest wait for one answer.
 
@@ -48,8 +51,9 @@ class Client:
     >>> model.transform(X, task="a")  # doctest: +SKIP
     """
 
-    def __init__(self, base_url: str = "http://127.0.0.1:8000", *, timeout_s: float = 60) -> None:
-        self._http = Http(base_url, timeout_s=timeout_s)
+    def __init__(self, base_url: str | None = None, *, timeout_s: float = 60) -> None:
+        url = base_url or os.environ.get("SIBLING_URL", DEFAULT_URL)
+        self._http = Http(url, timeout_s=timeout_s)
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,57 @@
+"""The README's examples, run in order as a reader would."""
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+README = Path(__file__).parents[2] / "README.md"
+DOCUMENTED_URL = "http://127.0.0.1:8000"
+COMMANDS = {"python": [sys.executable], "bash": ["bash", "-eu", "-o", "pipefail"]}
+
+
+def test_the_examples_run_in_order_and_answer(service, tmp_path):
+    blocks = re.findall(
+        r"^```(python|bash)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL
+    )
+    assert {language for language, _ in blocks} == {"python", "bash"}
+    env = {
+        **os.environ,
+        "SIBLING_URL": service.url,
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+    }
+    outputs = []
+    for language, code in blocks:
+        done = subprocess.run(
+            COMMANDS[language],
+            input=code.replace(DOCUMENTED_URL, service.url),
+            capture_output=True,
+            text=True,
+            cwd=tmp_path,
+            env=env,
+            check=False,
+            timeout=50,
+        )
+        assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
+        outputs.append(done.stdout)
+    python, curl, command, offline = outputs
+    assert "(8, 2) (8, 12)" in python
+    assert '"succeeded"' in curl
+    assert '"outputs":[[' in curl
+    assert "pupils" in command
+    assert offline.startswith("('patient 0',")
+
+
+def test_every_path_it_links_to_is_there():
+    for target in re.findall(r"\]\(([^)#]+)\)", README.read_text()):
+        assert (README.parent / target).exists(), target
+
+
+@pytest.mark.parametrize("command", ["demo", "test"])
+def test_its_two_commands_are_in_the_makefile(command):
+    makefile = (README.parent / "Makefile").read_text()
+    assert f"\nmake {command} " in README.read_text()
+    assert re.search(rf"^{command}:", makefile, re.MULTILINE)
