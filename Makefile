@@ -30,8 +30,8 @@ docs: $(VENV)/.runtime
 # Locks hold versions and hashes, and no addresses.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock:
-	$(LOCK) pyproject.toml -o requirements.lock
-	$(LOCK) pyproject.toml --extra dev -o requirements-dev.lock
+	$(LOCK) pyproject.toml --extra build -o requirements.lock
+	$(LOCK) pyproject.toml --extra build --extra dev -o requirements-dev.lock
 
 clean:
 	rm -rf $(VENV)
