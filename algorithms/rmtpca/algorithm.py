@@ -148,4 +148,11 @@ def _warnings(
             f"{optimum.residual:.1e}, above the tolerance {params.rtol:g}; raise max_iter"
         )
         return (*scarce, late)
+    if optimum.residual > params.rtol:
+        stuck = (
+            f"no step rises at working precision, with a relative gradient of "
+            f"{optimum.residual:.1e} above the tolerance {params.rtol:g}; the result is as good "
+            "as rounding allows"
+        )
+        return (*scarce, stuck)
     return scarce

@@ -86,7 +86,7 @@ def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
         n, noun = task.n_samples, "rows" if task.input == "rows" else "covariance matrices"
         n_left = n - -(-n // K)
         if n < K or n_left < (2 if task.input == "rows" else 1):
-            least = max(K, 4 if K == 2 and noun == "rows" else 3 if noun == "rows" else K)
+            least = 4 if noun == "rows" and K == 2 else K  # two rows must be left to train on
             raise InvalidData(
                 f"task '{task.name}' has {n} {noun}; cross-validation with {K} folds needs at "
                 f"least {least} in every task, so lower n_folds or give λ",
