@@ -1,45 +1,116 @@
 """What every parser shares: names, targets and tasks, checked the same way in every format."""
 
 import unicodedata
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
-from service.datasets.complaints import Complaint, Complaints, Rejected
+from service.datasets.complaints import Complaints, reject
 from service.datasets.options import Limits, TargetWish
 
 Labels = NDArray[Any]
 
+MAX_LABEL_LENGTH: Final = 200
+#: Control characters and surrogates: no name needs them, and logs and pages are hurt by them.
+_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs"})
+_NAME_SHOWN: Final = 40
 
-def check_name(name: str, limits: Limits, *, what: str) -> str:
-    """Give a name in Unicode's composed form, or raise Rejected where it cannot be one."""
+
+def check_name(name: str, limits: Limits, *, what: str, place: int | None = None) -> str:
+    """Give a name in Unicode's composed form, or raise Rejected where it cannot be one.
+
+    Parameters
+    ----------
+    place
+        Zero-based number of the column that the name is of.
+    """
     composed = unicodedata.normalize("NFC", name)
+    which = f"the {what}" if place is None else f"{what} {place}"
+    shown = composed[:_NAME_SHOWN] + ("..." if len(composed) > _NAME_SHOWN else "")
     if not composed.strip():
-        raise Rejected(Complaint(f"a {what} has an empty name"))
+        reject("bad-name", f"{which} has no name; give it one", column=place)
     if len(composed) > limits.name_length:
-        raise Rejected(
-            Complaint(
-                f"the {what} '{composed[:40]}...' has a name of {len(composed)} characters, "
-                f"more than {limits.name_length}"
-            )
+        reject(
+            "bad-name",
+            f"{which} {shown!r} has a name of {len(composed)} characters, "
+            f"more than {limits.name_length}",
+            column=place,
         )
-    if any(unicodedata.category(c) in ("Cc", "Cs") for c in composed):
-        raise Rejected(Complaint(f"the {what} {composed!r} has a control character in its name"))
+    if _has_refused(composed):
+        detail = f"{which} {shown!r} has a control character in its name; leave it out"
+        reject("bad-name", detail, column=place)
     return composed
+
+
+def label_problem(label: str) -> str | None:
+    """Give what is wrong with a class label of text."""
+    if len(label) > MAX_LABEL_LENGTH:
+        return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
+    if _has_refused(label):
+        return f"the label {label[:_NAME_SHOWN]!r} has a control character; leave it out"
+    return None
+
+
+def _has_refused(text: str) -> bool:
+    return any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text)
 
 
 def check_counts(n_tasks: int, n_features: int, limits: Limits) -> None:
     """Raise Rejected where there are more tasks or columns than the service takes."""
     if n_tasks > limits.tasks:
-        raise Rejected(Complaint(f"{n_tasks} tasks are more than {limits.tasks}, the limit"))
+        reject("too-many-tasks", f"{n_tasks} tasks are more than {limits.tasks}, the limit here")
     if n_features > limits.features:
-        raise Rejected(
-            Complaint(f"{n_features} columns are more than {limits.features}, the limit")
-        )
+        detail = f"{n_features} columns are more than {limits.features}, the limit here"
+        reject("too-many-features", detail)
+
+
+def split_rows(
+    X: NDArray[np.float64],
+    codes: NDArray[np.int32],
+    names: Sequence[str],
+    *,
+    y: Labels | None,
+    feature_names: Sequence[str] | None,
+) -> list[Task]:
+    """Give the tasks of a long table, in the order of names.
+
+    Parameters
+    ----------
+    X : (n_rows, n_features)
+    codes : (n_rows,)
+        Position in names of the task of each row.
+    """
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
+    complaints = Complaints()
+    tasks = []
+    for code, name in enumerate(names):
+        rows = _as_slice(order[ends[code] : ends[code + 1]])
+        targets = None if y is None else y[rows]
+        tasks.append(rows_task(name, X[rows], targets, feature_names, complaints))
+    complaints.check()
+    return [task for task in tasks if task is not None]
+
+
+def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
+    """Give rows as a slice where they are neighbours, since a slice is no copy."""
+    if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
+        return slice(int(rows[0]), int(rows[-1]) + 1)
+    return rows
+
+
+def tasks_of_targets(
+    X: NDArray[np.float64], targets: Mapping[str, Labels], *, feature_names: Sequence[str] | None
+) -> list[Task]:
+    """Give one task per target; all have the very same X."""
+    complaints = Complaints()
+    tasks = [rows_task(name, X, y, feature_names, complaints) for name, y in targets.items()]
+    complaints.check()
+    return [task for task in tasks if task is not None]
 
 
 def rows_task(
@@ -51,11 +122,10 @@ def rows_task(
 ) -> Task | None:
     """Give the task of rows and targets, or None after adding the complaint."""
     try:
-        task = Task.from_rows(name, X, y=y, feature_names=feature_names)
+        return Task.from_rows(name, X, y=y, feature_names=feature_names)
     except InvalidData as error:
-        complaints.add(error.message, task=error.task, row=error.row, column=error.column)
+        _complain(complaints, error)
         return None
-    return task
 
 
 def covariance_task(name: str, C: NDArray[Any], complaints: Complaints) -> Task | None:
@@ -63,11 +133,17 @@ def covariance_task(name: str, C: NDArray[Any], complaints: Complaints) -> Task 
     try:
         return Task.from_covariances(name, C)
     except InvalidData as error:
-        complaints.add(error.message, task=error.task, row=error.row, column=error.column)
+        _complain(complaints, error)
         return None
 
 
-def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str) -> Labels:
+def _complain(complaints: Complaints, error: InvalidData) -> None:
+    complaints.add(
+        "invalid-task", error.message, task=error.task, row=error.row, column=error.column
+    )
+
+
+def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str | None = None) -> Labels:
     """Give targets as floats or as labels.
 
     Raises
@@ -76,23 +152,34 @@ def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str) -> Labels:
         The values are not what was wished for.
     """
     kind = values.dtype.kind
+    where = "" if task is None else f"task '{task}': "
     if kind == "U":
         if wish == "numbers":
-            detail = f"task '{task}': the targets are text, not numbers"
-            raise Rejected(Complaint(detail, task=task))
+            detail = f"{where}the targets are text; target_kind=numbers needs numbers"
+            reject("not-a-number", detail, task=task)
+        _check_labels(values, where, task)
         return values
     if kind not in "biuf":
-        raise Rejected(
-            Complaint(f"task '{task}': targets of type {values.dtype} are not read", task=task)
-        )
-    if wish == "classes" or kind == "b":
-        return _as_labels(values, task)
+        detail = f"{where}targets of type {values.dtype} are not read; send numbers or text"
+        reject("unsupported-dtype", detail, task=task)
+    if wish == "classes" or (wish == "auto" and kind == "b"):
+        return _as_labels(values, where, task)
     return values.astype(np.float64)
 
 
-def _as_labels(values: NDArray[Any], task: str) -> Labels:
-    whole = values.astype(np.int64) if values.dtype.kind != "f" else np.rint(values)
-    if not np.array_equal(whole, values):
-        detail = f"task '{task}': class labels are text or whole numbers, not fractions"
-        raise Rejected(Complaint(detail, task=task))
-    return whole.astype(np.int64)
+def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:
+    for label in np.unique(values):
+        reason = label_problem(str(label)) if label else "a target is empty; fill it"
+        if reason is not None:
+            row = int(np.flatnonzero(values == label)[0])
+            reject("not-a-label", f"{where}{reason}", task=task, row=row)
+
+
+def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
+    wide = values.astype(np.float64)
+    is_label = np.isfinite(wide) & (np.rint(wide) == wide) & (np.abs(wide) < 2.0**62)
+    if not is_label.all():
+        row = int(np.flatnonzero(~is_label)[0])
+        detail = f"{where}{values[row]} in row {row} cannot name a class; "
+        reject("not-a-label", f"{detail}labels are text or whole numbers", task=task, row=row)
+    return values.astype(np.int64)

@@ -1,28 +1,45 @@
-"""The one form in which datasets are kept: a safetensors file and a manifest."""
+"""The one form in which datasets are kept: a safetensors file and a manifest.
 
-from collections.abc import Mapping, Sequence
+The file holds ``<task>/X`` and ``<task>/y`` (numbers, or positions in the manifest's classes);
+tasks with the very same X keep it once. This module is what a training process imports, so it
+imports numpy and ``algorithms`` only.
+"""
+
+import json
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.artifact import read_arrays, write_arrays
+from algorithms.interface.artifact import write_arrays
+from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 
 FORMAT: Final = "sibling-dataset/1"
 #: Summaries of features are left out of the manifest beyond so many of them in all tasks.
 _MAX_SUMMARISED: Final = 20_000
+#: Types of the arrays that :func:`write_tasks` writes, as the file names them.
+_DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+_LENGTH_BYTES: Final = 8
+_BLOCK_VALUES: Final = 2**20
 
 
 def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
     """Write tasks to a file; give their manifest."""
     arrays: dict[str, NDArray[Any]] = {}
+    holder: dict[int, str] = {}
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
     for task in tasks:
-        arrays[f"{task.name}/X"] = task.X
         entry = _entry(task)
+        first = holder.setdefault(id(task.X), task.name)
+        if first == task.name:
+            arrays[f"{task.name}/X"] = task.X
+        else:
+            entry["rows_of"] = first
         if task.y is not None and task.target == "classes":
             classes, arrays[f"{task.name}/y"] = np.unique(task.y, return_inverse=True)
             entry["classes"] = classes.tolist()
@@ -42,17 +59,20 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
 
 
 def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
-    """Give the tasks that :func:`write_tasks` wrote."""
-    arrays, _ = read_arrays(path)
+    """Give the tasks that :func:`write_tasks` wrote; their rows are read-only, mapped from disk.
+
+    Raises
+    ------
+    InvalidArtifact
+        The file is truncated or is not the one that the manifest describes.
+    """
+    arrays = _map_arrays(path)
     names = manifest["feature_names"]
     feature_names = None if names is None else tuple(names)
-    tasks = []
-    for entry in manifest["tasks"]:
-        y = arrays.get(f"{entry['name']}/y")
-        if entry["target"] == "classes":
-            y = np.array(entry["classes"])[y]
-        X = arrays[f"{entry['name']}/X"]
-        tasks.append(Task(entry["name"], X, entry["input"], y, feature_names))
+    try:
+        tasks = [_read_task(arrays, entry, feature_names) for entry in manifest["tasks"]]
+    except KeyError as error:
+        raise InvalidArtifact(f"'{path.name}' has no array {error} of the manifest") from None
     return TaskSet(tuple(tasks))
 
 
@@ -71,6 +91,39 @@ def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
     )
 
 
+def _read_task(
+    arrays: Mapping[str, NDArray[Any]],
+    entry: Mapping[str, Any],
+    feature_names: tuple[str, ...] | None,
+) -> Task:
+    name = entry["name"]
+    X = arrays[f"{entry.get('rows_of', name)}/X"]
+    y = None if entry["target"] == "none" else arrays[f"{name}/y"]
+    if entry["target"] == "classes":
+        y = np.array(entry["classes"])[y]
+    return Task(name, X, entry["input"], y, feature_names)
+
+
+def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
+    """Give the arrays of a safetensors file without reading them."""
+    try:
+        data: NDArray[np.uint8] = np.asarray(np.memmap(path, np.uint8, mode="r"))
+        begin = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES].tobytes(), "little")
+        header = json.loads(data[_LENGTH_BYTES:begin].tobytes())
+        del header["__metadata__"]
+        return {name: _map_array(data[begin:], spec) for name, spec in header.items()}
+    except (ValueError, KeyError, TypeError, OSError) as error:
+        raise InvalidArtifact(f"'{path.name}' is not a readable dataset: {error}") from error
+
+
+def _map_array(data: NDArray[np.uint8], spec: Mapping[str, Any]) -> NDArray[Any]:
+    first, end = spec["data_offsets"]
+    dtype = _DTYPES[spec["dtype"]]
+    if end - first != math.prod(spec["shape"]) * dtype.itemsize or end > len(data):
+        raise ValueError(f"an array of shape {spec['shape']} does not fit bytes {first} to {end}")
+    return data[first:end].view(dtype).reshape(spec["shape"])
+
+
 def _entry(task: Task) -> dict[str, Any]:
     return {
         "name": task.name,
@@ -81,6 +134,19 @@ def _entry(task: Task) -> dict[str, Any]:
     }
 
 
-def _summarise(X: NDArray[Any]) -> dict[str, list[float]]:
-    statistics = {"min": X.min(0), "max": X.max(0), "mean": X.mean(0), "std": X.std(0)}
-    return {name: values.tolist() for name, values in statistics.items()}
+def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
+    """Give statistics of each column; null where they are beyond what floats hold."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        mean = X.mean(0)
+        std = np.sqrt(sum(((part - mean) ** 2).sum(0) for part in _blocks(X)) / len(X))
+        statistics = {"min": X.min(0), "max": X.max(0), "mean": mean, "std": std}
+    return {
+        name: [float(value) if np.isfinite(value) else None for value in values]
+        for name, values in statistics.items()
+    }
+
+
+def _blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Give the rows in parts, so that what is computed of one takes little memory."""
+    n_rows = max(1, _BLOCK_VALUES // X.shape[1])
+    return (X[i : i + n_rows] for i in range(0, len(X), n_rows))

@@ -1,20 +1,72 @@
 """What is wrong with an upload: every complaint that fits, each with its place."""
 
 from dataclasses import asdict, dataclass
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
-#: More than so many are counted, not told.
+#: Reading stops at so many: nobody mends more in one go.
 MAX_COMPLAINTS: Final = 100
+
+#: Every code of a complaint, with what it means.
+CODES: Final[dict[str, str]] = {
+    "empty-file": "The upload has no bytes, a table has no header, an archive no arrays.",
+    "no-rows": "A table or a task has no rows.",
+    "no-features": "No column is left to be a feature.",
+    "not-utf8": "The bytes are not UTF-8.",
+    "bad-quoting": "Quotes or line ends are not as RFC 4180 has them.",
+    "line-too-long": "A line is far beyond any row of numbers.",
+    "wrong-width": "A row has more or fewer cells than the header.",
+    "duplicate-column": "Two columns have one name.",
+    "missing-column": "A column that an option names is not there.",
+    "option-missing": "The layout needs an option that was not given.",
+    "option-unused": "An option has no meaning for this format or layout.",
+    "empty-cell": "A cell is empty; every value is needed.",
+    "not-a-number": "Text stands where a number is needed.",
+    "not-finite": "A value is NaN or infinite.",
+    "inexact-integer": "An integer is too large to be kept exactly.",
+    "mixed-labels": "One target column holds both numbers and text.",
+    "not-a-label": "A value cannot name a class.",
+    "bad-name": "A task or column has no name, one too long, or one with control characters.",
+    "duplicate-task": "Two tasks have one name.",
+    "too-many-tasks": "There are more tasks than the limit.",
+    "too-many-features": "A task has more columns than the limit.",
+    "expands-too-far": "Decompressed, the upload is beyond the limit.",
+    "damaged-archive": "The zip archive is truncated, damaged, encrypted or of an unusual kind.",
+    "duplicate-array": "Two arrays of the archive have one name.",
+    "bad-member": "A member of the archive is not an array of either layout.",
+    "damaged-array": "An array's header is damaged, or does not fit its bytes.",
+    "object-array": "An array holds Python objects, which are never read.",
+    "unsupported-dtype": "An array holds neither numbers nor text.",
+    "wrong-shape": "An array has another shape than its layout needs.",
+    "missing-array": "The layout needs an array that is not there.",
+    "invalid-task": "The rows, targets or matrices of a task do not make a task.",
+    "needs-more-memory": "Reading needs more memory than the limit.",
+    "takes-too-long": "Reading takes longer than the limit.",
+    "reader-died": "The reading process died: a damaged upload, or a defect of ours.",
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Complaint:
-    """One thing wrong, and where: task, zero-based row, column."""
+    """One thing wrong, and where.
 
+    Parameters
+    ----------
+    code
+        One of :data:`CODES`.
+    row
+        Zero-based row of the table or array that was sent.
+    column
+        Name of the column, or its zero-based number where it has none.
+    parameter
+        The query parameter to blame.
+    """
+
+    code: str
     detail: str
     task: str | None = None
     row: int | None = None
     column: str | int | None = None
+    parameter: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """Give the complaint as JSON."""
@@ -29,35 +81,47 @@ class Rejected(Exception):
         self.complaints = complaints
 
 
+def reject(code: str, detail: str, **place: Any) -> NoReturn:
+    """Raise Rejected with one complaint, after which reading on would tell nothing."""
+    raise Rejected(Complaint(code, detail, **place))
+
+
 class Complaints:
     """Collects complaints, so that a user can mend them all at once."""
 
     def __init__(self) -> None:
         self._told: list[Complaint] = []
-        self._n_more = 0
 
-    def add(
-        self,
-        detail: str,
-        *,
-        task: str | None = None,
-        row: int | None = None,
-        column: str | int | None = None,
-    ) -> None:
-        """Add one."""
-        if len(self._told) < MAX_COMPLAINTS:
-            self._told.append(Complaint(detail, task, row, column))
-        else:
-            self._n_more += 1
+    def __bool__(self) -> bool:
+        return bool(self._told)
 
-    @property
-    def is_full(self) -> bool:
-        """Whether a further one would only be counted."""
-        return len(self._told) >= MAX_COMPLAINTS
+    def add(self, code: str, detail: str, **place: Any) -> None:
+        """Add one.
+
+        Raises
+        ------
+        Rejected
+            It was the last one that is kept.
+        """
+        self._told.append(Complaint(code, detail, **place))
+        if len(self._told) >= MAX_COMPLAINTS:
+            raise Rejected(*self._told)
+
+    def extend(self, rejected: Rejected) -> None:
+        """Add those of one part of the upload, and go on to the next part."""
+        for complaint in rejected.complaints:
+            self.add(**complaint.to_json())
 
     def check(self) -> None:
         """Raise Rejected where there is any."""
-        if self._n_more:
-            self._told.append(Complaint(f"... and {self._n_more} more"))
         if self._told:
             raise Rejected(*self._told)
+
+
+def needs_more_memory(limit_bytes: int) -> Complaint:
+    """Give the complaint of an upload that is too large to be read here."""
+    return Complaint(
+        "needs-more-memory",
+        f"reading the upload needs more than {limit_bytes // 1024**2} MiB of memory, the limit "
+        "here; send fewer rows or tasks at a time, or have the operator raise ingest_memory_mb",
+    )

@@ -1,33 +1,42 @@
-"""CSV, one long table: a task column, target columns, and features in all the others."""
+"""CSV, one long table: a task column, target columns, and features in all the others.
 
-import csv
-from collections.abc import Iterator, Sequence
+Several target columns and no task column make one task per target, which share their X.
+"""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
-from service.datasets.assembly import as_targets, check_counts, check_name, rows_task
-from service.datasets.complaints import Complaint, Complaints, Rejected
+from service.datasets.assembly import check_counts, check_name, split_rows, tasks_of_targets
+from service.datasets.complaints import Complaint, Complaints, Rejected, reject
+from service.datasets.csv_cells import TaskOf, is_number, read_numbers
+from service.datasets.csv_records import Batch, Records
+from service.datasets.csv_targets import TargetColumn
 from service.datasets.options import Limits, ReadOptions
 
-_BATCH_ROWS: Final = 4096
 _DEFAULT_TASK_COLUMN: Final = "task"
-_CELL_SHOWN: Final = 40
+_COLUMNS_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Where things stand in a row."""
+    """Where things stand in a record."""
 
     names: tuple[str, ...]
     task: int | None
     targets: tuple[int, ...]
     features: tuple[int, ...]
+
+    @property
+    def feature_names(self) -> tuple[str, ...]:
+        return tuple(self.names[i] for i in self.features)
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
@@ -38,187 +47,170 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Rejected
         With every complaint, up to a bound.
     """
-    try:
-        with path.open(encoding="utf-8-sig", newline="") as file:
-            reader = csv.reader(file, strict=True)
-            columns = _find_columns(next(reader, []), options, limits)
-            tasks = _read_rows(reader, columns, options, limits)
-    except UnicodeDecodeError as error:
-        detail = f"byte {error.start} is not UTF-8; save the table as UTF-8"
-        raise Rejected(Complaint(detail)) from None
-    except csv.Error as error:
-        raise Rejected(Complaint(f"line {reader.line_num}: {error}")) from None
-    return tasks
+    complaints = Complaints()
+    with path.open("rb") as file:
+        records = Records(file)
+        columns = _find_columns(records.header(), options, limits)
+        table = _Table(columns, options, limits, complaints)
+        for batch in records.batches(len(columns.names), complaints):
+            table.add(batch)
+    complaints.check()
+    return table.tasks()
 
 
 def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -> _Columns:
-    if not header:
-        raise Rejected(Complaint("the file is empty; the first line must name the columns"))
-    names = tuple(check_name(name.strip(), limits, what="column") for name in header)
-    for name in names:
-        if names.count(name) > 1:
-            raise Rejected(Complaint(f"two columns are named '{name}'", column=name))
-    task_name = options.task_column
-    if task_name is None and _DEFAULT_TASK_COLUMN in names:
-        task_name = _DEFAULT_TASK_COLUMN
-    wanted = [n for n in (task_name, *options.target_column, *options.ignore_column) if n]
-    for name in wanted:
-        if name not in names:
-            known = ", ".join(f"'{n}'" for n in names[:20])
-            raise Rejected(Complaint(f"there is no column '{name}'; there are {known}"))
-    if task_name is None and not options.target_column:
-        detail = "no column tells the task of a row; name one with task_column="
-        raise Rejected(Complaint(detail))
-    features = tuple(i for i, name in enumerate(names) if name not in wanted)
+    names = _column_names(header, limits)
+    task = options.task_column
+    if task is None and _DEFAULT_TASK_COLUMN in names:
+        task = _DEFAULT_TASK_COLUMN
+    _check_options(names, task, options)
+    special = {task, *options.target_column, *options.ignore_column}
+    features = tuple(i for i, name in enumerate(names) if name not in special)
     if not features:
-        raise Rejected(Complaint("no column is left for the features"))
+        reject("no-features", "every column is task, target or ignored; none is left as a feature")
     check_counts(1, len(features), limits)
-    if task_name is not None and len(options.target_column) > 1:
-        detail = "several target columns are for tables without a task column"
-        raise Rejected(Complaint(detail))
     return _Columns(
         names,
-        None if task_name is None else names.index(task_name),
+        None if task is None else names.index(task),
         tuple(names.index(name) for name in options.target_column),
         features,
     )
 
 
-class _Rows:
-    """The rows of one task as they come."""
-
-    def __init__(self) -> None:
-        self.features: list[NDArray[np.float64]] = []
-        self.targets: list[list[str]] = []
-
-
-def _read_rows(
-    lines: Iterator[list[str]], columns: _Columns, options: ReadOptions, limits: Limits
-) -> list[Task]:
+def _column_names(header: Sequence[str], limits: Limits) -> tuple[str, ...]:
     complaints = Complaints()
-    by_task: dict[str, _Rows] = {}
-    first = 0
-    while batch := list(islice(lines, _BATCH_ROWS)):
-        _read_batch(batch, first, columns, by_task, complaints)
-        first += len(batch)
-        if complaints.is_full:
-            break
-        check_counts(len(by_task), len(columns.features), limits)
+    names = []
+    for position, text in enumerate(header):
+        try:
+            name = check_name(text.strip(), limits, what="column", place=position)
+        except Rejected as rejected:
+            complaints.extend(rejected)
+        else:
+            names.append(name)
+    for name, count in Counter(names).items():
+        if count > 1:
+            detail = f"{count} columns are named '{name}'; each needs a name of its own"
+            complaints.add("duplicate-column", detail, column=name)
     complaints.check()
-    if not by_task:
-        raise Rejected(Complaint("the table has a header but no rows"))
-    return _assemble(by_task, columns, options, limits)
+    return tuple(names)
 
 
-def _read_batch(
-    batch: list[list[str]],
-    first: int,
-    columns: _Columns,
-    by_task: dict[str, _Rows],
-    complaints: Complaints,
-) -> None:
-    """Add a batch of rows to their tasks, in bulk where it is clean and cell by cell where not."""
-    n_columns = len(columns.names)
-    narrow = [i for i, row in enumerate(batch) if len(row) != n_columns]
-    if narrow:
-        for i in narrow:
-            detail = f"{_line(first + i)} has {len(batch[i])} cells, the header {n_columns}"
-            complaints.add(detail, row=first + i, task=_task_of(batch[i], columns))
-        return
-    cells = [[row[i] for i in columns.features] for row in batch]
-    try:
-        values = np.fromiter(map(_number, chain.from_iterable(cells)), np.float64)
-        is_clean = bool(np.isfinite(values).all())
-    except ValueError:
-        is_clean = False
-    if not is_clean:
-        _complain_of_cells(batch, first, columns, complaints)
-        return
-    rows = values.reshape(len(batch), len(columns.features))
-    names = [_task_of(row, columns) or "" for row in batch]
-    for name in dict.fromkeys(names):
-        mine = [i for i, n in enumerate(names) if n == name]
-        store = by_task.setdefault(name, _Rows())
-        store.features.append(rows[mine])
-        store.targets += [[batch[i][j] for j in columns.targets] for i in mine]
-
-
-def _number(text: str) -> float:
-    if "_" in text:  # Python would read 1_000 as a number; no other program would
-        raise ValueError(text)
-    return float(text)
-
-
-def _complain_of_cells(
-    batch: list[list[str]], first: int, columns: _Columns, complaints: Complaints
-) -> None:
-    for i, row in enumerate(batch):
-        for j in columns.features:
-            problem = _problem_of(row[j])
-            if problem is None:
-                continue
-            task, column = _task_of(row, columns), columns.names[j]
-            where = f"{_line(first + i)}, column '{column}'"
-            where += "" if task is None else f" (task '{task}')"
-            complaints.add(f"{where} {problem}", task=task, row=first + i, column=column)
-            if complaints.is_full:
-                return
-
-
-def _problem_of(cell: str) -> str | None:
-    if not cell.strip():
-        return "is empty; every feature needs a number"
-    try:
-        value = _number(cell)
-    except ValueError:
-        return f"is {cell[:_CELL_SHOWN]!r}, not a number"
-    return None if np.isfinite(value) else f"is {cell.strip()}; numbers must be finite"
-
-
-def _assemble(
-    by_task: dict[str, _Rows], columns: _Columns, options: ReadOptions, limits: Limits
-) -> list[Task]:
+def _check_options(names: tuple[str, ...], task: str | None, options: ReadOptions) -> None:
+    """Complain of options that do not fit the header."""
     complaints = Complaints()
-    feature_names = [columns.names[i] for i in columns.features]
-    tasks: list[Task | None] = []
-    for name, rows in by_task.items():
-        X = np.concatenate(rows.features)
-        targets = np.array(rows.targets, dtype=str)
-        for position, column in enumerate(columns.targets):
-            # without a task column each target is a task of its own
-            task = check_name(
-                columns.names[column] if columns.task is None else name, limits, what="task"
-            )
-            y = _read_targets(targets[:, position], options, task)
-            tasks.append(rows_task(task, X, y, feature_names, complaints))
-        if not columns.targets:
-            task = check_name(name, limits, what="task")
-            tasks.append(rows_task(task, X, None, feature_names, complaints))
+    wanted = [("task_column", task)] if task is not None else []
+    wanted += [("target_column", name) for name in options.target_column]
+    wanted += [("ignore_column", name) for name in options.ignore_column]
+    known = ", ".join(f"'{name}'" for name in names[:_COLUMNS_SHOWN])
+    known += ", ..." if len(names) > _COLUMNS_SHOWN else ""
+    hint = ""
+    if all(map(is_number, names)):
+        hint = "; the first line holds numbers, but it must name the columns"
+    for parameter, name in wanted:
+        if name not in names:
+            detail = f"there is no column '{name}'; there are {known}{hint}"
+            complaints.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
+    for name, count in Counter(name for _, name in wanted).items():
+        if count > 1:
+            detail = f"column '{name}' is named {count} times; it can be one thing only"
+            complaints.add("duplicate-column", detail, column=name)
+    if task is None and not options.target_column:
+        detail = f"nothing tells the task of a row; name a column with task_column={hint}"
+        complaints.add("option-missing", detail, parameter="query:task_column")
+    if task is not None and len(options.target_column) > 1:
+        detail = "several target columns are for tables without a task column; name one"
+        complaints.add("option-unused", detail, parameter="query:target_column")
     complaints.check()
-    return [task for task in tasks if task is not None]
 
 
-def _read_targets(cells: NDArray[Any], options: ReadOptions, task: str) -> NDArray[Any]:
-    empty = np.flatnonzero(np.char.strip(cells) == "")
-    if empty.size:
-        detail = f"task '{task}', row {empty[0]} of the task: the target is empty"
-        raise Rejected(Complaint(detail, task=task, row=int(empty[0])))
-    try:
-        values: NDArray[Any] = np.fromiter(map(_number, cells), np.float64, len(cells))
-    except ValueError:
-        values = cells
-        if options.target_kind == "numbers":
-            i = next(i for i, cell in enumerate(cells) if _problem_of(str(cell)))
-            detail = f"task '{task}', row {i} of the task: the target is {str(cells[i])!r}"
-            raise Rejected(Complaint(f"{detail}, not a number", task=task, row=i)) from None
-    return as_targets(values, options.target_kind, task=task)
+class _Table:
+    """The rows as they come."""
+
+    def __init__(
+        self, columns: _Columns, options: ReadOptions, limits: Limits, complaints: Complaints
+    ) -> None:
+        self._columns = columns
+        self._limits = limits
+        self._complaints = complaints
+        self._features: list[NDArray[np.float64]] = []
+        self._codes: list[NDArray[np.int32]] = []
+        self._code_of: dict[str, int] = {}
+        self._code_of_cell: dict[str, int] = {}
+        self._targets = [
+            TargetColumn(i, columns.names, options.target_kind) for i in columns.targets
+        ]
+
+    def add(self, batch: Batch) -> None:
+        """Add records; once something is wrong, they are only looked at for more of it."""
+        columns, complaints = self._columns, self._complaints
+        task_of = _task_of(batch, columns.task)
+        if columns.task is not None:
+            self._add_codes(batch, columns.task)
+        features = read_numbers(
+            batch, columns.features, columns.names, task_of=task_of, complaints=complaints
+        )
+        for target in self._targets:
+            target.add(batch, task_of=task_of, complaints=complaints)
+        if not complaints:
+            self._features.append(features)
+
+    def tasks(self) -> list[Task]:
+        """Give the tasks, in the order of their first rows."""
+        if not self._features:
+            reject("no-rows", "the table has a header but no rows")
+        names = self._columns.feature_names
+        X = self._take_features()
+        if self._columns.task is None:
+            targets = {target.name: target.values() for target in self._targets}
+            return tasks_of_targets(X, targets, feature_names=names)
+        return split_rows(
+            X,
+            np.concatenate(self._codes),
+            list(self._code_of),
+            y=self._targets[0].values() if self._targets else None,
+            feature_names=names,
+        )
+
+    def _take_features(self) -> NDArray[np.float64]:
+        """Give all rows as one array, letting go of each part once it is copied."""
+        n_rows = sum(len(part) for part in self._features)
+        X = np.empty((n_rows, len(self._columns.features)))
+        row = 0
+        self._features.reverse()
+        while self._features:
+            part = self._features.pop()
+            X[row : row + len(part)] = part
+            row += len(part)
+        return X
+
+    def _add_codes(self, batch: Batch, position: int) -> None:
+        cells = [record[position] for record in batch.records]
+        for cell in dict.fromkeys(cells):
+            if cell not in self._code_of_cell:
+                name = _task_name(cell)
+                self._check_task(name, batch, cells.index(cell), position)
+                self._code_of_cell[cell] = self._code_of.setdefault(name, len(self._code_of))
+        check_counts(len(self._code_of), len(self._columns.features), self._limits)
+        codes = map(self._code_of_cell.__getitem__, cells)
+        self._codes.append(np.fromiter(codes, np.int32, len(cells)))
+
+    def _check_task(self, name: str, batch: Batch, i: int, position: int) -> None:
+        try:
+            check_name(name, self._limits, what="task")
+        except Rejected as rejected:
+            complaint = rejected.complaints[0]
+            column = self._columns.names[position]
+            code = complaint.code if name else "empty-cell"
+            detail = f"{batch.place(i)}, column '{column}': {complaint.detail}"
+            told = Complaint(code, detail, row=batch.numbers[i], column=column)
+            self._complaints.extend(Rejected(told))
 
 
-def _task_of(row: list[str], columns: _Columns) -> str | None:
-    if columns.task is None or columns.task >= len(row):
-        return None
-    return row[columns.task].strip()
+def _task_name(cell: str) -> str:
+    return unicodedata.normalize("NFC", cell.strip())
 
 
-def _line(row: int) -> str:
-    return f"row {row} (below the header, from 0)"
+def _task_of(batch: Batch, position: int | None) -> TaskOf:
+    if position is None:
+        return lambda _: None
+    return lambda i: _task_name(batch.records[i][position])

@@ -1,122 +1,154 @@
 """Ingestion: from uploaded bytes to tasks, in a supervised process."""
 
-import json
-import os
-import signal
-import subprocess
-import sys
+import shutil
 import tempfile
 import threading
+import time
+from concurrent.futures import Future
+from contextlib import suppress
 from pathlib import Path
+from queue import SimpleQueue
 from typing import Any, Final
 
-from service.blobs import BlobStore
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+
+from service.blobs import CHUNK_BYTES, BlobStore
 from service.database import Database
 from service.datasets import store
 from service.datasets.complaints import Complaint
 from service.datasets.options import Limits
+from service.datasets.supervision import Order, read_upload
 from service.logs import log
+from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
 from service.settings import MIB, Settings
 
 #: Uploads that are parsed at a time: each may take its whole memory limit.
 _AT_A_TIME: Final = 2
-_NOISE_SHOWN: Final = 500
+#: How long a finished ingestion waits for a database that is away before it gives up.
+_PUBLISH_FOR_S: Final = 60
+_PUBLISH_EVERY_S: Final = 0.5
+#: Names the process that works in a scratch folder.
+_WORKER_FILE: Final = "worker"
 
 Answer = dict[str, Any]
 
 
 class Ingester:
-    """Parses uploads, a few at a time, each in a process of its own."""
+    """Parses uploads, a few at a time, each in a process of its own.
+
+    Its threads are its own, so that waiting uploads keep no request from a thread; they are
+    daemons, and a child that is left behind dies with the process.
+    """
 
     def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
         self._database = database
         self._blobs = blobs
         self._settings = settings
-        self._turn = threading.BoundedSemaphore(_AT_A_TIME)
+        self._scratch = settings.data_dir.resolve() / "ingest"
+        self._queue: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
+        for i in range(_AT_A_TIME):
+            threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
 
-    def ingest(self, dataset_id: str) -> None:
-        """Make an uploaded dataset ready, or rejected with its complaints."""
-        with self._turn:
-            with self._database.write() as session:
-                row = store.begin_ingest(session, dataset_id)
-            if row is not None:
-                self._ingest(row)
+    def submit(self, dataset_id: str) -> "Future[None]":
+        """Have an uploaded dataset made ready, or rejected with its complaints."""
+        future: Future[None] = Future()
+        self._queue.put((dataset_id, future))
+        return future
 
     def recover(self) -> None:
-        """Ingest again what a process that died had begun, and sweep what uploads left behind."""
+        """Ingest again what a process that died had begun, and sweep what it left behind."""
         with self._database.write() as session:
             store.sweep_partial_blobs(session)
             orphans = store.take_orphans(session)
+        self._sweep_scratch()
         for dataset_id in orphans:
             log.info("dataset.recovered", dataset_id=dataset_id)
-            self.ingest(dataset_id)
+            self.submit(dataset_id)
 
-    def _ingest(self, row: DatasetRow) -> None:
-        assert row.upload_blob_id is not None
-        scratch = self._settings.data_dir.resolve() / "ingest"
-        scratch.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=scratch) as folder:
-            content = Path(folder) / "content"
-            upload = Path(folder) / "upload"
-            with upload.open("wb") as file:
-                for chunk in self._blobs.chunks(row.upload_blob_id):
-                    file.write(chunk)
-            answer = self._run_child(row, upload, content)
-            with self._database.write() as session:
-                if "manifest" in answer:
-                    blob = self._blobs.put_file(session, content)
-                    store.make_ready(session, row.id, answer["manifest"], blob)
-                else:
-                    store.reject(session, row.id, answer["complaints"])
+    def _work(self) -> None:
+        while True:
+            dataset_id, future = self._queue.get()
+            try:
+                self._ingest(dataset_id)
+            except Exception as error:  # noqa: BLE001 - told to who waits, and to the log
+                log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
+                self._give_up(dataset_id)
+                future.set_exception(error)
+            else:
+                future.set_result(None)
+
+    def _ingest(self, dataset_id: str) -> None:
+        with self._database.write() as session:
+            row = store.begin_ingest(session, dataset_id)
+        if row is None:
+            return  # another process was first
+        self._scratch.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=self._scratch) as name:
+            folder = Path(name)
+            (folder / _WORKER_FILE).write_text(this_process().to_text())
+            answer = self._read(row, folder)
+            self._publish(row.id, answer, folder / "content")
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in answer)
 
-    def _run_child(self, row: DatasetRow, upload: Path, content: Path) -> Answer:
-        answer = upload.with_name("answer.json")
-        order = upload.with_name("order.json")
-        order.write_text(
-            json.dumps(
-                {
-                    "parent": os.getpid(),
-                    "media_type": row.media_type,
-                    "options": row.options,
-                    "limits": Limits.from_settings(self._settings).model_dump(),
-                    "memory_bytes": self._settings.ingest_memory_mb * MIB,
-                    "upload": str(upload),
-                    "content": str(content),
-                    "answer": str(answer),
-                }
-            )
-        )
-        failure = _supervise(order, self._settings.ingest_timeout_s)
-        if failure is not None:
-            return {"complaints": [Complaint(failure).to_json()]}
-        result: Answer = json.loads(answer.read_text())
-        return result
+    def _give_up(self, dataset_id: str) -> None:
+        """Let nobody wait for a dataset whose ingestion hit a defect of ours."""
+        complaint = Complaint("reader-died", "reading failed within the service; upload it again")
+        with suppress(SQLAlchemyError), self._database.write() as session:
+            store.reject(session, dataset_id, [complaint.to_json()])
 
-
-def _supervise(order: Path, timeout_s: float) -> str | None:
-    """Run the child to its end; give a sentence where it did not end well."""
-    noise = order.with_name("noise")
-    with noise.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-P", "-m", "service.datasets.ingest_child", str(order)],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"},
+    def _read(self, row: DatasetRow, folder: Path) -> Answer:
+        """Give the manifest or the complaints of an upload."""
+        assert row.upload_blob_id is not None
+        with (folder / "upload").open("wb") as file:
+            for chunk in self._blobs.chunks(row.upload_blob_id):
+                file.write(chunk)
+        order = Order(
+            folder=folder,
+            media_type=row.media_type,
+            options=row.options,
+            limits=Limits.from_settings(self._settings),
+            memory_bytes=self._settings.ingest_memory_mb * MIB,
+            timeout_s=self._settings.ingest_timeout_s,
         )
-    try:
-        code = process.wait(timeout_s)
-    except subprocess.TimeoutExpired:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
-        return f"reading the upload took longer than {timeout_s:g} s, the limit"
-    if code == 0:
-        return None
-    log.error("ingest.crashed", code=code, output=noise.read_text(errors="replace")[-_NOISE_SHOWN:])
-    if code < 0:
-        name = signal.Signals(-code).name
-        return f"reading the upload was ended by {name}; it may need more memory than allowed"
-    return "reading the upload failed; the service's log has the details"
+        answer = read_upload(order)
+        if isinstance(answer, Complaint):
+            return {"complaints": [answer.to_json()]}
+        return answer
+
+    def _publish(self, dataset_id: str, answer: Answer, content: Path) -> None:
+        """Store the outcome, waiting for a database that is away."""
+        deadline = time.monotonic() + _PUBLISH_FOR_S
+        while True:
+            try:
+                if "manifest" in answer:
+                    self._publish_tasks(dataset_id, answer["manifest"], content)
+                else:
+                    with self._database.write() as session:
+                        store.reject(session, dataset_id, answer["complaints"])
+            except OperationalError:
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(_PUBLISH_EVERY_S)
+            else:
+                return
+
+    def _publish_tasks(self, dataset_id: str, manifest: Answer, content: Path) -> None:
+        """Store the tasks piece by piece, so that no other writer waits for all of them."""
+        writer = self._blobs.writer()
+        try:
+            with content.open("rb") as file:
+                while piece := file.read(CHUNK_BYTES):
+                    writer.write(piece)
+            writer.flush()
+            with self._database.write() as session:
+                store.make_ready(session, dataset_id, manifest, writer.finish(session))
+        except BaseException:
+            writer.discard()
+            raise
+
+    def _sweep_scratch(self) -> None:
+        """Remove the folders of processes that are gone."""
+        for worker in self._scratch.glob(f"*/{_WORKER_FILE}"):
+            if ProcessIdentity.from_text(worker.read_text()).is_certainly_dead():
+                shutil.rmtree(worker.parent, ignore_errors=True)

@@ -1,7 +1,7 @@
 """The process that reads untrusted bytes: ``python -m service.datasets.ingest_child ORDER``.
 
-ORDER is a JSON file that names the upload and where to put the result. The process has no
-database and no network to use, a bounded memory, and dies with its parent.
+ORDER is a JSON file that names the upload and where to put the result. The process knows no
+database and no settings, has bounded memory and time, and dies with its parent.
 """
 
 import ctypes
@@ -11,25 +11,32 @@ import resource
 import signal
 import sys
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from service.datasets.canonical import write_tasks
-from service.datasets.complaints import Complaint, Rejected
+from service.datasets.complaints import Rejected, needs_more_memory
 from service.datasets.formats import find_format
 from service.datasets.options import Limits, ReadOptions
 
-_PR_SET_PDEATHSIG = 1
+_PR_SET_PDEATHSIG: Final = 1
 
 
 def main() -> None:
     """Read the upload; write its tasks and manifest, or the complaints."""
     order = json.loads(Path(sys.argv[1]).read_text())
+    _confine(order)
+    answer = _answer(order)
+    Path(order["answer"]).write_text(json.dumps(answer, allow_nan=False))
+
+
+def _confine(order: dict[str, Any]) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != order["parent"]:
-        sys.exit(1)
+        sys.exit(1)  # the parent died before it could take us along
+    memory, cpu = order["memory_bytes"], order["cpu_s"]
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    resource.setrlimit(resource.RLIMIT_DATA, (order["memory_bytes"], order["memory_bytes"]))
-    Path(order["answer"]).write_text(json.dumps(_answer(order)))
+    resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
 
 def _answer(order: dict[str, Any]) -> dict[str, Any]:
@@ -38,9 +45,7 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
     except Rejected as rejected:
         return {"complaints": [complaint.to_json() for complaint in rejected.complaints]}
     except MemoryError:
-        limit = order["memory_bytes"] // 2**20
-        detail = f"reading the upload needs more than {limit} MiB of memory, the limit"
-        return {"complaints": [Complaint(detail).to_json()]}
+        return {"complaints": [needs_more_memory(order["memory_bytes"]).to_json()]}
 
 
 def _read(order: dict[str, Any]) -> dict[str, Any]:
@@ -48,9 +53,8 @@ def _read(order: dict[str, Any]) -> dict[str, Any]:
     assert format_ is not None
     options = ReadOptions.model_validate(order["options"])
     limits = Limits.model_validate(order["limits"])
-    return write_tasks(
-        Path(order["content"]), format_.parse(Path(order["upload"]), options, limits)
-    )
+    tasks = format_.parse(Path(order["upload"]), options, limits)
+    return write_tasks(Path(order["content"]), tasks)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,9 @@
 """NumPy's .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table of arrays."""
 
-import zipfile
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
@@ -15,8 +13,10 @@ from service.datasets.assembly import (
     check_name,
     covariance_task,
     rows_task,
+    split_rows,
 )
-from service.datasets.complaints import Complaint, Complaints, Rejected
+from service.datasets.complaints import Complaints, Rejected, reject
+from service.datasets.npz_archive import Arrays, read_archive
 from service.datasets.options import Limits, ReadOptions
 
 _TABLE: Final = frozenset({"X", "task", "y", "feature_names"})
@@ -25,8 +25,8 @@ _LAYOUTS: Final = (
     "expected '<task>/X' (and '<task>/y') or '<task>/C' for each task, "
     "or one table in 'X' and 'task' (and 'y', 'feature_names')"
 )
-
-Arrays = dict[str, NDArray[Any]]
+#: Integers beyond this are not all kept by 64-bit floats.
+_MAX_EXACT: Final = 2**53
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
@@ -37,158 +37,198 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Rejected
         With every complaint, up to a bound.
     """
-    arrays = _read(path, limits)
+    _check_options(options)
+    arrays = read_archive(path, limits)
     if not arrays:
-        raise Rejected(Complaint(f"the file holds no arrays; {_LAYOUTS}"))
-    if {"X", "task"} <= arrays.keys():
+        reject("empty-file", f"the archive holds no arrays; {_LAYOUTS}")
+    if "X" in arrays or "task" in arrays:
         return _from_table(arrays, options, limits)
     return _from_parts(arrays, options, limits)
 
 
-def _read(path: Path, limits: Limits) -> Arrays:
-    try:
-        with zipfile.ZipFile(path) as archive:
-            members = _check_members(archive.infolist(), limits, path.stat().st_size)
-            return {name: _read_member(archive, member, name) for name, member in members.items()}
-    except (zipfile.BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError) as error:
-        detail = f"the file is not a complete .npz archive: {error}"
-        raise Rejected(Complaint(detail)) from None
-
-
-def _check_members(
-    infos: list[zipfile.ZipInfo], limits: Limits, size: int
-) -> dict[str, zipfile.ZipInfo]:
-    """Give the members by array name, before anything is decompressed."""
-    members: dict[str, zipfile.ZipInfo] = {}
-    expanded = 0
-    for info in infos:
-        if not info.filename.endswith(".npy"):
-            raise Rejected(Complaint(f"'{info.filename}' is not an array; {_LAYOUTS}"))
-        name = info.filename.removesuffix(".npy")
-        if name in members:
-            raise Rejected(Complaint(f"two arrays are named '{name}'"))
-        members[name] = info
-        expanded += info.file_size
-    if expanded > limits.expanded_bytes:
-        raise Rejected(
-            Complaint(f"decompressed, the file has {expanded} bytes, over {limits.expanded_bytes}")
-        )
-    if expanded > limits.expansion * max(size, 1):
-        raise Rejected(
-            Complaint(
-                f"decompressed, the file is {expanded / size:.0f} times as large, "
-                f"more than {limits.expansion:g} times; send it less compressed"
-            )
-        )
-    return members
-
-
-def _read_member(archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str) -> NDArray[Any]:
-    with archive.open(info) as file:
-        try:
-            _check_header(file, info, name)
-            file.seek(0)
-            # the archive gives no more bytes than its directory says, which was checked
-            array: NDArray[Any] = npy.read_array(file, allow_pickle=False)
-        except (ValueError, SyntaxError, TypeError) as error:
-            raise Rejected(Complaint(f"array '{name}' cannot be read: {error}")) from None
-    return array
-
-
-def _check_header(file: Any, info: zipfile.ZipInfo, name: str) -> None:
-    """Refuse an array whose header promises what its bytes cannot hold, or that needs pickle."""
-    version = npy.read_magic(file)
-    read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-    shape, _, dtype = read(file)
-    if dtype.hasobject:
-        raise Rejected(
-            Complaint(
-                f"array '{name}' holds Python objects, which are never read; "
-                "store numbers or text (dtype float, int or str)"
-            )
-        )
-    promised = int(np.prod([int(n) for n in shape], dtype=object)) * dtype.itemsize
-    if promised != info.file_size - file.tell():
-        raise Rejected(
-            Complaint(
-                f"array '{name}' says it has shape {shape}, {promised} bytes, "
-                f"but holds {info.file_size - file.tell()}"
-            )
-        )
+def _check_options(options: ReadOptions) -> None:
+    complaints = Complaints()
+    for name in ("task_column", "target_column", "ignore_column"):
+        if getattr(options, name):
+            detail = f"{name} is for CSV; in .npz the names of the arrays tell the layout"
+            complaints.add("option-unused", detail, parameter=f"query:{name}")
+    complaints.check()
 
 
 def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
-    for name in sorted(arrays.keys() - _TABLE):
-        raise Rejected(Complaint(f"a table has no array '{name}'; {_LAYOUTS}"))
-    X, labels, y = arrays["X"], arrays["task"], arrays.get("y")
-    if X.ndim != 2:
-        raise Rejected(Complaint(f"'X' needs shape (rows, columns), got {X.shape}"))
-    for name, array in (("task", labels), ("y", y)):
-        if array is not None and array.shape != X.shape[:1]:
-            detail = f"'{name}' needs shape {X.shape[:1]}, one entry a row of 'X', got"
-            raise Rejected(Complaint(f"{detail} {array.shape}"))
-    if labels.dtype.kind not in "Uiub":
-        raise Rejected(Complaint(f"'task' holds {labels.dtype}; expected text or whole numbers"))
-    names, first, which = np.unique(labels, return_index=True, return_inverse=True)
-    check_counts(len(names), X.shape[1], limits)
+    _check_table(arrays)
+    labels = arrays["task"]
+    X = _as_rows(arrays["X"], "X", None, limits)
+    y = arrays.get("y")
+    targets = None if y is None else as_targets(y, options.target_kind)
+    if targets is not None and targets.dtype.kind == "f":
+        _check_finite(targets, "y", None)
+    features = _feature_names(arrays, X.shape[1], limits)
+    found, first, which = np.unique(labels, return_index=True, return_inverse=True)
+    check_counts(len(found), X.shape[1], limits)
+    order = np.argsort(first)  # tasks keep the order of their first rows
+    position = np.empty(len(order), np.int32)
+    position[order] = np.arange(len(order), dtype=np.int32)
+    names = _task_names([str(found[i]) for i in order], limits)
+    return split_rows(X, position[which], names, y=targets, feature_names=features)
+
+
+def _check_table(arrays: Arrays) -> None:
     complaints = Complaints()
-    tasks = []
-    for i in np.argsort(first):  # tasks keep the order of their first rows
-        rows = np.flatnonzero(which == i)
-        name = check_name(str(names[i]), limits, what="task")
-        targets = None if y is None else as_targets(y[rows], options.target_kind, task=name)
-        features = _feature_names(arrays, arrays, limits)
-        tasks.append(rows_task(name, X[rows], targets, features, complaints))
+    for name in sorted(arrays.keys() - _TABLE):
+        complaints.add("bad-member", f"a table has no array '{name}'; {_LAYOUTS}")
+    for name in sorted({"X", "task"} - arrays.keys()):
+        complaints.add("missing-array", f"a table needs an array '{name}'; {_LAYOUTS}")
     complaints.check()
-    return [task for task in tasks if task is not None]
+    X, labels = arrays["X"], arrays["task"]
+    if X.ndim != 2:
+        reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
+    if X.shape[0] == 0:
+        reject("no-rows", f"'X' has shape {X.shape}; at least one row is needed")
+    for name in ("task", "y"):
+        array = arrays.get(name, labels)
+        if array.shape != X.shape[:1]:
+            detail = f"'{name}' needs shape {X.shape[:1]}, one entry a row of 'X', got"
+            complaints.add("wrong-shape", f"{detail} {array.shape}")
+    if labels.dtype.kind not in "Uiu":
+        detail = f"'task' holds {labels.dtype}; name tasks by text or whole numbers"
+        complaints.add("unsupported-dtype", detail)
+    complaints.check()
+
+
+def _task_names(texts: list[str], limits: Limits) -> list[str]:
+    complaints = Complaints()
+    names: dict[str, None] = {}
+    for text in texts:
+        try:
+            name = check_name(text, limits, what="task")
+        except Rejected as rejected:
+            complaints.extend(rejected)
+            continue
+        if name in names:
+            detail = f"two tasks are named '{name}', written in two ways in Unicode"
+            complaints.add("duplicate-task", detail, task=name)
+        names[name] = None
+    complaints.check()
+    return list(names)
 
 
 def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
-    parts: dict[str, Arrays] = {}
-    for name, array in arrays.items():
-        task, _, part = name.rpartition("/")
-        if name == "feature_names":
-            continue
-        if not task or part not in _PARTS:
-            raise Rejected(Complaint(f"array '{name}' belongs to no task; {_LAYOUTS}"))
-        parts.setdefault(check_name(task, limits, what="task"), {})[part] = array
+    feature_names = {k: arrays.pop(k) for k in ("feature_names",) if k in arrays}
+    parts = _group(arrays, limits)
     complaints = Complaints()
     tasks = []
     for name, own in parts.items():
-        check_counts(
-            len(parts), max((a.shape[-1] for a in own.values() if a.ndim), default=0), limits
-        )
-        names = None if "C" in own else _feature_names(arrays, own, limits)
-        tasks.append(_from_own(name, own, names, options, complaints))
+        try:
+            tasks.append(
+                _from_own(name, own | feature_names, options, limits, complaints=complaints)
+            )
+        except Rejected as rejected:
+            complaints.extend(rejected)
+        own.clear()  # the arrays of one task at a time stand beside their copies
     complaints.check()
     return [task for task in tasks if task is not None]
+
+
+def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
+    """Give the arrays by task and part; takes them out of arrays."""
+    complaints = Complaints()
+    parts: dict[str, Arrays] = {}
+    for name in list(arrays):
+        task, _, part = name.rpartition("/")
+        if not task or part not in _PARTS:
+            complaints.add("bad-member", f"array '{name}' belongs to no task; {_LAYOUTS}")
+            continue
+        parts.setdefault(task, {})[part] = arrays.pop(name)
+    complaints.check()
+    check_counts(len(parts), 0, limits)
+    names = _task_names(list(parts), limits)
+    return dict(zip(names, parts.values(), strict=True))
 
 
 def _from_own(
     name: str,
-    own: Arrays,
-    feature_names: list[str] | None,
+    arrays: Arrays,
     options: ReadOptions,
+    limits: Limits,
+    *,
     complaints: Complaints,
 ) -> Task | None:
+    own = {part: array for part, array in arrays.items() if part in _PARTS}
     if own.keys() == {"C"}:
-        return covariance_task(name, own["C"], complaints)
+        C = _as_numbers(own["C"], f"{name}/C", name)
+        check_counts(1, C.shape[-1] if C.ndim else 0, limits)
+        return covariance_task(name, C, complaints)
     if "C" in own or "X" not in own:
-        has = ", ".join(sorted(own))
-        complaints.add(f"task '{name}' has {has}; a task needs X (and y), or C alone", task=name)
-        return None
-    X, y = own["X"], own.get("y")
+        has = " and ".join(sorted(own))
+        detail = f"task '{name}' has {has}; a task needs X (and y), or C alone"
+        reject("missing-array" if "X" not in own else "bad-member", detail, task=name)
+    X = _as_rows(own["X"], f"{name}/X", name, limits)
+    y = own.get("y")
+    if y is not None and y.shape != X.shape[:1]:
+        detail = f"'{name}/y' needs shape {X.shape[:1]}, one entry a row of X, got {y.shape}"
+        reject("wrong-shape", detail, task=name)
     targets = None if y is None else as_targets(y, options.target_kind, task=name)
-    return rows_task(name, X, targets, feature_names, complaints)
+    if targets is not None and targets.dtype.kind == "f":
+        _check_finite(targets, f"{name}/y", name)
+    features = _feature_names(arrays, X.shape[1], limits)
+    return rows_task(name, X, targets, features, complaints)
 
 
-def _feature_names(arrays: Arrays, own: Arrays, limits: Limits) -> list[str] | None:
+def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -> NDArray[Any]:
+    if array.ndim != 2:
+        detail = f"'{name}' needs shape (rows, columns), got {array.shape}"
+        reject("wrong-shape", detail, task=task)
+    if array.shape[0] == 0:
+        reject("no-rows", f"'{name}' has shape {array.shape}; it needs a row at least", task=task)
+    if array.shape[1] == 0:
+        detail = f"'{name}' has shape {array.shape}; it needs a column at least"
+        reject("no-features", detail, task=task)
+    check_counts(1, array.shape[1], limits)
+    return _as_numbers(array, name, task)
+
+
+def _as_numbers(array: NDArray[Any], name: str, task: str | None) -> NDArray[np.float64]:
+    if array.dtype.kind not in "fiub":
+        detail = f"'{name}' holds {array.dtype}; numbers are needed"
+        reject("not-a-number", detail, task=task)
+    if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
+        largest = max(abs(int(array.min())), abs(int(array.max())))
+        if largest > _MAX_EXACT:
+            detail = f"'{name}' holds the integer {largest}, beyond 2**53; is it an id?"
+            reject("inexact-integer", detail, task=task)
+    values = np.ascontiguousarray(array, dtype=np.float64)
+    _check_finite(values, name, task)
+    return values
+
+
+def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> None:
+    """Complain of the first values that are not finite, each with its place."""
+    if np.isfinite(values).all():
+        return
+    complaints = Complaints()
+    for place in np.argwhere(~np.isfinite(values)):
+        row, *rest = (int(i) for i in place)
+        column = rest[-1] if rest else None
+        where = f"'{name}', row {row}" + ("" if column is None else f", column {column}")
+        value = values[tuple(place)]
+        detail = f"{where} is {value}, not a finite number; leave the row out"
+        complaints.add("not-finite", detail, task=task, row=row, column=column)
+    complaints.check()
+
+
+def _feature_names(arrays: Arrays, width: int, limits: Limits) -> list[str] | None:
     """Give the names of the columns of X, where the upload has them."""
     names = arrays.get("feature_names")
-    if names is None or "X" not in own:
+    if names is None:
         return None
-    width = own["X"].shape[-1] if own["X"].ndim else 0
     if names.dtype.kind != "U" or names.shape != (width,):
         detail = f"'feature_names' needs {width} texts, got {names.dtype} of shape {names.shape}"
-        raise Rejected(Complaint(detail))
-    return [check_name(str(name), limits, what="column") for name in names]
+        reject("wrong-shape", detail)
+    checked = [
+        check_name(str(name), limits, what="column", place=i) for i, name in enumerate(names)
+    ]
+    if len(set(checked)) != len(checked):
+        twice = next(name for name in checked if checked.count(name) > 1)
+        reject("duplicate-column", f"two columns are named '{twice}'", column=twice)
+    return checked

@@ -1,10 +1,11 @@
 """How a table is to be read, and the bounds of what is read."""
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from service.settings import Settings
+if TYPE_CHECKING:  # the process that reads uploads knows no settings
+    from service.settings import Settings
 
 TargetWish = Literal["auto", "numbers", "classes"]
 
@@ -44,7 +45,7 @@ class Limits(BaseModel):
     name_length: int
 
     @classmethod
-    def from_settings(cls, settings: Settings) -> "Limits":
+    def from_settings(cls, settings: "Settings") -> "Limits":
         """Give the bounds that the operator set."""
         return cls(
             expanded_bytes=settings.max_expanded_bytes,

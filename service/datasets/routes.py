@@ -160,10 +160,10 @@ def delete_dataset(dataset_id: str, request: Request, services: Context, owner: 
 
 async def _ingest(services: Services, dataset_id: str) -> None:
     """Have the upload read, waiting a moment for the end: most are done at once."""
-    work = asyncio.ensure_future(run_in_threadpool(services.ingester.ingest, dataset_id))
-    await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
-    if work.done():
-        work.result()
+    work = asyncio.wrap_future(services.ingester.submit(dataset_id))
+    done, _ = await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
+    for ended in done:
+        ended.result()
 
 
 def _answer_upload(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:

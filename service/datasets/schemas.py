@@ -52,8 +52,8 @@ class FeatureSummary(BaseModel):
 
     min: list[float]
     max: list[float]
-    mean: list[float]
-    std: list[float]
+    mean: list[float | None]
+    std: list[float | None]
 
 
 class Task(BaseModel):
@@ -65,6 +65,7 @@ class Task(BaseModel):
     input: str = Field(description="rows or covariances.")
     target: str = Field(description="none, numbers or classes.")
     classes: list[str | int] | None = None
+    rows_of: str | None = Field(None, description="The task that has the very same rows.")
     features: FeatureSummary | None = Field(None, description="Left out of large datasets.")
 
 

@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 from service.blobs import BlobWriter
 from service.context import Services
 from service.datasets import store
+from service.datasets.complaints import Complaint
 from service.datasets.formats import Format, find_format, has_magic, supported
 from service.datasets.options import ReadOptions
 from service.errors import Problem
@@ -75,7 +76,8 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
         _check_magic(format_, bytes(pending))
     await run_in_threadpool(writer.write, bytes(pending))
     if writer.size_bytes == 0:
-        raise Problem("malformed-body", "the upload is empty")
+        complaint = Complaint("empty-file", "the upload has no bytes")
+        raise Problem("invalid-dataset", complaint.detail, errors=[complaint.to_json()])
     await run_in_threadpool(writer.flush)
 
 

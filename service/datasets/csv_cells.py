@@ -1,0 +1,100 @@
+"""Cells of a table as numbers: in bulk where they are clean, one by one where they are not."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import chain
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.datasets.complaints import Complaints
+from service.datasets.csv_records import Batch
+
+#: Python reads 1_000 and digits of every script as numbers; no other program does.
+_NUMBER: Final = re.compile(
+    r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|inf(?:inity)?)\s*",
+    re.IGNORECASE,
+)
+_CELL_SHOWN: Final = 40
+
+#: Gives the task of a record of the batch.
+TaskOf = Callable[[int], str | None]
+
+
+@dataclass(frozen=True, slots=True)
+class TextComplaint:
+    """How text in the place of a number is complained of."""
+
+    code: str
+    advice: str
+
+
+TEXT: Final = TextComplaint("not-a-number", "")
+MIXED: Final = TextComplaint(
+    "mixed-labels",
+    "; the first target is a number: mend this one, or say target_kind=classes",
+)
+
+
+def is_number(cell: str) -> bool:
+    """Tell whether a cell is written as a number, finite or not."""
+    return _NUMBER.fullmatch(cell) is not None
+
+
+def read_numbers(
+    batch: Batch,
+    positions: Sequence[int],
+    names: Sequence[str],
+    *,
+    task_of: TaskOf,
+    complaints: Complaints,
+    text: TextComplaint = TEXT,
+) -> NDArray[np.float64]:
+    """Give the numbers in some columns of a batch; zeros stand where a complaint was made.
+
+    Returns
+    -------
+    (n_records, len(positions))
+    """
+    cells = [[record[j] for j in positions] for record in batch.records]
+    shape = (len(cells), len(positions))
+    if batch.is_plain:
+        try:
+            flat = chain.from_iterable(cells)
+            values = np.fromiter(map(float, flat), np.float64, shape[0] * shape[1])
+        except ValueError:
+            pass  # some cell is no number; which one is found below
+        else:
+            if np.isfinite(values).all():
+                return values.reshape(shape)
+    values = np.zeros(shape)
+    for i, row in enumerate(cells):
+        for j, cell in enumerate(row):
+            problem = _problem(cell, text)
+            if problem is None:
+                values[i, j] = float(cell)
+                continue
+            code, what = problem
+            task, column = task_of(i), names[positions[j]]
+            place = f"{batch.place(i)}, column '{column}'"
+            place += "" if task is None else f", task '{task}'"
+            complaints.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=column)
+    return values
+
+
+def _problem(cell: str, text: TextComplaint) -> tuple[str, str] | None:
+    """Give the code and the words for a cell that is no finite number."""
+    if not cell.strip():
+        return "empty-cell", "the cell is empty; fill it, or leave the row out"
+    if not is_number(cell):
+        return text.code, f"expected a number, got {shown(cell)}{text.advice}"
+    if not np.isfinite(float(cell)):
+        return "not-finite", f"{cell.strip()} is not a finite number; leave the row out"
+    return None
+
+
+def shown(cell: str) -> str:
+    """Give a cell as a message may quote it: escaped and short."""
+    return repr(cell if len(cell) <= _CELL_SHOWN else cell[:_CELL_SHOWN] + "...")

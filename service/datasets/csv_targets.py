@@ -1,0 +1,100 @@
+"""A target column of a table, read batch by batch.
+
+``numbers`` and ``classes`` are taken at their word. Under ``auto`` the first cell decides between
+text (classes) and numbers, and a cell of the other kind below it is a complaint: it is far more
+often a slip than a class. Whole numbers are numbers unless ``target_kind=classes`` says that they
+are labels, since scores and counts are as common as codes.
+"""
+
+import re
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.datasets.assembly import label_problem
+from service.datasets.complaints import Complaints
+from service.datasets.csv_cells import MIXED, TEXT, TaskOf, is_number, read_numbers, shown
+from service.datasets.csv_records import Batch
+from service.datasets.options import TargetWish
+
+#: Labels that are kept as integers: all of them fit 64 bits.
+_INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
+
+
+class TargetColumn:
+    """Collects one column; :meth:`values` gives it whole."""
+
+    def __init__(self, position: int, names: tuple[str, ...], wish: TargetWish) -> None:
+        self._position = position
+        self._names = names
+        self._wish = wish
+        self._is_guessed = wish == "auto"
+        self._parts: list[NDArray[Any]] = []
+        self._codes: dict[str, int] = {}
+
+    @property
+    def name(self) -> str:
+        """The name of the column."""
+        return self._names[self._position]
+
+    def add(self, batch: Batch, *, task_of: TaskOf, complaints: Complaints) -> None:
+        """Add the cells of a batch."""
+        if self._wish == "auto":
+            first = batch.records[0][self._position]
+            self._wish = "numbers" if is_number(first) or not first.strip() else "classes"
+        if self._wish == "classes":
+            self._add_labels(batch, task_of, complaints)
+            return
+        numbers = read_numbers(
+            batch,
+            [self._position],
+            self._names,
+            task_of=task_of,
+            complaints=complaints,
+            text=MIXED if self._is_guessed else TEXT,
+        )
+        self._parts.append(numbers[:, 0])
+
+    def values(self) -> NDArray[Any]:
+        """Give float64 numbers, int64 labels or text labels.
+
+        Returns
+        -------
+        (n_rows,)
+        """
+        column = np.concatenate(self._parts)
+        if self._wish == "numbers":
+            return column
+        labels: NDArray[Any] = np.array(list(self._codes), dtype=str)
+        if all(map(_INTEGER.fullmatch, self._codes)):
+            labels = labels.astype(np.int64)
+        chosen: NDArray[Any] = labels[column]
+        return chosen
+
+    def _add_labels(self, batch: Batch, task_of: TaskOf, complaints: Complaints) -> None:
+        cells = [record[self._position].strip() for record in batch.records]
+        for label in dict.fromkeys(cells):
+            if label in self._codes:
+                continue
+            self._check_label(label, batch, cells.index(label), task_of, complaints)
+            self._codes[label] = len(self._codes)
+        codes = map(self._codes.__getitem__, cells)
+        self._parts.append(np.fromiter(codes, np.int32, len(cells)))
+
+    def _check_label(
+        self, label: str, batch: Batch, i: int, task_of: TaskOf, complaints: Complaints
+    ) -> None:
+        if not label:
+            code, what = "empty-cell", "the target is empty; fill it, or leave the row out"
+        elif self._is_guessed and is_number(label):
+            what = f"{shown(label)} is a number among labels of text; mend it, or "
+            code, what = MIXED.code, what + "say target_kind=classes to take it for a label"
+        elif (reason := label_problem(label)) is not None:
+            code, what = "not-a-label", reason
+        else:
+            return
+        place = f"{batch.place(i)}, column '{self.name}'"
+        complaints.add(
+            code, f"{place}: {what}", task=task_of(i), row=batch.numbers[i], column=self.name
+        )

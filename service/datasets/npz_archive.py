@@ -1,0 +1,98 @@
+"""The zip archive around arrays: its directory is checked before a byte is decompressed."""
+
+import zipfile
+import zlib
+from pathlib import Path
+from typing import Any, Final
+
+from numpy.typing import NDArray
+
+from service.datasets.complaints import Complaints, Rejected, reject
+from service.datasets.npy_member import read_member
+from service.datasets.options import Limits
+
+_COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+_ENCRYPTED: Final = 0x1
+#: Small archives of zeros may be any number of times as large: they do no harm.
+_ANY_RATIO_BYTES: Final = 16 * 1024 * 1024
+_ARRAYS_PER_TASK: Final = 2
+#: A zip of this kind is what other programs write: documents, sources, folders.
+_SUFFIX: Final = ".npy"
+
+Arrays = dict[str, NDArray[Any]]
+
+
+def read_archive(path: Path, limits: Limits) -> Arrays:
+    """Give the arrays of an .npz file by name, in the order of its directory.
+
+    Raises
+    ------
+    Rejected
+        The archive is damaged, or would expand too far, or holds what is no array.
+    """
+    try:
+        with zipfile.ZipFile(path) as archive:
+            members = archive.infolist()
+            _check_directory(members, path.stat().st_size, limits)
+            return _read_members(archive, members, limits)
+    except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
+        reject(
+            "damaged-archive", f"the file is not a complete .npz archive: {error}; send it again"
+        )
+    except (ValueError, RuntimeError, IndexError, OverflowError) as error:
+        # what zipfile raises on directories that no program writes
+        reject("damaged-archive", f"the directory of the archive is damaged: {error}")
+
+
+def _read_members(
+    archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], limits: Limits
+) -> Arrays:
+    complaints = Complaints()
+    arrays: Arrays = {}
+    for member in members:
+        name = member.filename.removesuffix(_SUFFIX)
+        try:
+            with archive.open(member) as file:
+                arrays[name] = read_member(file, name, member.file_size, limits)
+        except Rejected as rejected:
+            complaints.extend(rejected)
+    complaints.check()
+    return arrays
+
+
+def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+    most = _ARRAYS_PER_TASK * limits.tasks + 1
+    if len(members) > most:
+        reject("too-many-tasks", f"the archive has {len(members)} members, more than {most}")
+    expanded = sum(member.file_size for member in members)
+    if expanded > limits.expanded_bytes:
+        detail = f"decompressed, the arrays have {expanded} bytes, more than"
+        reject("expands-too-far", f"{detail} {limits.expanded_bytes}, the limit here")
+    if expanded > max(limits.expansion * size, _ANY_RATIO_BYTES):
+        reject(
+            "expands-too-far",
+            f"decompressed, the arrays are {expanded / max(size, 1):.0f} times as large as the "
+            f"file, more than {limits.expansion:g} times; send them less compressed (np.savez)",
+        )
+    complaints = Complaints()
+    seen: set[str] = set()
+    for member in members:
+        if member.filename in seen:
+            complaints.add("duplicate-array", f"two arrays are named '{member.filename}'")
+        seen.add(member.filename)
+        _check_member(member, complaints)
+    complaints.check()
+
+
+def _check_member(member: zipfile.ZipInfo, complaints: Complaints) -> None:
+    name = member.filename
+    parts = name.removesuffix(_SUFFIX).split("/")
+    if not name.endswith(_SUFFIX):
+        complaints.add("bad-member", f"'{name}' is not an array (.npy); leave it out")
+    elif "\\" in name or any(part in ("", ".", "..") for part in parts):
+        complaints.add("bad-member", f"'{name}' is a path, not the name of an array of a task")
+    if member.flag_bits & _ENCRYPTED:
+        complaints.add("damaged-archive", f"'{name}' is encrypted; send it plain")
+    elif member.compress_type not in _COMPRESSIONS:
+        detail = f"'{name}' is compressed by method {member.compress_type}"
+        complaints.add("damaged-archive", f"{detail}; use np.savez or np.savez_compressed")

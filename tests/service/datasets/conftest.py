@@ -1,0 +1,137 @@
+"""The routes of datasets in a small app: its database, blobs and child processes are real."""
+
+import io
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, fields
+from pathlib import Path
+from typing import Any, cast
+
+import anyio
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from fastapi import FastAPI
+
+from algorithms.interface.tasks import TaskSet
+from service.blobs import BlobStore
+from service.context import Services
+from service.database import Database
+from service.datasets.canonical import read_tasks
+from service.datasets.ingest import Ingester
+from service.datasets.routes import router
+from service.errors import install_handlers
+from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow
+from service.schema import migrate
+from service.settings import Settings
+
+CSV = "text/csv"
+NPZ = "application/x-npz"
+
+
+@dataclass(frozen=True)
+class App:
+    """An app and what is below it."""
+
+    api: FastAPI
+    services: Services
+    data_dir: Path
+
+    def send(self, method: str, url: str, **parts: Any) -> httpx.Response:
+        """Send a request through the whole stack of the app."""
+
+        async def go() -> httpx.Response:
+            transport = httpx.ASGITransport(self.api)
+            async with httpx.AsyncClient(transport=transport, base_url="http://test") as http:
+                return await http.request(method, url, **parts)
+
+        return anyio.run(go)
+
+    def upload(
+        self,
+        body: Any,
+        media_type: str = CSV,
+        *,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        """Upload a body; the options of a CSV name the column `task`, unless they are given."""
+        sent = {"content-type": media_type, **(headers or {})}
+        return self.send(
+            "POST", "/v1/datasets", params={"name": "d", **query}, content=body, headers=sent
+        )
+
+    def upload_npz(self, arrays: dict[str, Any], **query: Any) -> httpx.Response:
+        """Upload arrays as NumPy writes them."""
+        file = io.BytesIO()
+        np.savez(file, **arrays)
+        return self.upload(file.getvalue(), NPZ, **query)
+
+    def tasks(self, dataset_id: str) -> TaskSet:
+        """Give the tasks of a dataset as a training process reads them."""
+        with self.services.database.read() as session:
+            row = session.get_one(DatasetRow, dataset_id)
+        path = self.services.blobs.path(row.content_blob_id, row.content_sha256)
+        return read_tasks(path, row.manifest)
+
+    def assert_rejected(
+        self, response: httpx.Response, code: str, *says: str, **place: Any
+    ) -> dict[str, Any]:
+        """Check status, code, words, place, and that nothing is left; give the first complaint."""
+        assert response.status_code == 422, response.text
+        assert response.headers["content-type"] == "application/problem+json"
+        problem = response.json()
+        assert problem["code"] == "invalid-dataset"
+        first = cast("dict[str, Any]", problem["errors"][0])
+        assert first["code"] == code, first
+        for words in says:
+            assert words in first["detail"]
+        assert {name: first.get(name) for name in place} == place
+        assert self.left_behind() == {}
+        return first
+
+    def left_behind(self) -> dict[str, Any]:
+        """Give all that an upload can leave: rows, chunks and files."""
+        with self.services.database.read() as session:
+            left: dict[str, Any] = {
+                row.__tablename__: session.scalar(sa.select(sa.func.count()).select_from(row))
+                for row in (DatasetRow, BlobRow, BlobChunkRow, IdempotencyRow)
+            }
+        for folder in ("ingest", "cache"):
+            left[folder] = [str(p) for p in (self.data_dir / folder).rglob("*")]
+        return {name: what for name, what in left.items() if what}
+
+
+@pytest.fixture
+def make_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
+    """Give a function that makes an app with settings of its own, on one data folder."""
+    open_databases = []
+
+    def make(**settings: Any) -> App:
+        values = Settings(
+            data_dir=tmp_path / "data", **{"ingest_wait_s": 30, "ingest_memory_mb": 512} | settings
+        )
+        values.data_dir.mkdir(exist_ok=True)
+        database = Database(values.resolved_database_url())
+        open_databases.append(database)
+        migrate(database)
+        blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
+        # these routes need neither the dispatcher nor models
+        unused = dict.fromkeys(field.name for field in fields(Services))
+        ingester = Ingester(database, blobs, values)
+        used = {"settings": values, "database": database, "blobs": blobs, "ingester": ingester}
+        services = Services(**(unused | used))
+        api = FastAPI()
+        api.state.services = services
+        install_handlers(api)
+        api.include_router(router)
+        return App(api, services, values.data_dir)
+
+    yield make
+    for database in open_databases:
+        database.close()
+
+
+@pytest.fixture
+def app(make_app: Callable[..., App]) -> App:
+    return make_app()
