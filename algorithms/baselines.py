@@ -46,7 +46,7 @@ class TaskPCAParams(Params):
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of each subspace; at most the number of features.",
+        description="Dimension of each subspace; less than the number of features.",
     )
 
 
@@ -58,7 +58,7 @@ class CommonPCAParams(Params):
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of the subspace; at most the number of features.",
+        description="Dimension of the subspace; less than the number of features.",
     )
     form: Literal["sum", "pooled"] = Field(
         "sum",

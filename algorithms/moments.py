@@ -104,11 +104,13 @@ def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
 
 
 def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
-    """Raise InvalidParams where a subspace of k dimensions does not fit into the features."""
+    """Raise InvalidParams where k dimensions are not fewer than the features (sec. 2.1: k < d)."""
     d = summaries[0].n_features
-    if k > d:
+    if k >= d:
         raise InvalidParams(
-            f"k = {k} dimensions do not fit into {d} features; choose k below {d}", field="k"
+            f"expected k below the number of features, got k = {k} for {d} features; "
+            f"choose k below {d}",
+            field="k",
         )
 
 

@@ -20,7 +20,7 @@ class RMTPCAParams(Params):
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of each subspace; at most the number of features.",
+        description="Dimension of each subspace; less than the number of features.",
     )
     lam: Coupling = Field(
         5.0,
