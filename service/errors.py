@@ -165,6 +165,7 @@ ANYWHERE: Final = ("invalid-request", "internal", "unavailable")
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
+_METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _LOCATIONS: Final = {"query": "query", "path": "path", "header": "header", "cookie": "cookie"}
 
 
@@ -251,15 +252,14 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """Give the methods of every route at this path: the framework names one route's only."""
-    methods: set[str] = set()
-    for route in request.app.router.routes:
-        match, _ = route.matches(request.scope)
-        if match != Match.NONE:
-            methods |= getattr(route, "methods", None) or set()
-    if "GET" in methods:
-        methods.add("HEAD")
-    return sorted(methods | {"OPTIONS"})
+    """Give the methods that some route takes at this path: the framework names one route's only."""
+    routes = request.app.router.routes
+    methods = {"OPTIONS"}
+    for method in _METHODS:
+        scope = {**request.scope, "method": method}
+        if any(route.matches(dict(scope))[0] == Match.FULL for route in routes):
+            methods.add(method)
+    return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
 async def _on_validation_error(_request: Request, error: Exception) -> Response:

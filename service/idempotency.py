@@ -4,10 +4,23 @@ The key is stored in the transaction that creates the resource, so there is no m
 one exists without the other; a concurrent twin waits for that transaction and gets its answer.
 """
 
+from typing import Annotated
+
+from fastapi import Header
 from sqlalchemy.orm import Session
 
 from service.errors import Problem
 from service.rows import IdempotencyRow
+
+#: What makes a request that is sent again done once.
+IdempotencyKey = Annotated[
+    str | None,
+    Header(
+        min_length=1,
+        max_length=200,
+        description="A request sent again with the same key is done once.",
+    ),
+]
 
 
 def find_created(session: Session, owner: str, key: str | None, request: str) -> str | None:

@@ -1,7 +1,5 @@
 """Rows on the wire: JSON and .npy, by Content-Type and Accept."""
 
-import io
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import chain
@@ -9,21 +7,15 @@ from typing import Any, Final
 
 import numpy as np
 import orjson
-from numpy.lib import format as npy
 from numpy.typing import NDArray
 from starlette.requests import Request
 
 from service.errors import Problem, json_pointer
 from service.http import JSON, parse_json
+from service.inference.npy import read_npy, write_npy
 
 NPY: Final = "application/x-npy"
 _FIELDS: Final = frozenset({"task", "inputs"})
-#: What the header of a damaged or hostile file can make its reader raise.
-_NPY_ERRORS: Final = (ValueError, TypeError, KeyError, IndexError, SyntaxError, RecursionError)
-_HEADER_READERS: Final = {
-    (1, 0): npy.read_array_header_1_0,
-    (2, 0): npy.read_array_header_2_0,
-}
 #: Types of JSON values that are numbers, and words for all types.
 _NUMBERS: Final = frozenset({int, float})
 _JSON_NAMES: Final = {
@@ -60,7 +52,7 @@ def read_call(request: Request, body: bytes) -> Call:
         task = request.query_params.get("task")
         if task is None:
             raise _invalid("parameter", "query:task", "name the task as ?task=...")
-        return Call(task, _read_npy(body))
+        return Call(task, read_npy(body))
     raise Problem(
         "unsupported-media-type", f"'{media_type}' is not read here; send {JSON} or {NPY}"
     )
@@ -98,9 +90,7 @@ def accepted_type(request: Request) -> str:
 def write_outputs(outputs: NDArray[Any], head: dict[str, Any], media_type: str) -> bytes:
     """Give the body of an answer."""
     if media_type == NPY:
-        buffer = io.BytesIO()
-        npy.write_array(buffer, outputs, allow_pickle=False)
-        return buffer.getvalue()
+        return write_npy(outputs)
     body = {**head, "outputs": np.ascontiguousarray(outputs)}
     return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
 
@@ -118,26 +108,6 @@ def _read_json(body: bytes) -> Call:
     if not isinstance(value["task"], str):
         raise _invalid("pointer", "/task", "the task is named by a string")
     return Call(value["task"], value["inputs"])
-
-
-def _read_npy(body: bytes) -> NDArray[Any]:
-    """Give the array in a body without a copy; no more memory is taken than was sent."""
-    buffer = io.BytesIO(body)
-    try:
-        shape, is_fortran, dtype = _HEADER_READERS[npy.read_magic(buffer)](buffer)
-        _check_extent(shape, dtype, n_bytes=len(body) - buffer.tell())
-        flat = np.frombuffer(body, dtype, offset=buffer.tell())
-        return flat.reshape(shape, order="F" if is_fortran else "C")
-    except _NPY_ERRORS as error:
-        raise Problem("malformed-body", f"the body is not a readable .npy array: {error}") from None
-
-
-def _check_extent(shape: tuple[int, ...], dtype: np.dtype[Any], *, n_bytes: int) -> None:
-    if dtype.kind not in "fiu":
-        raise ValueError(f"it holds {dtype}; expected floats or integers")
-    expected = math.prod(shape) * dtype.itemsize
-    if min(shape, default=0) < 0 or expected != n_bytes:
-        raise ValueError(f"shape {shape} of {dtype} takes {expected} bytes, {n_bytes} came")
 
 
 def _checked(array: NDArray[Any], width: int, wish: str, task: str) -> NDArray[Any]:

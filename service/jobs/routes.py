@@ -26,6 +26,7 @@ from service.http import (
     problems,
     trace_parent,
 )
+from service.idempotency import IdempotencyKey
 from service.jobs import store, submission
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.jobs.states import FINAL, JobState
@@ -41,10 +42,6 @@ MAX_WAIT_S: Final = 60
 
 Wait = Annotated[
     float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the job to end.")
-]
-Key = Annotated[
-    str | None,
-    Header(max_length=200, description="A request sent again with the same key is done once."),
 ]
 
 
@@ -80,7 +77,7 @@ async def submit_job(
     services: Context,
     owner: Owner,
     *,
-    idempotency_key: Key = None,
+    idempotency_key: IdempotencyKey = None,
     validate_only: bool = False,
     wait: Wait = 0,
 ) -> Response:

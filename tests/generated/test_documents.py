@@ -39,9 +39,8 @@ def test_every_algorithm_has_its_section_with_every_parameter(name):
 
 
 def test_every_error_code_has_its_section_with_cause_and_cure():
-    sections = dict(
-        re.findall(r"^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"], re.MULTILINE | re.DOTALL)
-    )
+    found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"])
+    sections = dict(found)
     assert sections.keys() == KINDS.keys()
     for code, text in sections.items():
         assert KINDS[code].cause in text

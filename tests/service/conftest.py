@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import httpx
+import numpy as np
 import psutil
 import pytest
 
-from service.client import Client
+from service.client import Client, Dataset, RemoteModel
 
 START_TIMEOUT_S = 40
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
@@ -147,3 +148,22 @@ def http(service: Service) -> Iterator[httpx.Client]:
     """Plain HTTP to the shared server, for what the client would not send."""
     with httpx.Client(base_url=service.url, timeout=30) as open_http:
         yield open_http
+
+
+@pytest.fixture(scope="session")
+def dataset(client: Client) -> Dataset:
+    """Two related tasks of five features, and a third that nobody trains on alone."""
+    rng = np.random.default_rng(7)
+    basis = rng.standard_normal((5, 2))
+    tasks = {
+        name: rng.standard_normal((12, 2)) @ (basis + 0.1 * rng.standard_normal((5, 2))).T
+        + 0.05 * rng.standard_normal((12, 5))
+        for name in ("north", "süd", "a/b")
+    }
+    return client.upload(tasks, name="shared by tests")
+
+
+@pytest.fixture(scope="session")
+def model(client: Client, dataset: Dataset) -> RemoteModel:
+    """A trained model; tests may add versions under other names, but not delete this one."""
+    return client.train(dataset, "pca", model="shared", k=2).wait()

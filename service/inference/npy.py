@@ -1,0 +1,77 @@
+"""The .npy format: its header is read as data, checked, and only then believed."""
+
+import ast
+import io
+import math
+import re
+from typing import Any, Final, NoReturn
+
+import numpy as np
+from numpy.lib import format as npy_format
+from numpy.typing import NDArray
+
+from service.errors import Problem
+
+_MAGIC: Final = b"\x93NUMPY"
+#: Bytes that hold the length of the header, by version of the format.
+_LENGTH_BYTES: Final = {1: 2, 2: 4, 3: 4}
+#: The header of a plain array has some hundred bytes.
+_MAX_HEADER_BYTES: Final = 10_000
+_MAX_DIMENSIONS: Final = 8
+_NUMBERS: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
+
+
+def read_npy(body: bytes) -> NDArray[Any]:
+    """Give the array of numbers in a body, without a copy and without trust.
+
+    Raises
+    ------
+    Problem
+        The body is no .npy array of numbers, or has other bytes than its header says.
+    """
+    header, start = _split(body)
+    try:
+        fields = ast.literal_eval(header.strip())
+        descr, is_fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
+    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        _refuse("its header cannot be read")
+    if not isinstance(descr, str) or not _NUMBERS.fullmatch(descr):
+        _refuse(f"it holds {str(descr)[:40]!r}; expected floats or integers of up to 64 bits")
+    if not isinstance(is_fortran, bool) or not _is_shape(shape):
+        _refuse("its header has no proper shape")
+    dtype: np.dtype[Any] = np.dtype(descr)
+    expected, came = math.prod(shape) * dtype.itemsize, len(body) - start
+    if expected != came:
+        _refuse(f"shape {shape} of {dtype} takes {expected} bytes, {came} came")
+    flat = np.frombuffer(body, dtype, offset=start)
+    return flat.reshape(shape, order="F" if is_fortran else "C")
+
+
+def write_npy(array: NDArray[Any]) -> bytes:
+    """Give the body of an array."""
+    buffer = io.BytesIO()
+    npy_format.write_array(buffer, array, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _split(body: bytes) -> tuple[str, int]:
+    """Give the header as text, and where the numbers begin."""
+    n_length = _LENGTH_BYTES.get(body[6], 0) if len(body) > 8 else 0
+    if not body.startswith(_MAGIC) or not n_length:
+        _refuse("it does not begin as one")
+    start = 8 + n_length
+    length = int.from_bytes(body[8:start], "little")
+    if length > min(_MAX_HEADER_BYTES, len(body) - start):
+        _refuse(f"its header of {length} bytes is cut off, or is none")
+    return body[start : start + length].decode("latin-1"), start + length
+
+
+def _is_shape(shape: object) -> bool:
+    """Tell whether this is a shape that numpy can hold."""
+    if not isinstance(shape, tuple) or len(shape) > _MAX_DIMENSIONS:
+        return False
+    return all(type(n) is int and 0 <= n < 2**31 for n in shape)
+
+
+def _refuse(why: str) -> NoReturn:
+    raise Problem("malformed-body", f"the body is not a readable .npy array: {why}")

@@ -1,0 +1,541 @@
+"""Every route keeps the same conventions, whatever it is sent."""
+
+import base64
+import contextlib
+import json
+import re
+import sqlite3
+from concurrent.futures import ThreadPoolExecutor
+from uuid import uuid4
+
+import httpx
+import pytest
+
+from service.errors import KINDS
+
+ROOT = "/v1/jobs"
+needs_model = pytest.mark.usefixtures("model")
+
+
+@pytest.fixture(scope="module")
+def spec(dataset):
+    return {
+        "dataset_id": dataset.id,
+        "algorithm": "pca",
+        "model": "conventions",
+        "params": {"k": 1},
+    }
+
+
+def assert_problem(response, status, code=None):
+    """Check the whole shape of an error, and give its body."""
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+    body = response.json()
+    assert body.keys() == {"type", "title", "status", "code", "detail", "request_id", "errors"}
+    kind = KINDS[body["code"]]
+    assert (body["status"], body["title"]) == (status, kind.title)
+    assert kind.status == status
+    assert body["type"] == f"urn:sibling:error:{body['code']}"
+    assert body["request_id"] == response.headers["x-request-id"]
+    assert body["detail"]
+    assert all(entry["code"] and entry["detail"] for entry in body["errors"])
+    if code is not None:
+        assert body["code"] == code
+    return body
+
+
+def post(http, path, content, content_type="application/json", **headers):
+    return http.post(path, content=content, headers={"Content-Type": content_type, **headers})
+
+
+# --- paths and methods ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/nothing",
+        "/v1",
+        "/v1/",
+        "/v1/jobs/",
+        "/v1/models/",
+        "/v1/jobs/job_1/",
+        "/v1/models/%ff",
+        "/v1/models/a%2Fb",
+        "/v1/models/%E6%97%A5%E6%9C%AC",
+        "/v1/models/..%2f..%2fetc",
+        "/v1/jobs/%F0%9F%92%A9",
+        "/v1/datasets/ds_unknown",
+        "/v1/datasets/ds_unknown/manifest",
+        "/v1/jobs/job_unknown/events",
+        "/v1/models/none/versions",
+        "/v1/models/none/versions/1",
+        "/v1/models/none/versions/1/history",
+        "/v1/models/none/versions/1/artifact",
+        "/v1/models/none/versions/1/nothing",
+        "/v1/models/none/nothing",
+        "//v1/jobs",
+    ],
+)
+def test_an_unknown_path_or_id_is_404(http, path):
+    assert_problem(http.get(path), 404, "not-found")
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allowed"),
+    [
+        ("PUT", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
+        ("DELETE", "/v1/datasets", "GET, HEAD, OPTIONS, POST"),
+        ("POST", "/v1/datasets/ds_1", "DELETE, GET, HEAD, OPTIONS"),
+        ("PATCH", "/v1/jobs/job_1", "GET, HEAD, OPTIONS"),
+        ("PUT", "/v1/models/m/versions/1", "DELETE, GET, HEAD, OPTIONS"),
+        ("POST", "/v1/models/m/versions/1", "DELETE, GET, HEAD, OPTIONS"),
+        ("DELETE", "/v1/models/m/versions", "GET, HEAD, OPTIONS"),
+        ("POST", "/v1/models/m/versions", "GET, HEAD, OPTIONS"),
+        ("GET", "/v1/models/m/transform", "OPTIONS, POST"),
+        ("DELETE", "/v1/models/m/versions/1/inverse-transform", "OPTIONS, POST"),
+        ("PUT", "/v1/algorithms/pca", "GET, HEAD, OPTIONS"),
+        ("POST", "/v2/health/live", "GET, HEAD, OPTIONS"),
+        ("POST", "/", "GET, HEAD, OPTIONS"),
+        ("BREW", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
+    ],
+)
+def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path, allowed):
+    response = http.request(method, path)
+    assert_problem(response, 405, "method-not-allowed")
+    assert response.headers["allow"] == allowed
+
+
+def test_options_tells_the_methods(http):
+    response = http.options("/v1/jobs")
+    assert (response.status_code, response.content) == (204, b"")
+    assert response.headers["allow"] == "GET, HEAD, OPTIONS, POST"
+    assert_problem(http.options("/nothing"), 404)
+
+
+@pytest.mark.parametrize("path", ["/", "/v1/jobs", "/v1/algorithms/pca", "/nothing", "/docs"])
+def test_head_is_get_without_the_body(http, path):
+    head, get = http.head(path), http.get(path)
+    assert head.status_code == get.status_code
+    assert head.content == b""
+    assert head.headers["content-type"] == get.headers["content-type"]
+    assert head.headers["content-length"] == get.headers["content-length"]
+
+
+def test_head_of_a_stream_ends_at_once(http, client, dataset):
+    job = client.train(dataset, "pca", model="conventions")
+    path = f"/v1/jobs/{job.id}/events"
+    response = http.head(path, headers={"Accept": "text/event-stream"}, timeout=5)
+    assert response.headers["content-type"].startswith("text/event-stream")
+    job.wait()
+
+
+# --- request ids ---------------------------------------------------------------------------------
+
+
+def test_a_request_id_is_echoed_or_made(http):
+    assert http.get(ROOT, headers={"X-Request-Id": "abc-1"}).headers["x-request-id"] == "abc-1"
+    made = [http.get("/nothing") for _ in range(2)]
+    assert len({response.headers["x-request-id"] for response in made}) == 2
+
+
+@pytest.mark.parametrize("given", [b"a b", b"", b"x" * 129, b"\xff", b"a\tb", b"%0d%0aA: b c"])
+def test_a_request_id_that_is_not_one_is_replaced(http, given):
+    response = http.get(ROOT, headers={"X-Request-Id": given})
+    assert re.fullmatch(r"[0-9a-f]{32}", response.headers["x-request-id"])
+
+
+# --- bodies --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"{",
+        b'{"seed": NaN}',
+        b'{"seed": Infinity}',
+        b'{"seed": -Infinity}',
+        b'{"seed": 1e999}',
+        b'{"model": "\\ud800"}',
+        b'{"\\udfff": 1}',
+        b'{"model": "\xff"}',
+        b'{"model": "a\x00b"}',
+        b"\xef\xbb\xbf{}",
+        b"[" * 100_000,
+        b"[" * 500 + b"]" * 500,
+        b'{"params":' * 200 + b"1" + b"}" * 200,
+        b"{'seed': 1}",
+        b'{"seed": 01}',
+        b'{"a": 1} x',
+        b" ",
+    ],
+)
+@pytest.mark.parametrize("path", [ROOT, "/v1/models/shared/transform"])
+@needs_model
+def test_what_is_not_json_is_400(http, path, body):
+    response = post(http, path, body)
+    if path != ROOT and response.status_code == 422:
+        pytest.skip("nesting is bounded by the shape of the rows")
+    assert_problem(response, 400, "malformed-json")
+
+
+@pytest.mark.parametrize("field", ["seed", "priority", "timeout_s", "memory_mb", "max_attempts"])
+@pytest.mark.parametrize(
+    "value",
+    ["true", "false", '"1"', "[]", "{}", "1e400", "-1e308", "1" + "0" * 30, str(-(2**63) - 1)],
+)
+def test_a_number_out_of_its_bounds_or_no_number_names_its_field(http, spec, field, value):
+    text = json.dumps(spec)[:-1] + f', "{field}": {value}}}'
+    response = post(http, ROOT, text.encode())
+    if value == "1e400":
+        assert_problem(response, 400, "malformed-json")
+        return
+    body = assert_problem(response, 422, "invalid-request")
+    assert body["errors"][0]["pointer"] == f"/{field}"
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, 10**30, -1, 1.5])
+def test_a_seed_beyond_the_database_is_refused(http, spec, value):
+    body = assert_problem(http.post(ROOT, json={**spec, "seed": value}), 422, "invalid-request")
+    assert body["errors"][0]["pointer"] == "/seed"
+
+
+@pytest.mark.parametrize("value", [2**63, 2**64, 10**30, True, "2", 1.5, None, 0, -(2**63)])
+def test_a_parameter_of_the_algorithm_is_checked_as_strictly(http, spec, value):
+    response = http.post(ROOT, json={**spec, "params": {"k": value}})
+    body = assert_problem(response, 422, "invalid-params")
+    assert body["errors"][0]["pointer"] == "/params/k"
+
+
+def test_nesting_within_parameters_is_a_problem_and_no_defect(http, spec):
+    for depth in (10, 60, 70, 260, 900):
+        value = 1
+        for _ in range(depth):
+            value = [value]
+        response = http.post(ROOT, json={**spec, "params": {"k": value}})
+        assert_problem(response, 422 if depth < 62 else 400)
+
+
+@pytest.mark.parametrize("path", ["/seeed", "/a~1b", "/~0", "/ü"])
+def test_an_unknown_field_is_named_by_its_pointer(http, spec, path):
+    name = path[1:].replace("~1", "/").replace("~0", "~")
+    body = assert_problem(http.post(ROOT, json={**spec, name: 1}), 422, "invalid-request")
+    assert [entry["pointer"] for entry in body["errors"]] == [path]
+
+
+def test_every_misfit_is_told_at_once(http):
+    body = assert_problem(http.post(ROOT, json={"seed": -1, "x": 1}), 422, "invalid-request")
+    pointers = {entry["pointer"] for entry in body["errors"]}
+    assert pointers == {"/seed", "/x", "/dataset_id", "/algorithm", "/model"}
+
+
+@pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"text"'])
+@needs_model
+def test_json_that_is_no_object_is_422(http, body):
+    assert_problem(post(http, ROOT, body), 422, "invalid-request")
+    assert_problem(post(http, "/v1/models/shared/transform", body), 422, "invalid-request")
+
+
+def test_an_empty_body_is_told_apart_from_bad_json(http):
+    assert_problem(http.post(ROOT), 422, "invalid-request")
+
+
+@pytest.mark.parametrize(
+    "content_type",
+    ["text/plain", "application/x-www-form-urlencoded", "application/xml", "nonsense", "a/b/c", ""],
+)
+def test_a_json_route_reads_nothing_but_json(http, spec, content_type):
+    response = post(http, ROOT, json.dumps(spec).encode(), content_type)
+    body = assert_problem(response, 415, "unsupported-media-type")
+    assert "application/json" in body["detail"]
+
+
+def test_json_with_a_charset_is_read(http, spec):
+    response = http.post(
+        f"{ROOT}?validate_only=true",
+        content=json.dumps(spec),
+        headers={"Content-Type": "Application/JSON; charset=utf-8"},
+    )
+    assert response.status_code == 200
+
+
+@pytest.fixture(scope="module")
+def spare(launch_service):
+    """A server of this module's own: with low limits, and a database that tests may harm."""
+    limits = {"SIBLING_MAX_BODY_BYTES": 2000, "SIBLING_MAX_UPLOAD_BYTES": 3000}
+    with launch_service(SIBLING_SLOTS=1, **limits) as running:
+        yield running
+
+
+@pytest.mark.parametrize("path", [ROOT, "/v1/models/m/transform", "/v1/datasets?name=x"])
+@pytest.mark.parametrize("size", [3_001, 40_000_000])
+def test_a_body_over_the_limit_is_413_with_and_without_its_length(spare, path, size):
+    kind = "text/csv" if "datasets" in path else "application/json"
+    whole = b"1" * size
+
+    def chunks():
+        for start in range(0, size, 65536):
+            yield whole[start : start + 65536]
+
+    for content in (whole, chunks()):
+        with httpx.Client(base_url=spare.url, timeout=20) as http:
+            response = post(http, path, content, kind)
+            body = assert_problem(response, 413, "body-too-large")
+            assert re.search(r"\b[23]000 bytes", body["detail"])
+            assert http.get("/v2/health/live").status_code == 200
+
+
+# --- NUL -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/v1/models/a%00b",
+        "/v1/jobs/%00",
+        "/v1/datasets/%00/manifest",
+        "/v1/algorithms/%00",
+        "/v1/jobs?page_token=%00",
+        "/v1/jobs?state=%00",
+        "/v1/models?%00=1",
+        "/v1/models/shared/transform?task=%00",
+    ],
+)
+def test_a_nul_in_an_address_is_refused(http, path):
+    assert_problem(http.request("POST" if "transform" in path else "GET", path), 422)
+
+
+def test_a_nul_in_a_json_string_is_refused_with_its_place(http, spec):
+    response = http.post(ROOT, json={**spec, "dataset_id": "a\0b"})
+    assert assert_problem(response, 422)["errors"][0]["pointer"] == "/dataset_id"
+    response = http.post(ROOT, json={**spec, "params": {"k\0": [1]}})
+    assert_problem(response, 422)
+    rows = {"task": "\0", "inputs": []}
+    assert_problem(http.post("/v1/models/shared/transform", json=rows), 422)
+
+
+def test_an_escaped_backslash_before_u0000_is_no_nul(http, spec):
+    response = http.post(ROOT, json={**spec, "dataset_id": "\\u0000"})
+    assert_problem(response, 404, "not-found")
+
+
+# --- idempotency ---------------------------------------------------------------------------------
+
+
+def test_the_same_key_and_body_give_the_same_job(http, spec):
+    headers = {"Idempotency-Key": uuid4().hex}
+    first, again = (http.post(ROOT, json=spec, headers=headers) for _ in range(2))
+    assert (first.status_code, again.status_code) == (202, 202)
+    assert first.json()["id"] == again.json()["id"]
+    assert first.headers["location"] == again.headers["location"] == f"{ROOT}/{first.json()['id']}"
+    assert int(first.headers["retry-after"]) >= 1
+
+
+def test_the_same_key_with_another_body_is_422(http, spec):
+    headers = {"Idempotency-Key": uuid4().hex}
+    assert http.post(ROOT, json=spec, headers=headers).status_code == 202
+    other = http.post(ROOT, json={**spec, "seed": 1}, headers=headers)
+    body = assert_problem(other, 422, "key-reused")
+    assert headers["Idempotency-Key"] in body["detail"]
+
+
+def test_a_refused_request_leaves_its_key_free(http, spec):
+    headers = {"Idempotency-Key": uuid4().hex}
+    assert_problem(http.post(ROOT, json={**spec, "params": {"k": 0}}, headers=headers), 422)
+    assert http.post(ROOT, json=spec, headers=headers).status_code == 202
+
+
+def test_twenty_at_once_with_one_key_make_one_job(http, spec):
+    headers = {"Idempotency-Key": uuid4().hex}
+    with ThreadPoolExecutor(20) as pool:
+        answers = list(pool.map(lambda _: http.post(ROOT, json=spec, headers=headers), range(20)))
+    assert {answer.status_code for answer in answers} == {202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
+
+
+@pytest.mark.parametrize("key", [b"", b"x" * 201])
+def test_a_key_that_is_none_is_refused(http, spec, key):
+    response = http.post(ROOT, json=spec, headers={"Idempotency-Key": key})
+    body = assert_problem(response, 422, "invalid-request")
+    assert body["errors"][0]["parameter"] == "header:idempotency-key"
+
+
+def test_a_key_may_hold_any_text(http, spec):
+    key = 'schlüssel; a=b, "c"'.encode("latin-1")
+    response = http.post(ROOT, json=spec, headers={"Idempotency-Key": key})
+    assert response.status_code == 202
+
+
+# --- pages ---------------------------------------------------------------------------------------
+
+
+def test_pages_give_every_item_once(http, spec):
+    made = {http.post(ROOT, json=spec).json()["id"] for _ in range(5)}
+    seen, query = [], {"page_size": 2}
+    while True:
+        body = http.get(ROOT, params=query).json()
+        assert len(body["items"]) <= 2
+        seen += [job["id"] for job in body["items"]]
+        if body["next_page_token"] is None:
+            break
+        query["page_token"] = body["next_page_token"]
+    assert made <= set(seen)
+    assert len(seen) == len(set(seen))
+    assert seen == sorted(seen, reverse=True)
+
+
+@pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])
+@pytest.mark.parametrize("size", ["0", "201", "-1", "x", "1e9", "", str(2**64), "1" * 5000, "1.5"])
+def test_a_page_size_out_of_bounds_is_422(http, path, size):
+    body = assert_problem(http.get(path, params={"page_size": size}), 422, "invalid-request")
+    assert body["errors"][0]["parameter"] == "query:page_size"
+
+
+def test_the_bounds_of_a_page_size_are_allowed(http):
+    for size in (1, 200):
+        assert http.get(ROOT, params={"page_size": size}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    "token",
+    [
+        "garbage",
+        "!!!!",
+        "%%%",
+        "ümlaut",
+        "💩",
+        "",
+        "=",
+        base64.urlsafe_b64encode(b"\xff\xfe").decode(),
+        base64.urlsafe_b64encode(b"a\0b").decode(),
+        base64.urlsafe_b64encode(b"job_0").decode(),
+        base64.urlsafe_b64encode("日本".encode()).decode(),
+    ],
+)
+@pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])
+def test_a_made_up_page_token_is_400(http, path, token):
+    assert_problem(http.get(path, params={"page_token": token}), 400, "invalid-page-token")
+
+
+@pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])
+def test_a_collection_refuses_unknown_query_parameters(http, path):
+    body = assert_problem(http.get(path, params={"pagesize": 3}), 422, "invalid-request")
+    assert body["errors"][0]["parameter"] == "query:pagesize"
+
+
+# --- versions of a resource ----------------------------------------------------------------------
+
+
+def test_etags_tell_what_has_not_changed(http, model, dataset):
+    job = model.info["lineage"]["job_id"]
+    for path in (
+        "/v1/models/shared",
+        "/v1/models/shared/versions/1",
+        "/v1/models/shared/versions/1/history",
+        "/v1/models/shared/versions/1/artifact",
+        f"/v1/datasets/{dataset.id}",
+        f"/v1/jobs/{job}",
+    ):
+        tag = http.get(path).headers["etag"]
+        for known in (tag, f"W/{tag}", f'"other", {tag}', "*"):
+            response = http.get(path, headers={"If-None-Match": known})
+            assert (response.status_code, response.content) == (304, b""), (path, known)
+            assert response.headers["etag"] == tag
+        for unknown in ('"other"', tag.strip('"')):
+            assert http.get(path, headers={"If-None-Match": unknown}).status_code == 200
+
+
+@pytest.mark.parametrize("tag", ['"other"', 'W/"other"', "other"])
+@needs_model
+def test_a_delete_under_a_wrong_if_match_is_412(http, dataset, tag):
+    for path in ("/v1/models/shared/versions/1", f"/v1/datasets/{dataset.id}"):
+        response = http.delete(path, headers={"If-Match": tag})
+        assert_problem(response, 412, "precondition-failed")
+        assert http.get(path).status_code == 200
+
+
+@needs_model
+def test_a_weak_tag_does_not_allow_a_delete(http):
+    path = "/v1/models/shared/versions/1"
+    tag = http.get(path).headers["etag"]
+    assert_problem(http.delete(path, headers={"If-Match": f"W/{tag}"}), 412)
+
+
+# --- validate_only, wait, traces -----------------------------------------------------------------
+
+
+def test_validate_only_creates_nothing_and_tells_the_parameters(http, spec):
+    before = http.get(ROOT).json()["items"][:1]
+    response = http.post(f"{ROOT}?validate_only=true", json=spec)
+    assert response.status_code == 200
+    assert response.json()["params"]["k"] == 1
+    refused = http.post(f"{ROOT}?validate_only=true", json={**spec, "params": {"k": 6}})
+    assert_problem(refused, 422)
+    assert http.get(ROOT).json()["items"][:1] == before
+
+
+@pytest.mark.parametrize("wait", ["nan", "inf", "-1", "61", "x", "true", "1e999"])
+def test_a_wait_out_of_bounds_is_422(http, spec, wait, dataset):
+    for path in (f"{ROOT}/job_1", f"/v1/datasets/{dataset.id}"):
+        body = assert_problem(http.get(path, params={"wait": wait}), 422, "invalid-request")
+        assert body["errors"][0]["parameter"] == "query:wait"
+    assert_problem(http.post(ROOT, params={"wait": wait}, json=spec), 422, "invalid-request")
+
+
+def test_wait_answers_when_the_job_has_ended(http, spec):
+    job = http.post(f"{ROOT}?wait=30", json=spec).json()
+    assert (job["state"], job["is_final"]) == ("succeeded", True)
+
+
+@pytest.mark.parametrize("after", [str(2**63), str(10**20), "-1", "x", "1.5", "٣"])
+def test_an_event_id_out_of_bounds_is_422(http, model, after):
+    path = f"/v1/jobs/{model.info['lineage']['job_id']}/events"
+    assert_problem(http.get(path, params={"after": after}), 422, "invalid-request")
+    headers = {"Accept": "text/event-stream", "Last-Event-ID": after.encode()}
+    assert_problem(http.get(path, headers=headers), 422, "invalid-request")
+
+
+@pytest.mark.parametrize("version", ["0", "-1", str(2**31), str(10**30), "x", "1.5", "true"])
+@needs_model
+def test_a_version_out_of_bounds_is_422(http, version):
+    path = f"/v1/models/shared/versions/{version}"
+    body = assert_problem(http.get(path), 422, "invalid-request")
+    assert body["errors"][0]["parameter"] == "path:version"
+
+
+@pytest.mark.parametrize("given", ["x" * 5000, "", "00-" + "g" * 32 + "-" + "1" * 16 + "-01"])
+def test_a_broken_trace_context_does_not_matter(http, spec, given):
+    response = http.post(ROOT, json=spec, headers={"traceparent": given})
+    assert response.status_code == 202
+
+
+# --- defects -------------------------------------------------------------------------------------
+
+
+def test_a_defect_is_a_problem_with_its_request_id_and_no_inside_view(spare):
+    with contextlib.closing(sqlite3.connect(spare.data_dir / "sibling.db")) as database:
+        names = "id,owner,name,state,media_type,options,fingerprint,upload_sha256,size_bytes"
+        values = "'ds_1','local','n','ready','m','not json','f','u',1,'[]','2026','2026'"
+        database.execute(
+            f"INSERT INTO datasets({names},complaints,created_at,updated_at) VALUES({values})"
+        )
+        database.commit()
+    with httpx.Client(base_url=spare.url) as http:
+        body = assert_problem(http.get("/v1/datasets/ds_1", headers={"X-Request-Id": "q1"}), 500)
+        assert "not json" not in body["detail"]
+    defects = [json.loads(line) for line in spare.log().splitlines() if '"defect"' in line]
+    assert [event["request_id"] for event in defects] == ["q1"]
+    assert "Traceback" not in spare.log().replace("\\n", "")
+
+
+def test_a_database_that_does_not_answer_is_503(spare):
+    with contextlib.closing(sqlite3.connect(spare.data_dir / "sibling.db")) as database:
+        database.execute("ALTER TABLE models RENAME TO away")
+        with httpx.Client(base_url=spare.url) as http:
+            response = http.get("/v1/models")
+            assert_problem(response, 503, "unavailable")
+            assert int(response.headers["retry-after"]) >= 1
+            assert http.get("/v2/health/live").status_code == 200
+            database.execute("ALTER TABLE away RENAME TO models")
+            assert http.get("/v1/models").status_code == 200

@@ -1,0 +1,125 @@
+"""Models: what is told of them, their artifacts, their pages."""
+
+import hashlib
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+
+from algorithms.registry import ALGORITHMS, load_model
+from service.client import ServiceError
+
+
+@pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
+def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
+    job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11, k=1)
+    model = job.wait()
+    lineage = model.info["lineage"]
+    assert lineage.keys() == {
+        "job_id", "dataset_id", "dataset_sha256", "algorithm", "params", "seed", "software",
+    }  # fmt: skip
+    assert (lineage["job_id"], lineage["dataset_id"]) == (job.id, dataset.id)
+    assert lineage["dataset_sha256"] == dataset.info["content_sha256"]
+    assert (lineage["algorithm"], lineage["seed"]) == (algorithm, 11)
+    full = ALGORITHMS[algorithm].Params(k=1).model_dump(mode="json")
+    assert lineage["params"] == full
+    assert {"python", "numpy", "scipy", "sibling"} <= lineage["software"].keys()
+    assert model.tasks == dataset.tasks
+    assert tuple(model.info["methods"]) == ALGORITHMS[algorithm].Model.methods()
+    for by_task in model.metrics.values():
+        assert by_task.keys() == set(dataset.tasks)
+        assert all(np.isfinite(list(by_task.values())))
+
+
+def test_the_same_lineage_gives_the_same_bytes(client, dataset):
+    first, second = (
+        client.train(dataset, "rmt-pca", model="again", seed=5, k=2).wait() for _ in range(2)
+    )
+    assert first.info["artifact_sha256"] == second.info["artifact_sha256"]
+    assert (first.version, second.version) == (1, 2)
+
+
+def test_two_versions_of_the_same_bytes_have_their_own_etags(client, http, dataset):
+    for _ in range(2):
+        client.train(dataset, "pca", model="twins", k=1).wait()
+    one, two = (http.get(f"/v1/models/twins/versions/{n}") for n in (1, 2))
+    assert one.json()["artifact_sha256"] == two.json()["artifact_sha256"]
+    stale = http.get("/v1/models/twins", headers={"If-None-Match": one.headers["etag"]})
+    assert (stale.status_code, stale.json()["version"]) == (200, 2)
+    # the bytes are shared: deleting one version leaves the other whole
+    path = "/v1/models/twins/versions/1"
+    assert http.delete(path, headers={"If-Match": one.headers["etag"]}).status_code == 204
+    artifact = http.get("/v1/models/twins/versions/2/artifact")
+    assert hashlib.sha256(artifact.content).hexdigest() == two.json()["artifact_sha256"]
+
+
+def test_the_history_tells_every_step_and_why_it_stopped(client, dataset):
+    model = client.train(dataset, "rmt-pca", model="history", k=1).wait()
+    history = model.history()
+    assert history["stop_reason"] == model.info["stop_reason"]
+    assert set(history["stop_reasons"]) == set(history["steps"]["loop"])
+    assert len({len(column) for column in history["steps"].values()}) == 1
+    assert history["fit_s"] > 0
+    assert history["peak_memory_mb"] > 1
+    assert history["steps"]["elapsed_s"] == sorted(history["steps"]["elapsed_s"])
+
+
+def test_the_artifact_is_its_hash_and_reads_without_the_service(http, model, tmp_path):
+    response = http.get("/v1/models/shared/versions/1/artifact")
+    sha256 = hashlib.sha256(response.content).hexdigest()
+    assert sha256 == model.info["artifact_sha256"]
+    assert response.headers["etag"] == f'"{sha256}"'
+    assert int(response.headers["content-length"]) == len(response.content)
+    assert model.info["artifact_bytes"] == len(response.content)
+    assert 'filename="shared-1.safetensors"' in response.headers["content-disposition"]
+    path = tmp_path / "model.safetensors"
+    path.write_bytes(response.content)
+    assert load_model(path).tasks == model.tasks
+    with safe_open(path, framework="numpy") as file:
+        assert file.metadata().keys() == {"sibling"}
+
+
+def test_pages_give_every_model_and_every_version_once(client, http, dataset):
+    names = [f"page-{letter}" for letter in "abc"]
+    for name in names:
+        client.train(dataset, "pca", model=name, k=1).wait()
+    for k in (2, 3):
+        client.train(dataset, "pca", model="page-b", k=k).wait()
+    listed = read_all(http, "/v1/models")
+    assert [item["name"] for item in listed if item["name"] in names] == names
+    assert [item["name"] for item in listed] == sorted({item["name"] for item in listed})
+    assert next(item for item in listed if item["name"] == "page-b")["version"] == 3
+    versions = read_all(http, "/v1/models/page-b/versions")
+    assert [item["version"] for item in versions] == [3, 2, 1]
+
+
+def read_all(http, path):
+    items, query = [], {"page_size": 1}
+    while True:
+        body = http.get(path, params=query).json()
+        assert len(body["items"]) <= 1
+        items += body["items"]
+        if body["next_page_token"] is None:
+            return items
+        query["page_token"] = body["next_page_token"]
+
+
+def test_a_number_is_never_given_twice(client, dataset):
+    first = client.train(dataset, "pca", model="numbers", k=1).wait()
+    client.train(dataset, "pca", model="numbers", k=2).wait().delete()
+    third = client.train(dataset, "pca", model="numbers", k=3).wait()
+    assert (first.version, third.version) == (1, 3)
+    assert client.model("numbers").version == 3
+    third.delete()
+    assert client.model("numbers").version == 1
+
+
+def test_a_deleted_version_is_gone_and_its_job_stays(client, dataset):
+    job = client.train(dataset, "pca", model="gone", k=1)
+    model = job.wait()
+    model.delete()
+    for act in (model.history, model.delete, lambda: client.model("gone")):
+        with pytest.raises(ServiceError, match="not-found"):
+            act()
+    assert job.refresh().state == "succeeded"
+    assert job.info["version"] is None

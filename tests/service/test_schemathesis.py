@@ -1,0 +1,59 @@
+"""Requests made from the OpenAPI document, valid and not, against a real server."""
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from schemathesis import GenerationMode
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_headers_conformance,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+from service.app import openapi
+
+DOCUMENT = openapi()
+CHECKS = [
+    not_a_server_error,
+    status_code_conformance,
+    content_type_conformance,
+    response_headers_conformance,
+    response_schema_conformance,
+]
+OPERATIONS = [
+    (method.upper(), path) for path, methods in DOCUMENT["paths"].items() for method in methods
+]
+
+
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_answers_are_as_documented(service, dataset, model, method, path):
+    operation = schemathesis.openapi.from_dict(DOCUMENT)[path][method]
+    known = {
+        "dataset_id": dataset.id,
+        "job_id": model.info["lineage"]["job_id"],
+        "name": "shared" if "models" in path else model.info["algorithm"],
+        "version": 1,
+    }
+
+    strategies = [operation.as_strategy(generation_mode=mode) for mode in GenerationMode]
+
+    @settings(
+        max_examples=25,
+        deadline=None,
+        database=None,
+        derandomize=True,
+        phases=[Phase.generate],
+        suppress_health_check=list(HealthCheck),
+    )
+    @given(case=st.one_of(strategies), is_known=st.booleans())
+    def call(case, is_known):
+        if is_known and method != "DELETE":
+            case.path_parameters = {n: known[n] for n in case.path_parameters or ()}
+        if "wait" in (case.query or {}):
+            case.query = {**case.query, "wait": 0}
+        case.call_and_validate(base_url=service.url, checks=CHECKS, timeout=20)
+
+    call()
