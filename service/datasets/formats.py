@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from email.message import Message
 from pathlib import Path
 from typing import Final
 
@@ -20,6 +21,9 @@ class Format:
     ----------
     magic
         First bytes; one of them must be there. Empty for text, which has none.
+    parse
+        Reads a file in the child process; gives tasks, or raises ``Rejected``. A new format is
+        one module with such a function and one line in :data:`FORMATS`.
     """
 
     title: str
@@ -38,21 +42,63 @@ FORMATS: Final = (
     ),
 )
 
-#: Binary beginnings that no text has: a file of another kind under the name of text.
-_NEVER_TEXT: Final = (b"PK\x03\x04", b"\x93NUMPY", b"\x80", b"PAR1", b"\x1f\x8b", b"\x89HDF")
+#: What is never read, or not yet, with the reason; told apart by their first bytes.
+REFUSED: Final = (
+    (b"\x80", "a pickle (or joblib file) can run code when it is read, so none is ever read"),
+    (b"\x93NUMPY", "one .npy array names no tasks; put it into an .npz with the tasks' names"),
+    (b"\x1f\x8b", "a compressed file is not unpacked here; use Content-Type of what is inside"),
+    (b"PAR1", "Parquet is not read"),
+    (b"ARROW1", "Arrow is not read"),
+    (b"\x89HDF", "HDF5 and MATLAB 7.3 files are not read"),
+    (b"MATLAB 5.0", "MATLAB files are not read"),
+)
+#: Charsets that are UTF-8 or a part of it.
+_UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
-def find_format(media_type: str) -> Format | None:
-    """Give the format of a media type."""
-    bare = media_type.partition(";")[0].strip().lower()
-    return next((f for f in FORMATS if bare in f.media_types), None)
+class UnsupportedFormat(Exception):
+    """The upload is in a format that is not read; the message says what to send."""
 
 
-def has_magic(format_: Format, head: bytes) -> bool:
-    """Tell whether the first bytes are of the format."""
-    if format_.magic:
-        return head.startswith(format_.magic)
-    return not head.startswith(_NEVER_TEXT)
+def find_format(media_type: str) -> Format:
+    """Give the format of a media type.
+
+    Raises
+    ------
+    UnsupportedFormat
+        No format has this media type, or it names a charset other than UTF-8.
+    """
+    message = Message()
+    message["content-type"] = media_type
+    bare = message.get_content_type() if media_type else ""
+    found = next((f for f in FORMATS if bare in f.media_types), None)
+    if found is None:
+        which = (
+            f"Content-Type {media_type[:100]!r}" if media_type else "a body without Content-Type"
+        )
+        raise UnsupportedFormat(f"{which} is not read here; send {supported()}")
+    charset = message.get_content_charset("utf-8")
+    if charset not in _UTF8:
+        raise UnsupportedFormat(f"charset {charset[:40]!r} is not read here; save as UTF-8")
+    return found
+
+
+def check_magic(format_: Format, head: bytes) -> None:
+    """Check the first bytes of an upload against its format.
+
+    Raises
+    ------
+    UnsupportedFormat
+        They are of another format, or of one that is never read.
+    """
+    if not head or head.startswith(format_.magic):
+        return
+    reason = next((why for magic, why in REFUSED if head.startswith(magic)), None)
+    other = next((f.title for f in FORMATS if f.magic and head.startswith(f.magic)), None)
+    if reason is None and other is None and not format_.magic:
+        return  # text begins in any way
+    what = reason or f"the bytes are those of {other or 'some other format'}"
+    raise UnsupportedFormat(f"expected {format_.title}, but {what}; send {supported()}")
 
 
 def supported() -> str:

@@ -50,7 +50,6 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
 
 def _read(order: dict[str, Any]) -> dict[str, Any]:
     format_ = find_format(order["media_type"])
-    assert format_ is not None
     options = ReadOptions.model_validate(order["options"])
     limits = Limits.model_validate(order["limits"])
     tasks = format_.parse(Path(order["upload"]), options, limits)

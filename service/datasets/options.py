@@ -1,8 +1,9 @@
 """How a table is to be read, and the bounds of what is read."""
 
+import unicodedata
 from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 if TYPE_CHECKING:  # the process that reads uploads knows no settings
     from service.settings import Settings
@@ -31,6 +32,14 @@ class ReadOptions(BaseModel):
         description="Whether targets are numbers or classes. auto: text and booleans are "
         "classes, all else are numbers.",
     )
+
+    @field_validator("task_column", "target_column", "ignore_column")
+    @classmethod
+    def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
+        """Give names in the Unicode form that the columns' names are brought to."""
+        if names is None or isinstance(names, str):
+            return names and unicodedata.normalize("NFC", names)
+        return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
 class Limits(BaseModel):

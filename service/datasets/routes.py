@@ -57,7 +57,12 @@ _BODY: Final[dict[str, Any]] = {
 class UploadQuery(ReadOptions):
     """Name of an upload, and how to read it."""
 
-    name: str = Field(min_length=1, max_length=200, description="What you call it.")
+    name: str = Field(
+        min_length=1,
+        max_length=200,
+        pattern=r"^[^\x00-\x1f\x7f]*$",
+        description="What you call it.",
+    )
 
 
 @router.post(
@@ -169,8 +174,9 @@ async def _ingest(services: Services, dataset_id: str) -> None:
 def _answer_upload(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
     row = _read(services, dataset_id, owner)
     if row.state == "rejected":
-        with services.database.write() as session:
-            store.forget(session, row)
+        if is_new:  # nobody was told of it
+            with services.database.write() as session:
+                store.forget(session, row)
         errors = places(row.complaints)
         raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
     status = 202 if row.state not in _SETTLED else 201 if is_new else 200

@@ -12,7 +12,7 @@ from service.blobs import Blob, delete_blob, release_blob
 from service.database import now
 from service.jobs.states import FINAL
 from service.processes import ProcessIdentity, this_process
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow, new_id
+from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: An upload that has not ended after so long was given up by its sender.
 _PARTIAL_FOR: Final = timedelta(days=1)
@@ -100,20 +100,21 @@ def reject(session: Session, dataset_id: str, complaints: list[dict[str, Any]]) 
 
 
 def forget(session: Session, row: DatasetRow) -> None:
-    """Remove every trace of a dataset that nothing can need: a rejected one."""
-    session.delete(row)
-    session.flush()
+    """Remove every trace of a dataset that nothing refers to."""
+    session.execute(sa.delete(IdempotencyRow).where(IdempotencyRow.resource_id == row.id))
+    session.execute(sa.delete(DatasetRow).where(DatasetRow.id == row.id))
 
 
 def delete(session: Session, row: DatasetRow) -> None:
-    """Drop the data; the row stays for the jobs that have ended, and is shown no more."""
-    content = row.content_blob_id
-    row.state, row.fingerprint = "deleted", row.id
-    row.content_blob_id = row.manifest = None
-    session.flush()
+    """Drop the data; where jobs that have ended speak of it, the row stays and is shown no more."""
+    content, row.content_blob_id = row.content_blob_id, None
+    row.state, row.fingerprint, row.manifest = "deleted", row.id, None
+    _drop_upload(session, row)
     if content is not None:
         release_blob(session, content)
-    _drop_upload(session, row)
+    jobs = sa.select(JobRow.id).where(JobRow.dataset_id == row.id)
+    if session.scalar(jobs.limit(1)) is None:
+        forget(session, row)
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:

@@ -19,7 +19,7 @@ _NOISE_SHOWN: Final = 2000
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
 #: Threads of its own would take memory that counts against the limit.
 _ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_CPU_SIGNALS: Final = (signal.SIGXCPU,)
+_OUT_OF_MEMORY: Final = ("memory allocation of", "MemoryError", "Cannot allocate memory")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +85,15 @@ def read_upload(order: Order) -> dict[str, Any] | Complaint:
         return answer
     tail = noise.read_bytes()[-_NOISE_SHOWN:].decode(errors="replace")
     log.error("ingest.died", code=code, output=tail)
-    return _post_mortem(code, order)
+    return _post_mortem(code, tail, order)
 
 
-def _post_mortem(code: int, order: Order) -> Complaint:
-    """Give the complaint that fits how the child ended."""
-    if -code in _CPU_SIGNALS:
+def _post_mortem(code: int, noise: str, order: Order) -> Complaint:
+    """Give the complaint that fits how the child ended, and what it said last."""
+    if code == -signal.SIGXCPU:
         return _too_slow(order)
-    if code == -signal.SIGKILL:  # nobody else kills it but the kernel, short of memory
+    # nobody kills it but the kernel, short of memory; compiled parts abort where Python raises
+    if code == -signal.SIGKILL or any(words in noise for words in _OUT_OF_MEMORY):
         return needs_more_memory(order.memory_bytes)
     ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return Complaint(

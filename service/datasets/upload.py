@@ -4,13 +4,14 @@ import asyncio
 from dataclasses import dataclass
 
 from fastapi.concurrency import run_in_threadpool
+from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.blobs import BlobWriter
 from service.context import Services
 from service.datasets import store
 from service.datasets.complaints import Complaint
-from service.datasets.formats import Format, find_format, has_magic, supported
+from service.datasets.formats import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.options import ReadOptions
 from service.errors import Problem
 from service.http import check_length, fingerprint, too_large
@@ -42,10 +43,7 @@ async def receive(request: Request, services: Services, wish: Wish) -> tuple[Dat
     """
     limit = services.settings.max_upload_bytes
     media_type = request.headers.get("content-type", "")
-    format_ = find_format(media_type)
-    if format_ is None:
-        detail = f"'{media_type}' is not read here; send {supported()}"
-        raise Problem("unsupported-media-type", detail)
+    format_ = _find_format(media_type)
     check_length(request, limit)
     writer = await run_in_threadpool(services.blobs.writer)
     try:
@@ -81,10 +79,18 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
     await run_in_threadpool(writer.flush)
 
 
+def _find_format(media_type: str) -> Format:
+    try:
+        return find_format(media_type)
+    except UnsupportedFormat as error:
+        raise Problem("unsupported-media-type", str(error)) from None
+
+
 def _check_magic(format_: Format, head: bytes) -> None:
-    if head and not has_magic(format_, head):
-        detail = f"the bytes are not {format_.title}, whatever the Content-Type says"
-        raise Problem("unsupported-media-type", f"{detail}; send {supported()}")
+    try:
+        check_magic(format_, head)
+    except UnsupportedFormat as error:
+        raise Problem("unsupported-media-type", str(error)) from None
 
 
 def _register(
@@ -102,7 +108,7 @@ def _register(
         if created is not None:
             row = store.get(session, created, owner=wish.owner)
         if row is None:
-            row = store.find_same(session, wish.owner, same)
+            row = _find_same(session, wish.owner, same)
         is_new = row is None
         if row is None:
             row = store.create(session, new, writer.finish(session))
@@ -111,3 +117,12 @@ def _register(
     if not is_new:
         writer.discard()
     return row, is_new
+
+
+def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
+    """Give the dataset of the same bytes; one that was rejected makes way to be read again."""
+    row = store.find_same(session, owner, same)
+    if row is None or row.state != "rejected":
+        return row
+    store.forget(session, row)
+    return None

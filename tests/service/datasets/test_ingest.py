@@ -1,0 +1,153 @@
+"""What becomes of uploads when processes die, run out of memory or of time."""
+
+import io
+import os
+import subprocess
+import sys
+import time
+from datetime import timedelta
+
+import numpy as np
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from service.database import now
+from service.datasets import supervision
+from service.datasets.options import Limits
+from service.processes import this_process
+from service.rows import BlobRow, DatasetRow
+
+TABLE = b"task,x\na,1\n"
+
+
+def dead_process() -> str:
+    code = "from service.processes import this_process; print(this_process().to_text())"
+    return subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, check=True, text=True
+    ).stdout.strip()
+
+
+def wide(n_bytes: int) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **{"a/X": np.zeros((n_bytes, 1), np.uint8)})
+    return file.getvalue()
+
+
+def test_an_upload_that_needs_too_much_memory_is_told_so(make_app):
+    app = make_app(ingest_memory_mb=256)
+    response = app.upload(wide(50_000_000), "application/x-npz")
+    app.assert_rejected(response, "needs-more-memory", "256 MiB", "fewer rows")
+
+
+def test_an_upload_that_takes_too_long_is_told_so(make_app):
+    app = make_app(ingest_timeout_s=0.05)
+    response = app.upload(TABLE)
+    app.assert_rejected(response, "takes-too-long", "0.05 s")
+
+
+LIMITS = Limits(expanded_bytes=1000, expansion=10, tasks=5, features=5, name_length=20)
+
+#: Reads the upload in the folder that is the argument, as the service does.
+READ = f"""
+import sys
+from pathlib import Path
+from service.datasets import supervision
+from service.datasets.options import Limits
+limits = Limits(**{LIMITS.model_dump()!r})
+supervision.read_upload(supervision.Order(Path(sys.argv[1]), "text/csv", {{}}, limits, 2**29, 60))
+"""
+
+
+def order(folder, memory_bytes=2**29):
+    return supervision.Order(folder, "text/csv", {}, LIMITS, memory_bytes, timeout_s=30)
+
+
+def test_a_reader_that_dies_is_a_complaint(tmp_path):
+    (tmp_path / "upload").mkdir()  # to open it is an error that no parser expects
+    complaint = supervision.read_upload(order(tmp_path))
+    assert complaint.code == "reader-died"
+    assert "status 1" in complaint.detail
+
+
+def test_a_reader_without_memory_to_begin_is_a_complaint(tmp_path):
+    (tmp_path / "upload").write_bytes(TABLE)
+    complaint = supervision.read_upload(order(tmp_path, memory_bytes=2**20))
+    assert complaint.code == "needs-more-memory"
+    assert "more than 1 MiB" in complaint.detail
+
+
+@pytest.fixture
+def stuck_reader(tmp_path):
+    """Give a process and the reader it has started, which waits on its upload for ever."""
+    os.mkfifo(tmp_path / "upload")
+    secret = {
+        "DATABASE_URL": "postgresql://secret@nowhere/db",
+        "SIBLING_ENGINE_URL": "tls://secret",
+    }
+    parent = subprocess.Popen([sys.executable, "-c", READ, str(tmp_path)], env=os.environ | secret)
+    try:
+        yield psutil.Process(parent.pid), wait_for_reader(parent.pid)
+    finally:
+        parent.kill()
+        parent.wait()
+
+
+def wait_for_reader(pid):
+    deadline = time.monotonic() + 30
+    while time.monotonic() < deadline:
+        for child in psutil.Process(pid).children():
+            # the last of the limits it sets on itself, before it opens the upload
+            if child.rlimit(psutil.RLIMIT_CPU)[0] == 61:
+                return child
+        time.sleep(0.05)
+    raise AssertionError("no reader was started")
+
+
+def test_a_reader_sees_no_settings(stuck_reader):
+    parent, reader = stuck_reader
+    assert "secret" in str(parent.environ())
+    assert "secret" not in str(reader.environ())
+
+
+def test_no_reader_outlives_the_service(stuck_reader):
+    parent, reader = stuck_reader
+    parent.kill()
+    _, alive = psutil.wait_procs([reader], timeout=5)
+    assert not alive
+
+
+def test_what_a_dead_process_had_begun_is_ingested_again(make_app):
+    app = make_app(ingest_wait_s=0)
+    for state in ("uploaded", "ingesting"):
+        writer = app.services.blobs.writer()
+        writer.write(TABLE + state.encode() + b",2\n")
+        with app.services.database.write() as session:
+            blob = writer.finish(session)
+            session.add(
+                DatasetRow(
+                    id=f"ds_{state}", owner="local", name="d", state=state, media_type="text/csv",
+                    options={}, fingerprint=state, upload_sha256=blob.sha256,
+                    size_bytes=blob.size_bytes, upload_blob_id=blob.id, ingester=dead_process(),
+                )
+            )  # fmt: skip
+    app.services.ingester.recover()
+    for state in ("uploaded", "ingesting"):
+        response = app.send("GET", f"/v1/datasets/ds_{state}", params={"wait": 30})
+        assert response.json()["state"] == "ready"
+
+
+def test_what_a_living_process_works_on_is_left_alone(app):
+    folders = {}
+    for name, worker in (("dead", dead_process()), ("living", this_process().to_text())):
+        folders[name] = app.data_dir / "ingest" / name
+        folders[name].mkdir(parents=True)
+        (folders[name] / "worker").write_text(worker)
+    with app.services.database.write() as session:
+        session.add(BlobRow(id="old", created_at=now() - timedelta(days=2)))
+        session.add(BlobRow(id="new"))
+    app.services.ingester.recover()
+    assert not folders["dead"].exists()
+    assert folders["living"].exists()
+    with app.services.database.read() as session:
+        assert session.scalars(sa.select(BlobRow.id)).all() == ["new"]

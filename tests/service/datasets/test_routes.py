@@ -1,0 +1,297 @@
+import hashlib
+import time
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+
+TABLE = b"task,x,y\na,1,2\nb,3,4\n"
+URL = "/v1/datasets"
+
+
+def ready(app, body=TABLE, **query):
+    response = app.upload(body, **query)
+    assert response.status_code == 201, response.text
+    return response.json()
+
+
+def add_job(app, dataset_id, state="succeeded", job_id="job_1"):
+    with app.services.database.write() as session:
+        session.add(
+            JobRow(
+                id=job_id, owner="local", dataset_id=dataset_id, algorithm="pca", params={}, seed=0,
+                model_name="m", timeout_s=1, memory_mb=64, max_attempts=1, state=state,
+            )
+        )  # fmt: skip
+
+
+def add_version(app, dataset_id):
+    with app.services.database.write() as session:
+        session.add(ModelRow(id="mdl_1", owner="local", name="m"))
+        session.add(BlobRow(id="blob_1", sha256="1", size_bytes=0))
+        session.flush()
+        session.add(
+            VersionRow(
+                id="ver_1", model_id="mdl_1", version=3, job_id="job_1", dataset_id=dataset_id,
+                dataset_sha256="0", algorithm="pca", params={}, seed=0, software={}, methods=[],
+                tasks=[], metrics={}, history={}, warnings=[], artifact_blob_id="blob_1",
+                artifact_sha256="1", artifact_bytes=0,
+            )
+        )  # fmt: skip
+
+
+def test_the_same_upload_twice_is_one_dataset(app):
+    first = app.upload(TABLE)
+    again = app.upload(TABLE)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json() == first.json()
+    assert again.headers["etag"] == f'"{hashlib.sha256(TABLE).hexdigest()}"'
+    assert app.left_behind()["datasets"] == 1
+    assert app.left_behind()["blobs"] == 1
+
+
+def test_the_same_bytes_read_in_another_way_are_another_dataset(app):
+    assert ready(app)["id"] != ready(app, target_column="y")["id"]
+
+
+def test_one_upload_sent_many_times_at_once_is_one_dataset(app):
+    with ThreadPoolExecutor(4) as pool:
+        answers = list(pool.map(lambda _: app.upload(TABLE), range(4)))
+    assert {a.status_code for a in answers} <= {200, 201, 202}
+    assert len({a.json()["id"] for a in answers}) == 1
+    assert app.left_behind()["datasets"] == 1
+
+
+def test_a_key_gives_the_same_dataset_and_refuses_another_upload(app):
+    key = {"idempotency-key": "k1"}
+    first = app.upload(TABLE, headers=key)
+    assert app.upload(TABLE, headers=key).json()["id"] == first.json()["id"]
+    other = app.upload(TABLE + b"c,5,6\n", headers=key)
+    assert (other.status_code, other.json()["code"]) == (422, "key-reused")
+    assert app.left_behind()["datasets"] == 1
+
+
+def test_a_rejected_upload_frees_its_key(app):
+    key = {"idempotency-key": "k1"}
+    app.assert_rejected(app.upload(b"task,x\na,no\n", headers=key), "not-a-number")
+    assert app.upload(TABLE, headers=key).status_code == 201
+
+
+def test_a_dataset_is_not_sent_again_to_who_has_it(app):
+    dataset = ready(app)
+    url = f"{URL}/{dataset['id']}"
+    tag = app.send("GET", url).headers["etag"]
+    response = app.send("GET", url, headers={"if-none-match": tag})
+    assert (response.status_code, response.content) == (304, b"")
+    assert app.send("GET", url, headers={"if-none-match": '"x"'}).json() == dataset
+
+
+def test_the_manifest_tells_every_task(app):
+    dataset = ready(app, b"task,x,y\na,1,cat\na,3,dog\n", target_column="y")
+    manifest = app.send("GET", f"{URL}/{dataset['id']}/manifest").json()
+    (task,) = manifest["tasks"]
+    assert (task["name"], task["n_samples"], task["target"]) == ("a", 2, "classes")
+    assert task["classes"] == ["cat", "dog"]
+    assert task["features"] == {"min": [1], "max": [3], "mean": [2], "std": [1]}
+    assert manifest["feature_names"] == ["x"]
+
+
+def test_a_statistic_beyond_floats_is_null(app):
+    dataset = ready(app, b"task,x\na,1e308\na,1.7e308\n")
+    manifest = app.send("GET", f"{URL}/{dataset['id']}/manifest").json()
+    assert manifest["tasks"][0]["features"]["mean"] == [None]
+
+
+def test_pages_cover_every_dataset_once_newest_first(app):
+    ids = [ready(app, TABLE + f"c,{i},0\n".encode())["id"] for i in range(5)]
+    seen, token = [], None
+    for _ in range(3):
+        page = app.send(
+            "GET", URL, params={"page_size": 2, **({"page_token": token} if token else {})}
+        )
+        seen += [item["id"] for item in page.json()["items"]]
+        token = page.json()["next_page_token"]
+    assert seen == ids[::-1]
+    assert token is None
+
+
+def test_a_page_size_beyond_the_bound_is_refused(app):
+    assert app.send("GET", URL, params={"page_size": 201}).status_code == 422
+
+
+def test_another_owner_sees_nothing(app):
+    dataset = ready(app)
+    with app.services.database.write() as session:
+        session.get_one(DatasetRow, dataset["id"]).owner = "ada"
+    for method, path in (("GET", ""), ("GET", "/manifest"), ("DELETE", "")):
+        assert app.send(method, f"{URL}/{dataset['id']}{path}").status_code == 404
+    assert app.send("GET", URL).json()["items"] == []
+
+
+def test_deleting_leaves_nothing(app):
+    dataset = ready(app, headers={"idempotency-key": "k"})
+    assert app.send("DELETE", f"{URL}/{dataset['id']}").status_code == 204
+    assert app.left_behind() == {}
+    assert app.send("GET", f"{URL}/{dataset['id']}").status_code == 404
+
+
+def test_deleting_one_of_two_that_share_their_bytes_keeps_the_other(app):
+    kept = ready(app)
+    gone = ready(app, target_kind="numbers")
+    assert app.send("DELETE", f"{URL}/{gone['id']}").status_code == 204
+    assert app.tasks(kept["id"]).names == ("a", "b")
+
+
+def test_another_version_is_not_deleted(app):
+    dataset = ready(app)
+    url = f"{URL}/{dataset['id']}"
+    response = app.send("DELETE", url, headers={"if-match": '"other"'})
+    assert (response.status_code, response.json()["code"]) == (412, "precondition-failed")
+    tag = app.send("GET", url).headers["etag"]
+    assert app.send("DELETE", url, headers={"if-match": tag}).status_code == 204
+
+
+@pytest.mark.parametrize("state", ["queued", "submitted", "running"])
+def test_what_a_job_needs_is_not_deleted(app, state):
+    dataset = ready(app)
+    add_job(app, dataset["id"], state)
+    response = app.send("DELETE", f"{URL}/{dataset['id']}")
+    assert (response.status_code, response.json()["code"]) == (409, "in-use")
+    assert "job_1" in response.json()["detail"]
+
+
+def test_what_a_model_was_made_from_is_not_deleted(app):
+    dataset = ready(app)
+    add_job(app, dataset["id"])
+    add_version(app, dataset["id"])
+    response = app.send("DELETE", f"{URL}/{dataset['id']}")
+    assert (response.status_code, response.json()["code"]) == (409, "in-use")
+    assert "model m, version 3" in response.json()["detail"]
+
+
+def test_what_only_an_ended_job_used_is_deleted_and_the_job_stays(app):
+    dataset = ready(app)
+    add_job(app, dataset["id"], "failed")
+    assert app.send("DELETE", f"{URL}/{dataset['id']}").status_code == 204
+    assert app.send("GET", f"{URL}/{dataset['id']}").status_code == 404
+    assert app.send("GET", URL).json()["items"] == []
+    assert "blobs" not in app.left_behind()
+    assert ready(app)["id"] != dataset["id"]
+
+
+@pytest.mark.parametrize(
+    ("media_type", "body"),
+    [
+        ("", TABLE),
+        ("application/octet-stream", TABLE),
+        ("application/json", b"{}"),
+        ("application/x-npy", b"\x93NUMPY"),
+        ("text/csv; charset=latin-1", TABLE),
+        ("text/csv", b"PK\x03\x04" + bytes(40)),
+        ("text/csv", b"\x93NUMPY" + bytes(40)),
+        ("text/csv", b"\x80\x04\x95" + bytes(40)),
+        ("text/csv", b"\x1f\x8b" + bytes(40)),
+        ("application/x-npz", TABLE),
+        ("application/x-npz", b"\x93NUMPY" + bytes(40)),
+        ("application/x-npz", b"P"),
+        ("application/zip", b"%PDF-1.4"),
+        ("multipart/form-data; boundary=x", b"--x--"),
+    ],
+)
+def test_other_formats_are_refused_with_what_is_read(app, media_type, body):
+    response = app.upload(body, media_type)
+    assert (response.status_code, response.json()["code"]) == (415, "unsupported-media-type")
+    assert "UTF-8" in response.json()["detail"] or "text/csv" in response.json()["detail"]
+    assert app.left_behind() == {}
+
+
+@pytest.mark.parametrize(
+    "media_type", ["TEXT/CSV", "text/csv; charset=UTF-8", "text/csv;header=present"]
+)
+def test_media_types_are_read_as_the_standard_writes_them(app, media_type):
+    assert app.upload(TABLE, media_type).status_code == 201
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {"name": ""},
+        {"name": "x" * 201},
+        {"name": "a\x00b"},
+        {"target_kind": "x"},
+        {"taskcolumn": "x"},
+    ],
+)
+def test_an_option_that_is_wrong_or_unknown_is_refused(app, query):
+    response = app.upload(TABLE, **query)
+    assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
+    assert app.left_behind() == {}
+
+
+async def chunks(n_bytes):
+    for _ in range(n_bytes // 1000):
+        yield b"a" * 1000
+
+
+def test_a_body_that_says_it_is_too_large_is_refused_unread(make_app):
+    app = make_app(max_upload_bytes=1000)
+    response = app.upload(b"task,x\n" * 200)
+    assert (response.status_code, response.json()["code"]) == (413, "body-too-large")
+    assert "1000 bytes" in response.json()["detail"]
+    assert app.left_behind() == {}
+
+
+def test_a_body_that_turns_out_too_large_is_refused_and_dropped(make_app):
+    app = make_app(max_upload_bytes=9_000_000)
+    response = app.upload(chunks(10_000_000))
+    assert "content-length" not in response.request.headers
+    assert (response.status_code, response.json()["code"]) == (413, "body-too-large")
+    assert app.left_behind() == {}
+
+
+def wait_for(app, url, state, seconds=30):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        dataset = app.send("GET", url).json()
+        if dataset["state"] == state:
+            return dataset
+        time.sleep(0.05)
+    raise AssertionError(dataset)
+
+
+def test_a_slow_upload_is_answered_early_and_becomes_ready(make_app):
+    app = make_app(ingest_wait_s=0)
+    response = app.upload(TABLE)
+    assert response.status_code == 202
+    assert response.headers["retry-after"] == "1"
+    url = response.headers["location"]
+    early = response.headers["etag"]
+    assert wait_for(app, url, "ready")["n_tasks"] == 2
+    # what was seen while it was read is not what it is now
+    assert app.send("GET", url, headers={"if-none-match": early}).status_code == 200
+
+
+def test_a_slow_upload_that_is_rejected_stays_with_its_complaints(make_app):
+    app = make_app(ingest_wait_s=0)
+    url = app.upload(b"task,x\na,no\n").headers["location"]
+    complaint = wait_for(app, url, "rejected")["complaints"][0]
+    assert (complaint["code"], complaint["task"], complaint["row"]) == ("not-a-number", "a", 0)
+    assert app.send("GET", f"{url}/manifest").status_code == 409
+    assert set(app.left_behind()) == {"datasets"}
+    assert app.send("DELETE", url).status_code == 204
+    assert app.left_behind() == {}
+
+
+def test_a_rejected_upload_is_read_again_when_it_is_sent_again(make_app):
+    body = b"task,x\na,1\nb,2\n"
+    strict = make_app(ingest_wait_s=0, max_tasks=1)
+    wait_for(strict, strict.upload(body).headers["location"], "rejected")
+    assert make_app().upload(body).status_code == 201
+
+
+def test_numbers_in_a_manifest_are_finite_for_any_data(app):
+    response = app.upload_npz({"a/X": np.array([[1e308], [-1e308]])})
+    manifest = app.send("GET", f"{URL}/{response.json()['id']}/manifest").json()
+    assert manifest["tasks"][0]["features"]["std"] == [None]
