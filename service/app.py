@@ -96,7 +96,7 @@ def _start(settings: Settings) -> Services:
             url=settings.engine_url,
             slots=settings.resolved_slots(),
             database_url=database.url,
-            scratch_dir=data_dir / "dask",
+            data_dir=data_dir,
         )
 
     dispatcher = Dispatcher(

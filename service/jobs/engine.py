@@ -31,9 +31,11 @@ class Engine:
         Address of a scheduler; a pool on this machine's loopback is started if empty.
     slots
         Jobs at a time in the pool of its own.
+    data_dir
+        Folder in which the workers of its own pool keep their files.
     """
 
-    def __init__(self, *, url: str, slots: int, database_url: str, scratch_dir: Path) -> None:
+    def __init__(self, *, url: str, slots: int, database_url: str, data_dir: Path) -> None:
         import dask
         from distributed import Client, LocalCluster
 
@@ -48,7 +50,8 @@ class Engine:
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
                 memory_limit=0,  # the child is limited, not the worker
-                local_directory=str(scratch_dir),
+                local_directory=str(data_dir / "dask"),
+                env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
             )
         self._client = Client(self._cluster or url, set_as_default=False)

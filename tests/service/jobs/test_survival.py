@@ -8,7 +8,7 @@ import pytest
 
 from service.client import Client, JobFailed
 
-#: Long enough to be interrupted, short enough to be finished: some ten seconds of iterations.
+#: Long enough to be interrupted, short enough to be finished: some seconds of iterations.
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 END_S = 50
 
@@ -16,7 +16,7 @@ END_S = 50
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(150)}
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
 
 
 def wait_for(condition, *, seconds=END_S):
