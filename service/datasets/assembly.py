@@ -15,6 +15,7 @@ from service.datasets.options import Limits, TargetWish
 Labels = NDArray[Any]
 
 MAX_LABEL_LENGTH: Final = 200
+MAX_CLASSES: Final = 10_000
 #: Control characters and surrogates: no name needs them, and logs and pages are hurt by them.
 _REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs"})
 _NAME_SHOWN: Final = 40
@@ -66,6 +67,15 @@ def check_counts(n_tasks: int, n_features: int, limits: Limits) -> None:
     if n_features > limits.features:
         detail = f"{n_features} columns are more than {limits.features}, the limit here"
         reject("too-many-features", detail)
+
+
+def check_classes(n_classes: int, **place: Any) -> None:
+    """Raise Rejected where there are more classes than a manifest can list."""
+    if n_classes > MAX_CLASSES:
+        detail = (
+            f"the targets have more than {MAX_CLASSES} distinct labels; are they numbers or ids?"
+        )
+        reject("too-many-classes", detail, **place)
 
 
 def split_rows(
@@ -168,7 +178,9 @@ def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str | None = Non
 
 
 def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:
-    for label in np.unique(values):
+    labels = np.unique(values)
+    check_classes(len(labels), task=task)
+    for label in labels:
         reason = label_problem(str(label)) if label else "a target is empty; fill it"
         if reason is not None:
             row = int(np.flatnonzero(values == label)[0])
@@ -182,4 +194,5 @@ def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
         row = int(np.flatnonzero(~is_label)[0])
         detail = f"{where}{values[row]} in row {row} cannot name a class; "
         reject("not-a-label", f"{detail}labels are text or whole numbers", task=task, row=row)
+    check_classes(len(np.unique(values)), task=task)
     return values.astype(np.int64)

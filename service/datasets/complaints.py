@@ -25,6 +25,7 @@ CODES: Final[dict[str, str]] = {
     "inexact-integer": "An integer is too large to be kept exactly.",
     "mixed-labels": "One target column holds both numbers and text.",
     "not-a-label": "A value cannot name a class.",
+    "too-many-classes": "Targets have more distinct labels than a manifest can list.",
     "bad-name": "A task or column has no name, one too long, or one with control characters.",
     "duplicate-task": "Two tasks have one name.",
     "too-many-tasks": "There are more tasks than the limit.",

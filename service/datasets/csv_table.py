@@ -185,10 +185,10 @@ class _Table:
 
     def _add_codes(self, batch: Batch, position: int) -> None:
         cells = [record[position] for record in batch.records]
-        for cell in dict.fromkeys(cells):
+        for i, cell in enumerate(cells):
             if cell not in self._code_of_cell:
                 name = _task_name(cell)
-                self._check_task(name, batch, cells.index(cell), position)
+                self._check_task(name, batch, i, position)
                 self._code_of_cell[cell] = self._code_of.setdefault(name, len(self._code_of))
         check_counts(len(self._code_of), len(self._columns.features), self._limits)
         codes = map(self._code_of_cell.__getitem__, cells)

@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.assembly import label_problem
+from service.datasets.assembly import check_classes, label_problem
 from service.datasets.complaints import Complaints
 from service.datasets.csv_cells import MIXED, TEXT, TaskOf, is_number, read_numbers, shown
 from service.datasets.csv_records import Batch
@@ -74,11 +74,11 @@ class TargetColumn:
 
     def _add_labels(self, batch: Batch, task_of: TaskOf, complaints: Complaints) -> None:
         cells = [record[self._position].strip() for record in batch.records]
-        for label in dict.fromkeys(cells):
-            if label in self._codes:
-                continue
-            self._check_label(label, batch, cells.index(label), task_of, complaints)
-            self._codes[label] = len(self._codes)
+        for i, label in enumerate(cells):
+            if label not in self._codes:
+                self._check_label(label, batch, i, task_of, complaints)
+                self._codes[label] = len(self._codes)
+        check_classes(len(self._codes), column=self.name)
         codes = map(self._codes.__getitem__, cells)
         self._parts.append(np.fromiter(codes, np.int32, len(cells)))
 

@@ -12,10 +12,11 @@ from typing import Any, Final
 
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 
-from service.blobs import CHUNK_BYTES, BlobStore
+from service.blobs import BlobStore
 from service.database import Database
 from service.datasets import store
 from service.datasets.complaints import Complaint
+from service.datasets.memory import release_freed
 from service.datasets.options import Limits
 from service.datasets.supervision import Order, read_upload
 from service.logs import log
@@ -28,6 +29,8 @@ _AT_A_TIME: Final = 2
 #: How long a finished ingestion waits for a database that is away before it gives up.
 _PUBLISH_FOR_S: Final = 60
 _PUBLISH_EVERY_S: Final = 0.5
+#: A small part of a chunk: what the writer gathers grows by no more than this beyond a chunk.
+_PIECE_BYTES: Final = 256 * 1024
 #: Names the process that works in a scratch folder.
 _WORKER_FILE: Final = "worker"
 
@@ -87,8 +90,10 @@ class Ingester:
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
+            release_freed()  # what receiving the upload took
             answer = self._read(row, folder)
             self._publish(row.id, answer, folder / "content")
+            release_freed()
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in answer)
 
     def _give_up(self, dataset_id: str) -> None:
@@ -103,6 +108,8 @@ class Ingester:
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
                 file.write(chunk)
+                del chunk  # or two would be held while the next one is read
+        release_freed()
         order = Order(
             folder=folder,
             media_type=row.media_type,
@@ -138,7 +145,7 @@ class Ingester:
         writer = self._blobs.writer()
         try:
             with content.open("rb") as file:
-                while piece := file.read(CHUNK_BYTES):
+                while piece := file.read(_PIECE_BYTES):
                     writer.write(piece)
             writer.flush()
             with self._database.write() as session:

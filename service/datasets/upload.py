@@ -19,7 +19,7 @@ from service.idempotency import find_created, remember_created
 from service.rows import DatasetRow
 
 #: Bytes gathered before they are handed to a thread that stores them.
-_STRIDE_BYTES = 1024 * 1024
+_STRIDE_BYTES = 256 * 1024
 _MAGIC_BYTES = 8
 
 
