@@ -82,13 +82,25 @@ def openapi() -> dict[str, Any]:
     return create_app(Settings()).openapi()
 
 
-def _start(settings: Settings) -> Services:
-    data_dir = settings.data_dir.resolve()
-    data_dir.mkdir(parents=True, exist_ok=True)
+def open_database(settings: Settings) -> Database:
+    """Give the database, at the schema that this version needs.
+
+    Raises
+    ------
+    SchemaMismatch, SQLAlchemyError, OSError
+        It has another schema, or cannot be reached.
+    """
+    settings.data_dir.resolve().mkdir(parents=True, exist_ok=True)
     database = Database(settings.resolved_database_url())
     if database.url.startswith("sqlite"):
         migrate(database)
     check_schema(database)
+    return database
+
+
+def _start(settings: Settings) -> Services:
+    data_dir = settings.data_dir.resolve()
+    database = open_database(settings)
     blobs = BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes)
 
     def open_engine() -> Engine:

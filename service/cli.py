@@ -1,13 +1,15 @@
 """The command ``sibling``: run the service, and use one."""
 
+import sys
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, Final, NoReturn
 
 import numpy as np
 import orjson
 import typer
 from rich.console import Console
 from rich.table import Table
+from rich.text import Text
 
 from service.client import Client, JobFailed, ServiceError
 
@@ -23,7 +25,9 @@ Url = Annotated[
     str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")
 ]
 _DEFAULT_URL: Final = "http://127.0.0.1:8000"
-_out = Console()
+#: Columns where the output is no terminal: a file or a pipe wants whole lines.
+_PIPE_WIDTH: Final = 240
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 _err = Console(stderr=True, highlight=False)
 
 
@@ -39,22 +43,30 @@ def serve(
     from service.server import run
     from service.settings import Settings
 
-    given = {"host": host, "port": port, "data_dir": data_dir}
+    given: dict[str, Any] = {"host": host, "port": port, "data_dir": data_dir}
     # what is given here goes before what stands in the environment
-    settings = Settings().model_copy(update={k: v for k, v in given.items() if v is not None})
+    settings = Settings(**{k: v for k, v in given.items() if v is not None})
     run(settings, any_port=port is None)
 
 
 @app.command()
 def migrate() -> None:
     """Bring the database that DATABASE_URL names to the schema of this version."""
+    from sqlalchemy.exc import SQLAlchemyError
+
     from service.database import Database
+    from service.schema import SchemaMismatch
     from service.schema import migrate as run
     from service.settings import Settings
 
     database = Database(Settings().resolved_database_url())
-    run(database)
-    database.close()
+    try:
+        run(database)
+    except (SchemaMismatch, SQLAlchemyError) as error:
+        reason = str(getattr(error, "orig", error)).strip()
+        raise OSError(f"the database cannot be migrated: {reason}") from error
+    finally:
+        database.close()
 
 
 @app.command()
@@ -116,16 +128,16 @@ def train(
     options: Any = {name: value for name, value in columns.items() if value is not None}
     with _client(url) as client:
         dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
-        job = client.train(dataset, algorithm, model=model, seed=seed, **params)
+        job = client.submit(dataset, algorithm, params, model=model, seed=seed)
         trained = job.wait(progress=True)
-        _out.print(f"model {trained.name}, version {trained.version}")
+        _out.print(f"model {trained.name}, version {trained.version}", markup=False)
         scores = [
             {"metric": metric, "mean over tasks": f"{np.mean(list(by_task.values())):.4f}"}
             for metric, by_task in trained.metrics.items()
         ]
         _show(scores, "metric", "mean over tasks")
         for warning in trained.info["warnings"]:
-            _err.print(f"note: {warning}")
+            _err.print(f"note: {warning}", markup=False)
 
 
 @app.command()
@@ -141,6 +153,8 @@ def transform(
 ) -> None:
     """Project rows with a trained model."""
     name, _, version = model.partition("/")
+    if version and not version.isdecimal():
+        raise typer.BadParameter(f"'{model}' is neither NAME nor NAME/VERSION")
     with _client(url) as client:
         remote = client.model(name, int(version) if version else None)
         outputs = remote.transform(_read_rows(rows), task=task)
@@ -153,19 +167,26 @@ def transform(
 
 
 def main() -> None:
-    """Run the command; errors of the service are told in a sentence, not in a traceback."""
+    """Run the command; errors are told in a sentence, not in a traceback."""
     import httpx
+    from pydantic import ValidationError
 
     try:
         app()
+    except ValidationError as error:
+        _fail("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
     except (ServiceError, JobFailed, ValueError, OSError) as error:
-        _err.print(f"error: {error}")
-        raise SystemExit(1) from None
-    except httpx.TransportError as error:
-        _err.print(f"error: no answer from the service ({error}); start one with 'sibling serve'")
-        raise SystemExit(1) from None
+        _fail(str(error))
+    except (httpx.TransportError, httpx.InvalidURL) as error:
+        _fail(f"no answer from the service ({error}); start one with 'sibling serve'")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _fail(sentence: str) -> NoReturn:
+    # not a matter of markup: a name in brackets is a name
+    _err.print(f"error: {sentence}", markup=False, soft_wrap=True)
+    raise SystemExit(1) from None
 
 
 def _client(url: str) -> Client:
@@ -192,5 +213,6 @@ def _show(items: list[dict[str, Any]], *columns: str) -> None:
     table = Table(*columns, box=None)
     for item in items:
         values = [item[column] for column in columns]
-        table.add_row(*(", ".join(v) if isinstance(v, list) else str(v) for v in values))
+        texts = (", ".join(v) if isinstance(v, list) else str(v) for v in values)
+        table.add_row(*(Text(text) for text in texts))
     _out.print(table)

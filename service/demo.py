@@ -1,13 +1,15 @@
 """The demo: a service, a real data set, three models, and what sharing bought."""
 
 import contextlib
+import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Any, Final
+from types import FrameType
+from typing import Any, Final, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +31,9 @@ _out = Console(highlight=False)
 
 def run() -> None:
     """Show the main job end to end, then keep serving until Ctrl-C."""
+    # the end of a terminal or of a container is an end as good as Ctrl-C: nothing may be left
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), _service() as url, Client(url) as client:
         _wait_ready(client)
         train, test = _digits()
@@ -59,19 +64,29 @@ def _service() -> Iterator[str]:
             command,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
-            text=True,
             start_new_session=True,  # Ctrl-C reaches this process only, which then stops it
         )
         try:
             assert process.stdout is not None
-            line = process.stdout.readline()
+            line = process.stdout.readline().decode()
             if not line:
-                raise RuntimeError("the service did not start; see 'sibling serve'")
+                raise OSError("the service did not start; see 'sibling serve'")
             yield line.split()[3]
         finally:
-            process.terminate()
-            process.wait(_STOP_TIMEOUT_S)
-            process.stdout.close()  # type: ignore[union-attr]  # it is a pipe
+            _stop(process)
+
+
+def _stop(process: subprocess.Popen[bytes]) -> None:
+    process.terminate()
+    try:
+        process.communicate(timeout=_STOP_TIMEOUT_S)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt
 
 
 def _wait_ready(client: Client) -> None:
@@ -82,7 +97,7 @@ def _wait_ready(client: Client) -> None:
                 client.health()
                 return
             time.sleep(0.2)
-    raise RuntimeError(f"the service was not ready within {_START_TIMEOUT_S} s")
+    raise OSError(f"the service was not ready within {_START_TIMEOUT_S} s")
 
 
 def _digits() -> tuple[Rows, Rows]:

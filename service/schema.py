@@ -31,18 +31,26 @@ def current_revision(database: Database) -> str | None:
 
 
 def migrate(database: Database, *, revision: str = "head") -> None:
-    """Bring the schema to a revision, upwards."""
+    """Bring the schema to a revision, upwards; one that a newer version made is a mismatch."""
+    found = current_revision(database)
+    scripts = ScriptDirectory.from_config(_config(database.url))
+    if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
+        raise _mismatch(found)
     command.upgrade(_config(database.url), revision)
 
 
 def check_schema(database: Database) -> None:
     """Raise SchemaMismatch unless the database is at the revision that this code needs."""
-    found, needed = current_revision(database), newest_revision()
-    if found != needed:
-        raise SchemaMismatch(
-            f"the database is at schema {found or 'none'}, this version needs {needed}; "
-            "run 'sibling migrate', or use the version that made the database"
-        )
+    found = current_revision(database)
+    if found != newest_revision():
+        raise _mismatch(found)
+
+
+def _mismatch(found: str | None) -> SchemaMismatch:
+    return SchemaMismatch(
+        f"the database is at schema {found or 'none'}, this version needs {newest_revision()}; "
+        "run 'sibling migrate', or use the version that made the database"
+    )
 
 
 def _config(url: str) -> Config:

@@ -6,9 +6,11 @@ import socket
 import sys
 
 import uvicorn
+from sqlalchemy.exc import SQLAlchemyError
 
-from service.app import create_app
+from service.app import create_app, open_database
 from service.logs import configure_logs
+from service.schema import SchemaMismatch
 from service.settings import Settings
 
 #: Open streams get so long to end before the server stops.
@@ -29,6 +31,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
             "who calls; listen on 127.0.0.1, or set SIBLING_ALLOW_OPEN_NETWORK=true"
         )
     configure_logs(settings.log_level)
+    _check_database(settings)
     listener = _listen(settings.host, settings.port, any_port=any_port)
     config = uvicorn.Config(
         create_app(settings),
@@ -37,6 +40,15 @@ def run(settings: Settings, *, any_port: bool) -> None:
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
     _Server(config).run(sockets=[listener])
+
+
+def _check_database(settings: Settings) -> None:
+    """End with a sentence where the service could not start: the server would tell a traceback."""
+    try:
+        open_database(settings).close()
+    except (SchemaMismatch, SQLAlchemyError, OSError) as error:
+        reason = str(getattr(error, "orig", error)).strip()
+        sys.exit(f"error: the database cannot be used: {reason}")
 
 
 class _Server(uvicorn.Server):

@@ -12,7 +12,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike
 
-from service.client.http import Http
+from service.client.errors import ServiceError
+from service.client.http import Http, path
 from service.client.job import JobHandle
 from service.client.model import RemoteModel
 
@@ -99,12 +100,12 @@ class Client:
             How to read a table: ``task_column="school"``, ``target_column="score"``.
         """
         if isinstance(data, str | Path):
-            path = Path(data)
-            media_type = _MEDIA_TYPES.get(path.suffix.lower())
+            source = Path(data)
+            media_type = _MEDIA_TYPES.get(source.suffix.lower())
             if media_type is None:
-                raise ValueError(f"'{path.name}' is none of {', '.join(_MEDIA_TYPES)}")
-            query = {"name": name or path.stem, **options}
-            with path.open("rb") as file:
+                raise ValueError(f"'{source.name}' is none of {', '.join(_MEDIA_TYPES)}")
+            query = {"name": name or source.stem, **options}
+            with source.open("rb") as file:
                 return self._upload(_read(file), media_type, query)
         body = _pack(data, targets or {})
         query = {"name": name or "arrays", **options}
@@ -116,14 +117,14 @@ class Client:
 
     def dataset(self, dataset_id: str) -> Dataset:
         """Give one dataset."""
-        info = self._http.send("GET", f"/v1/datasets/{dataset_id}").json()
-        manifest = self._http.send("GET", f"/v1/datasets/{dataset_id}/manifest").json()
+        info = self._http.send("GET", path("v1", "datasets", dataset_id)).json()
+        manifest = self._http.send("GET", path("v1", "datasets", dataset_id, "manifest")).json()
         tasks = tuple(task["name"] for task in manifest["tasks"])
         return Dataset(info["id"], info["name"], tasks, info)
 
     def delete_dataset(self, dataset_id: str) -> None:
         """Delete a dataset that no job and no model needs."""
-        self._http.send("DELETE", f"/v1/datasets/{dataset_id}")
+        self._http.send("DELETE", path("v1", "datasets", dataset_id))
 
     def train(
         self,
@@ -144,12 +145,25 @@ class Client:
         limits
             ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``.
         """
+        return self.submit(dataset, algorithm, params, model=model, seed=seed, limits=limits)
+
+    def submit(
+        self,
+        dataset: Dataset | str,
+        algorithm: str,
+        params: Mapping[str, Any],
+        *,
+        model: str | None = None,
+        seed: int = 0,
+        limits: Mapping[str, Any] | None = None,
+    ) -> JobHandle:
+        """Give a handle of the job, as :meth:`train` does, with parameters of any name."""
         spec = {
             "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
             "algorithm": algorithm,
             "model": model or algorithm,
             "seed": seed,
-            "params": params,
+            "params": dict(params),
             **(limits or {}),
         }
         # the key makes it safe to send again: a job is created once
@@ -160,7 +174,7 @@ class Client:
 
     def job(self, job_id: str) -> JobHandle:
         """Give a handle of a job."""
-        return JobHandle(self._http, self._http.send("GET", f"/v1/jobs/{job_id}").json())
+        return JobHandle(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())
 
     def jobs(self) -> list[dict[str, Any]]:
         """Give the jobs, newest first."""
@@ -172,8 +186,9 @@ class Client:
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:
         """Give a model, by its latest version unless one is named."""
-        path = f"/v1/models/{name}" + ("" if version is None else f"/versions/{version}")
-        return RemoteModel(self._http, self._http.send("GET", path).json())
+        suffix = () if version is None else ("versions", version)
+        found = self._http.send("GET", path("v1", "models", name, *suffix)).json()
+        return RemoteModel(self._http, found)
 
     def _upload(
         self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str]
@@ -189,8 +204,11 @@ class Client:
         info = response.json()
         while info["state"] in ("uploaded", "ingesting"):
             info = self._http.send(
-                "GET", f"/v1/datasets/{info['id']}", params={"wait": _UPLOAD_WAIT_S}
+                "GET", path("v1", "datasets", info["id"]), params={"wait": _UPLOAD_WAIT_S}
             ).json()
+        if info["state"] == "rejected":
+            errors = info["complaints"]
+            raise ServiceError(422, "invalid-dataset", errors[0]["detail"], errors)
         return self.dataset(info["id"])
 
 
@@ -200,8 +218,11 @@ def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io
         raise ValueError(f"targets name tasks that have no rows: {', '.join(unknown)}")
     arrays = {f"{task}/X": np.asarray(X) for task, X in data.items()}
     arrays |= {f"{task}/y": np.asarray(y) for task, y in targets.items()}
+    for name, array in arrays.items():
+        if array.dtype.hasobject:
+            raise ValueError(f"'{name}' is neither all numbers nor all text, which cannot be sent")
     body = io.BytesIO()
-    np.savez(body, allow_pickle=False, **arrays)
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array is named as an option is
     body.seek(0)
     return body
 

@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator
 from typing import Any, Final
+from urllib.parse import quote
 
 import httpx
 
@@ -10,6 +11,8 @@ from service.client.errors import ServiceError
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
+#: Longest pause that a service may ask for.
+_MAX_PAUSE_S: Final = 30
 _PASSING: Final = frozenset({429, 502, 503, 504})
 
 
@@ -35,7 +38,7 @@ class Http:
             else:
                 if response.status_code not in _PASSING or is_last:
                     break
-                pause = max(pause, float(response.headers.get("retry-after", 0)))
+                pause = max(pause, _asked_pause(response))
             time.sleep(pause)
             pause *= 2
         if response.is_error:
@@ -54,3 +57,14 @@ class Http:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+
+def path(*parts: str | int) -> str:
+    """Give the path made of parts, each of which may hold any character."""
+    return "".join("/" + quote(str(part), safe="") for part in parts)
+
+
+def _asked_pause(response: httpx.Response) -> float:
+    """Give the seconds in Retry-After; a proxy may send a date there, which is not followed."""
+    asked = response.headers.get("retry-after", "")
+    return min(float(asked), _MAX_PAUSE_S) if asked.isdecimal() else 0.0

@@ -6,7 +6,7 @@ from typing import Any, Final
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.client.errors import JobFailed
-from service.client.http import Http
+from service.client.http import Http, path
 from service.client.model import RemoteModel
 
 _WAIT_S: Final = 20
@@ -40,20 +40,22 @@ class JobHandle:
 
     def refresh(self, *, wait_s: float = 0) -> "JobHandle":
         """Read the job again, waiting so long at most for its end."""
-        self.info = self._http.send("GET", f"/v1/jobs/{self.id}", params={"wait": wait_s}).json()
+        self.info = self._http.send(
+            "GET", path("v1", "jobs", self.id), params={"wait": wait_s}
+        ).json()
         return self
 
     def cancel(self) -> "JobHandle":
         """Ask for the job to be stopped."""
-        self.info = self._http.send("POST", f"/v1/jobs/{self.id}:cancel").json()
+        self.info = self._http.send("POST", path("v1", "jobs", self.id) + ":cancel").json()
         return self
 
     def events(self) -> Iterator[dict[str, Any]]:
         """Give what has happened to the job so far, in order."""
         after = 0
+        address = path("v1", "jobs", self.id, "events")
         while True:
-            path = f"/v1/jobs/{self.id}/events"
-            body = self._http.send("GET", path, params={"after": after}).json()
+            body = self._http.send("GET", address, params={"after": after}).json()
             yield from body["items"]
             if body["next_after"] is None:
                 return
@@ -86,8 +88,8 @@ class JobHandle:
                 on_change(self.info)
         if self.state != "succeeded":
             raise JobFailed(self.info)
-        path = f"/v1/models/{self.info['model']}/versions/{self.info['version']}"
-        return RemoteModel(self._http, self._http.send("GET", path).json())
+        address = path("v1", "models", self.info["model"], "versions", self.info["version"])
+        return RemoteModel(self._http, self._http.send("GET", address).json())
 
 
 def _bar() -> Progress:

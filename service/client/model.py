@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from service.client.http import Http
+from service.client.http import Http, path
 
 _NPY = "application/x-npy"
 
@@ -24,7 +24,7 @@ class RemoteModel:
     def __init__(self, http: Http, info: dict[str, Any]) -> None:
         self._http = http
         self.info = info
-        self._path = f"/v1/models/{info['name']}/versions/{info['version']}"
+        self._path = path("v1", "models", info["name"], "versions", info["version"])
 
     @property
     def name(self) -> str:
@@ -55,14 +55,18 @@ class RemoteModel:
         """Give the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
         return self._call("inverse-transform", Z, task)
 
+    def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give what the model predicts for rows (n_samples, n_features)."""
+        return self._call("predict", X, task)
+
     def history(self) -> dict[str, Any]:
         """Give how the fit went, step by step."""
         history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
         return history
 
-    def download(self, path: str | Path) -> Path:
+    def download(self, target: str | Path) -> Path:
         """Write the artifact to a file, which ``algorithms.registry.load_model`` reads."""
-        target = Path(path)
+        target = Path(target)
         target.write_bytes(self._http.send("GET", f"{self._path}/artifact").content)
         return target
 

@@ -352,7 +352,7 @@ def test_overload_is_503_with_retry_after_and_health_answers(start_service):
         rng = np.random.default_rng(0)
         X = rng.standard_normal((30, 5))
         model = client.train(client.upload({"a": X}), "pca", model="m").wait()
-        body = as_npy(rng.standard_normal((200_000, 5)))
+        body = as_npy(rng.standard_normal((100_000, 5)))
 
         def call(_):
             import httpx

@@ -1,0 +1,71 @@
+"""The demo, as a newcomer runs it."""
+
+import contextlib
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import psutil
+import pytest
+
+#: The demo takes about ten seconds of one core; others may have the rest of the machine.
+SHOW_TIMEOUT_S = 55
+STOP_TIMEOUT_S = 20
+
+
+@pytest.fixture
+def demo(tmp_path):
+    """The demo as a process whose temporary files go to a folder of the test."""
+    env = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
+    with subprocess.Popen(
+        [sys.executable, "-m", "service", "demo"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        cwd=tmp_path,
+        env=env | {"TMPDIR": str(tmp_path), "COLUMNS": "200"},
+    ) as process:
+        watchdog = threading.Timer(SHOW_TIMEOUT_S, process.kill)
+        watchdog.start()
+        yield process
+        watchdog.cancel()
+        process.kill()
+
+
+def assert_ends_cleanly(demo, number, folder):
+    """End the demo by a signal; check that nothing of it is left, and give its last words."""
+    children = psutil.Process(demo.pid).children(recursive=True)
+    assert children
+    demo.send_signal(number)
+    words = demo.communicate(timeout=STOP_TIMEOUT_S)[0]
+    assert demo.returncode == 0, words
+    assert "Stopped." in words
+    assert "Traceback" not in words
+    _, left = psutil.wait_procs(children, timeout=5)
+    assert not left
+    assert list(folder.glob("sibling-demo-*")) == []
+
+
+@pytest.mark.timeout(90)
+def test_the_demo_shows_its_report_and_ends_at_ctrl_c(demo, tmp_path):
+    shown = ""
+    while "Stop with Ctrl-C" not in shown:
+        line = demo.stdout.readline()
+        assert line, f"the demo ended early:\n{shown}"
+        shown += line
+    assert re.search(r"together: RMT-PCA\s+\d+\.\d%", shown)
+    assert re.search(r"Learning together helps: \+\d+\.\d%", shown)
+    assert "Traceback" not in shown
+    assert_ends_cleanly(demo, signal.SIGINT, tmp_path)
+
+
+def test_the_demo_leaves_nothing_when_it_is_terminated_in_the_middle(demo, tmp_path):
+    deadline = time.monotonic() + STOP_TIMEOUT_S
+    while not list(tmp_path.glob("sibling-demo-*/sibling.db")) and time.monotonic() < deadline:
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            demo.wait(0.1)
+    assert_ends_cleanly(demo, signal.SIGTERM, tmp_path)

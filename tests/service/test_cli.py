@@ -1,0 +1,210 @@
+"""The command line, as a user runs it."""
+
+import os
+import re
+import signal
+import socket
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+
+import numpy as np
+import pytest
+
+from service.client import Client
+
+RNG = np.random.default_rng(0)
+
+
+@pytest.fixture
+def run(tmp_path):
+    """``run(*arguments, url=...)``: the command in a process; gives its end."""
+
+    def run_command(*arguments, url=None, **env):
+        kept = {
+            k: v
+            for k, v in os.environ.items()
+            if not k.startswith("SIBLING_") and k not in ("DATABASE_URL", "ENGINE_URL")
+        }
+        return subprocess.run(
+            [sys.executable, "-m", "service", *arguments, *(("--url", url) if url else ())],
+            capture_output=True,
+            text=True,
+            timeout=50,
+            cwd=tmp_path,
+            env=kept | {"SIBLING_DATA_DIR": str(tmp_path / "data")} | env,
+            check=False,
+        )
+
+    return run_command
+
+
+def assert_fails(end, *words, code=1):
+    """Check that a command has failed with a sentence."""
+    assert end.returncode == code, end
+    assert "Traceback" not in end.stderr
+    for word in words:
+        assert word in end.stderr
+
+
+@pytest.fixture
+def schools(tmp_path):
+    path = tmp_path / "schools.csv"
+    lines = ["school,age,height,score"]
+    for school in ("east [north]", "west"):
+        lines += [f"{school},{a:.3f},{b:.3f},{c:.3f}" for a, b, c in RNG.standard_normal((9, 3))]
+    path.write_text("\n".join(lines), encoding="utf-8")
+    return path
+
+
+def test_train_list_and_transform(run, service, schools, tmp_path):
+    options = ("--task-column", "school", "--target-column", "score", "--seed", "3")
+    trained = run(
+        "train", str(schools), "-a", "rmt-pca", "--param", "k=1", "-p", "lam=0.5",
+        "-p", "lam_scale=absolute", "--model", "cli", *options, url=service.url,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained
+    assert "model cli, version 1" in trained.stdout
+    assert re.search(r"rvr\s+0\.\d{4}", trained.stdout)
+    with Client(service.url) as client:
+        model = client.model("cli")
+        lineage = model.info["lineage"]
+        assert lineage["seed"] == 3
+        assert {"k": 1, "lam": 0.5, "lam_scale": "absolute"}.items() <= lineage["params"].items()
+
+        listed = run("models", url=service.url)
+        assert re.search(
+            r"^\s*cli\s+1\s+rmt-pca\s+transform, inverse_transform", listed.stdout, re.MULTILINE
+        )
+        assert lineage["job_id"] in run("jobs", url=service.url).stdout
+        assert lineage["dataset_id"] in run("datasets", url=service.url).stdout
+        assert "common-pca" in run("algorithms", url=service.url).stdout
+
+        X = RNG.standard_normal((4, 2))
+        np.save(tmp_path / "rows.npy", X)
+        np.savetxt(tmp_path / "rows.csv", X, delimiter=",")
+        expected = model.transform(X, task="east [north]")
+    common = ("--task", "east [north]")
+    for rows, name, output in (
+        ("rows.npy", "cli", "out.npy"),
+        ("rows.csv", "cli/1", "out.csv"),
+        ("rows.npy", "cli/1", None),
+    ):
+        target = ("-o", output) if output else ()
+        end = run("transform", name, rows, *common, *target, url=service.url)
+        assert end.returncode == 0, end
+        if output == "out.npy":
+            answer = np.load(tmp_path / output)
+        elif output:
+            answer = np.loadtxt(tmp_path / output, delimiter=",", ndmin=2)
+        else:
+            answer = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
+        np.testing.assert_array_equal(answer, expected)
+
+
+def test_train_takes_the_id_of_a_dataset_and_the_address_from_the_environment(
+    run, service, dataset
+):
+    end = run("train", dataset.id, "-a", "pca", "--model", "cli-id", SIBLING_URL=service.url)
+    assert end.returncode == 0, end
+    assert "model cli-id, version 1" in end.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("DATASET", "-a", "pca", "-p", "k=0"), ("error: invalid-params", "/params/k")),
+        (("DATASET", "-a", "pca", "-p", "model=1"), ("/params/model",)),
+        (("DATASET", "-a", "no"), ("no algorithm 'no'", "pca")),
+        (("ds_no", "-a", "pca"), ("no dataset 'ds_no'",)),
+        (("none.csv", "-a", "pca"), ("none.csv",)),
+        (("notes.txt", "-a", "pca"), ("notes.txt", ".csv, .npz")),
+        (("schools.csv", "-a", "pca", "--task-column", "town"), ("town",)),
+    ],
+)
+@pytest.mark.usefixtures("schools")
+def test_a_refused_training_is_told_in_a_sentence(run, service, dataset, arguments, words):
+    named = [dataset.id if part == "DATASET" else part for part in arguments]
+    assert_fails(run("train", *named, url=service.url), *words)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("shared", "narrow.npy", "--task", "north"), ("task 'north' expects rows of 5", "(2, 3)")),
+        (("shared", "narrow.npy", "--task", "x"), ("known tasks: 'north'",)),
+        (("shared", "objects.npy", "--task", "north"), ("error: ",)),
+        (("shared", "words.csv", "--task", "north"), ("error: ",)),
+        (("shared", "none.npy", "--task", "north"), ("none.npy",)),
+        (("none", "narrow.npy", "--task", "north"), ("no model 'none'",)),
+    ],
+)
+@pytest.mark.usefixtures("model")
+def test_a_refused_transform_is_told_in_a_sentence(run, service, tmp_path, arguments, words):
+    np.save(tmp_path / "narrow.npy", np.ones((2, 3)))
+    np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
+    (tmp_path / "words.csv").write_text("a,b\n1,2\n", encoding="utf-8")
+    assert_fails(run("transform", *arguments, url=service.url), *words)
+
+
+def test_wrong_use_is_told_in_a_sentence(run):
+    end = run("train", "a.csv", "-a", "pca", "-p", "k")
+    assert_fails(end, "NAME=VALUE", code=2)
+    end = run("transform", "shared/x", "rows.npy", "--task", "a")
+    assert_fails(end, "NAME/VERSION", code=2)
+
+
+@pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
+def test_no_service_is_told_in_a_sentence(run, url):
+    assert_fails(run("models", url=url), "error: no answer from the service", "sibling serve")
+
+
+AWAY = "postgresql://127.0.0.1:1/none"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "env", "words"),
+    [
+        (("serve", "--port", "99999"), {}, "error: port"),
+        (("serve",), {"SIBLING_SLOTS": "-1"}, "error: slots"),
+        (("serve", "--host", "0.0.0.0"), {}, "SIBLING_ALLOW_OPEN_NETWORK"),
+        (("serve", "--port", "0", "--data-dir", __file__), {}, "error: the database"),
+        (("serve", "--port", "0"), {"DATABASE_URL": AWAY}, "error: the database cannot be used"),
+        (("migrate",), {"DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
+    ],
+)
+def test_serve_that_cannot_start_says_why(run, arguments, env, words):
+    assert_fails(run(*arguments, **env), words)
+
+
+def test_serve_on_a_taken_port_says_so(run):
+    with closing(socket.socket()) as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        port = taken.getsockname()[1]
+        assert_fails(run("serve", "--port", str(port)), f"port {port} is taken")
+
+
+def test_serve_refuses_a_schema_it_does_not_know(run, tmp_path):
+    (tmp_path / "data").mkdir()
+    assert run("migrate").returncode == 0
+    with closing(sqlite3.connect(tmp_path / "data" / "sibling.db")) as database:
+        database.execute("UPDATE alembic_version SET version_num = 'of the future'")
+        database.commit()
+    assert_fails(run("serve", "--port", "0"), "error: ", "of the future")
+
+
+def test_serve_takes_a_free_port_and_ends_at_ctrl_c(start_service):
+    service = start_service(SIBLING_SLOTS=1)
+    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
+    service.process.send_signal(signal.SIGINT)
+    assert service.process.wait(15) in (0, 130, -signal.SIGINT)
+    assert "Traceback" not in service.log()
+
+
+def test_help_is_quick_and_lists_the_commands(run):
+    end = run("--help")
+    assert end.returncode == 0
+    for command in ("serve", "train", "transform", "demo", "migrate"):
+        assert command in end.stdout

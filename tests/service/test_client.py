@@ -1,0 +1,271 @@
+"""The client against a real service, and against servers that fail in passing."""
+
+import json
+import threading
+import time
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import httpx
+import numpy as np
+import pytest
+
+from algorithms.registry import load_model
+from service.client import Client, JobFailed, ServiceError
+
+RNG = np.random.default_rng(1)
+
+
+def tasks(seed, n_features=3):
+    rng = np.random.default_rng(seed)
+    return {name: rng.standard_normal((8, n_features)) for name in ("one", "two")}
+
+
+# --- uploads -------------------------------------------------------------------------------------
+
+
+def test_arrays_with_targets_become_a_dataset(client):
+    data = tasks(1)
+    targets = {"one": np.arange(8.0), "two": np.linspace(0, 1, 8)}
+    dataset = client.upload(data, targets, name="with targets")
+    assert set(dataset.tasks) == {"one", "two"}
+    assert (dataset.name, dataset.info["state"], dataset.info["n_samples"]) == (
+        "with targets", "ready", 16,
+    )  # fmt: skip
+    assert client.dataset(dataset.id).tasks == dataset.tasks
+    assert dataset.id in [item["id"] for item in client.datasets()]
+
+
+def test_a_csv_file_becomes_a_dataset(client, tmp_path):
+    path = tmp_path / "schools.csv"
+    rows = [f"{school},{a},{a * a}" for school in ("a", "b") for a in range(4)]
+    path.write_text("\n".join(["school,age,score", *rows]), encoding="utf-8")
+    dataset = client.upload(path, task_column="school", target_column="score")
+    assert (dataset.name, set(dataset.tasks)) == ("schools", {"a", "b"})
+
+
+def test_an_npz_file_becomes_a_dataset(client, tmp_path):
+    path = tmp_path / "tasks.npz"
+    np.savez(path, **{f"{name}/X": X for name, X in tasks(2).items()})
+    assert set(client.upload(str(path), name="n").tasks) == {"one", "two"}
+
+
+def test_the_same_bytes_are_one_dataset(client):
+    assert client.upload(tasks(3)).id == client.upload(tasks(3)).id
+
+
+def test_what_cannot_be_sent_is_told_before_it_is(client, tmp_path):
+    with pytest.raises(ValueError, match=r"'data\.txt' is none of \.csv, \.npz"):
+        client.upload(tmp_path / "data.txt")
+    with pytest.raises(ValueError, match="no rows: three"):
+        client.upload(tasks(1), {"three": [1.0]})
+    with pytest.raises(ValueError, match="'one/y' is neither"):
+        client.upload(tasks(1), {"one": np.array([1, "a", None], dtype=object)})
+    with pytest.raises(FileNotFoundError):
+        client.upload(tmp_path / "none.csv")
+
+
+def test_a_rejected_upload_says_what_is_wrong(client):
+    data = tasks(4)
+    data["two"][3, 1] = np.nan
+    with pytest.raises(ServiceError, match="two") as caught:
+        client.upload(data)
+    assert (caught.value.status, caught.value.code) == (422, "invalid-dataset")
+    assert caught.value.errors[0]["task"] == "two"
+
+
+# --- jobs ----------------------------------------------------------------------------------------
+
+
+def test_train_wait_and_use(client, dataset, tmp_path):
+    seen = []
+    job = client.train(dataset, "rmt-pca", model="client", k=2, limits={"priority": 1})
+    model = job.wait(on_change=seen.append)
+    assert (model.name, job.state, job.info["priority"]) == ("client", "succeeded", 1)
+    assert seen[-1]["is_final"]
+    X = RNG.standard_normal((4, 5))
+    Z = model.transform(X, task="north")
+    offline = load_model(model.download(tmp_path / "m.safetensors"))
+    np.testing.assert_array_equal(Z, offline.transform(X, task="north"))
+    back = model.inverse_transform(Z, task="north")
+    np.testing.assert_array_equal(back, offline.inverse_transform(Z, task="north"))
+    assert model.metrics.keys() == {"rvr"}
+    assert model.history()["stop_reason"] == model.info["stop_reason"]
+    assert job.id in [item["id"] for item in client.jobs()]
+    assert "client" in [item["name"] for item in client.models()]
+    assert client.job(job.id).wait().version == model.version
+    with pytest.raises(ServiceError, match="cannot predict"):
+        model.predict(X, task="north")
+
+
+def test_events_are_told_in_order_from_queued_to_succeeded(client, dataset):
+    job = client.train(dataset, "pca", model="client-events")
+    job.wait()
+    events = list(job.events())
+    states = [event["data"]["state"] for event in events if event["kind"] == "state"]
+    assert states == ["queued", "submitted", "running", "succeeded"]
+    assert [event["id"] for event in events] == sorted({event["id"] for event in events})
+
+
+def test_a_cancelled_job_ends_as_job_failed(client):
+    rng = np.random.default_rng(0)
+    big = client.upload({f"t{i}": rng.standard_normal((60, 40)) for i in range(12)})
+    params = {"selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
+    job = client.train(big, "rmt-pca", model="cancelled", k=10, **params)
+    job.cancel()
+    with pytest.raises(JobFailed, match=f"{job.id} has cancelled") as caught:
+        job.wait()
+    assert caught.value.job["state"] == "cancelled"
+    assert caught.value.job["version"] is None
+
+
+def test_a_dataset_that_is_needed_is_not_deleted_and_another_is(client, dataset, model):
+    assert model.info["lineage"]["dataset_id"] == dataset.id
+    with pytest.raises(ServiceError) as caught:
+        client.delete_dataset(dataset.id)
+    assert (caught.value.status, caught.value.code) == (409, "in-use")
+    unused = client.upload(tasks(99))
+    client.delete_dataset(unused.id)
+    with pytest.raises(ServiceError, match="not-found"):
+        client.dataset(unused.id)
+
+
+def test_a_refusal_tells_status_code_detail_and_places(client, dataset):
+    with pytest.raises(ServiceError) as caught:
+        client.train(dataset, "pca", k=0, unheard_of=1)
+    error = caught.value
+    assert (error.status, error.code) == (422, "invalid-params")
+    assert {place["pointer"] for place in error.errors} == {"/params/k", "/params/unheard_of"}
+    assert all(place["detail"] in str(error) for place in error.errors)
+
+
+def test_a_parameter_may_have_any_name(client, dataset):
+    with pytest.raises(ServiceError, match="/params/model"):
+        client.submit(dataset, "pca", {"model": 1, "seed": 2})
+
+
+@pytest.mark.parametrize("name", ["a/b", "a?b", "..", "ü %", "#"])
+def test_a_name_of_any_letters_is_one_name(client, name):
+    with pytest.raises(ServiceError) as caught:
+        client.model(name)
+    assert (caught.value.status, caught.value.code) == (404, "not-found")
+
+
+# --- failures in passing -------------------------------------------------------------------------
+
+
+@contextmanager
+def server_that_answers(*answers):
+    """Serve these answers one after the other, the last for ever; give address and requests."""
+    requests = []
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def answer(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+            requests.append((self.command, self.path, dict(self.headers), body))
+            status, headers, content = answers[min(len(requests), len(answers)) - 1]
+            if status is None:  # hang up
+                self.close_connection = True
+                return
+            self.send_response(status)
+            for key, value in headers.items():
+                self.send_header(key, value)
+            self.send_header("Content-Length", str(len(content)))
+            self.end_headers()
+            self.wfile.write(content)
+
+        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - names of the base class
+
+        def log_message(self, *_):
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    thread = threading.Thread(target=server.serve_forever, args=(0.05,))
+    thread.start()
+    try:
+        yield f"http://127.0.0.1:{server.server_port}", requests
+    finally:
+        server.shutdown()
+        thread.join()
+        server.server_close()
+
+
+def error_of(call, *arguments):
+    with pytest.raises(ServiceError) as caught:
+        call(*arguments)
+    return caught.value
+
+
+JOB = (202, {}, json.dumps({"id": "job_1", "state": "queued"}).encode())
+BUSY = (503, {"Retry-After": "0"}, b"{}")
+
+
+def test_a_submission_is_sent_again_with_its_key_after_503_and_a_lost_connection():
+    answers = (BUSY, (None, {}, b""), BUSY, JOB)
+    with server_that_answers(*answers) as (url, requests), Client(url) as client:
+        assert client.train("ds_1", "pca").id == "job_1"
+    assert len(requests) == 4
+    assert len({headers["Idempotency-Key"] for _, _, headers, _ in requests}) == 1
+    assert len({body for *_, body in requests}) == 1
+
+
+def test_retry_after_is_kept():
+    wait = (503, {"Retry-After": "1"}, b"{}")
+    with server_that_answers(wait, JOB) as (url, _), Client(url) as client:
+        began = time.monotonic()
+        client.job("job_1")
+        assert time.monotonic() - began >= 1
+
+
+@pytest.mark.parametrize("given", ["Fri, 31 Dec 1999 23:59:59 GMT", "soon", "-1", "1e9", "nan"])
+def test_a_retry_after_that_is_no_number_does_not_matter(given):
+    odd = (503, {"Retry-After": given}, b"{}")
+    with server_that_answers(odd, JOB) as (url, _), Client(url) as client:
+        began = time.monotonic()
+        assert client.job("job_1").id == "job_1"
+        assert time.monotonic() - began < 5
+
+
+def test_what_stays_busy_is_told_in_the_end():
+    with (
+        server_that_answers(BUSY) as (url, requests),
+        Client(url) as client,
+        pytest.raises(ServiceError) as caught,
+    ):
+        client.jobs()
+    assert caught.value.status == 503
+    assert len(requests) == 5
+
+
+def test_a_refusal_is_not_sent_again():
+    body = {"code": "not-found", "detail": "there is no job", "errors": []}
+    gone = (404, {}, json.dumps(body).encode())
+    with (
+        server_that_answers(gone) as (url, requests),
+        Client(url) as client,
+        pytest.raises(ServiceError, match="there is no job"),
+    ):
+        client.job("job_1")
+    assert len(requests) == 1
+
+
+@pytest.mark.parametrize(
+    "content", [b"<html>Bad Gateway</html>", b"[]", b'{"code": 1}', b"", b"\xff"]
+)
+def test_an_error_page_of_a_proxy_is_an_error_too(content):
+    with (
+        server_that_answers((500, {}, content)) as (url, _),
+        Client(url) as client,
+        pytest.raises(ServiceError) as caught,
+    ):
+        client.jobs()
+    assert (caught.value.status, caught.value.code) == (500, "unexpected")
+
+
+def test_no_service_is_a_transport_error():
+    with server_that_answers(JOB) as (url, _):
+        pass
+    with Client(url) as client, pytest.raises(httpx.TransportError):
+        client.health()
