@@ -8,6 +8,7 @@ from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy import event
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 #: How long a writer waits for another one on SQLite.
@@ -40,6 +41,15 @@ class Database:
         """Give a session whose changes are committed together at the end, or not at all."""
         with Session(self._writer, expire_on_commit=False) as session, session.begin():
             yield session
+
+    def trouble(self) -> str | None:
+        """Give what keeps the database from answering; None where it answers."""
+        try:
+            with self.engine.connect() as connection:
+                connection.execute(sa.text("SELECT 1"))
+        except SQLAlchemyError as error:
+            return type(error).__name__
+        return None
 
     def close(self) -> None:
         """Close every connection."""

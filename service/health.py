@@ -2,10 +2,8 @@
 
 from typing import Annotated, Final
 
-import sqlalchemy as sa
 from fastapi import APIRouter, Depends, Response
 from pydantic import BaseModel, Field
-from sqlalchemy.exc import SQLAlchemyError
 
 from service.context import Context
 from service.http import json_response
@@ -31,11 +29,9 @@ class Health(Liveness):
 
 def _reasons(services: Context) -> list[str]:
     reasons = []
-    try:
-        with services.database.read() as session:
-            session.execute(sa.text("SELECT 1"))
-    except SQLAlchemyError as error:
-        reasons.append(f"the database does not answer ({type(error).__name__})")
+    trouble = services.database.trouble()
+    if trouble is not None:
+        reasons.append(f"the database does not answer ({trouble})")
     state = services.dispatcher.status()
     if state not in _DISPATCHING:
         reasons.append(f"the job engine is {state}")
