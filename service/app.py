@@ -9,6 +9,7 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 
+from service.access.gate import Gate
 from service.blobs import BlobStore
 from service.catalogue.routes import router as catalogue
 from service.context import Services
@@ -64,17 +65,20 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 class _App(FastAPI):
-    """An application whose document has the schema of problems, which no route names by itself."""
+    """An application whose document tells what no route does by itself: problems and keys."""
 
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""
-        if self.openapi_schema is None:
+        document = super().openapi()
+        parts = document["components"]
+        if "securitySchemes" not in parts:
             schema = ProblemSchema.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts = super().openapi()["components"]["schemas"]
-            parts |= schema.pop("$defs")
-            parts["Problem"] = schema
-        assert self.openapi_schema is not None
-        return self.openapi_schema
+            parts["schemas"] |= schema.pop("$defs")
+            parts["schemas"]["Problem"] = schema
+            scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
+            parts["securitySchemes"] = {"key": scheme}
+            document["security"] = [{"key": []}, {}]  # none is asked for on loopback
+        return document
 
 
 def openapi() -> dict[str, Any]:
@@ -124,7 +128,8 @@ def _start(settings: Settings) -> Services:
     compute = ComputePool(
         threads=settings.resolved_inference_threads(), waiting=settings.inference_waiting
     )
-    return Services(settings, database, blobs, ingester, dispatcher, models, compute)
+    gate = Gate(database, is_open=not settings.asks_for_keys())
+    return Services(settings, database, blobs, gate, ingester, dispatcher, models, compute)
 
 
 def _stop(services: Services) -> None:

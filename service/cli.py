@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from service.access.cli import keys
 from service.client import Client, JobFailed, ServiceError
 
 app = typer.Typer(
@@ -20,6 +21,8 @@ app = typer.Typer(
     add_completion=False,
     pretty_exceptions_enable=False,
 )
+
+app.add_typer(keys, name="keys")
 
 Url = Annotated[
     str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")

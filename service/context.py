@@ -10,6 +10,7 @@ from service.database import Database
 from service.settings import Settings
 
 if TYPE_CHECKING:
+    from service.access.gate import Gate
     from service.datasets.ingest import Ingester
     from service.inference.cache import ModelCache
     from service.inference.pool import ComputePool
@@ -23,6 +24,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
+    gate: "Gate"
     ingester: "Ingester"
     dispatcher: "Dispatcher"
     models: "ModelCache"

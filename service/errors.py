@@ -48,6 +48,18 @@ KINDS: Final[dict[str, Kind]] = {
         "`page_token` was changed or made up.",
         "Take `next_page_token` from the page before, or leave it out for the first page.",
     ),
+    "unauthenticated": Kind(
+        401,
+        "No valid key",
+        "The service asks for an API key, and the request has none that is valid now.",
+        "Send `Authorization: Bearer sib_...`; the operator makes keys with `sibling keys create`.",
+    ),
+    "forbidden": Kind(
+        403,
+        "The key does not allow this",
+        "The key is valid, but lacks the scope that the detail names.",
+        "Use a key with this scope.",
+    ),
     "not-found": Kind(
         404,
         "Nothing is there",
@@ -161,7 +173,13 @@ KINDS: Final[dict[str, Kind]] = {
 }
 
 #: What any route may answer.
-ANYWHERE: Final = ("invalid-request", "internal", "unavailable")
+ANYWHERE: Final = (
+    "unauthenticated",
+    "forbidden",
+    "invalid-request",
+    "internal",
+    "unavailable",
+)
 
 PROBLEM_TYPE: Final = "application/problem+json"
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}

@@ -184,6 +184,20 @@ class IdempotencyRow(Row):
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class KeyRow(Row):
+    """An API key: whose it is and what it allows; the secret itself is nowhere."""
+
+    __tablename__ = "api_keys"
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    secret_sha256: Mapped[str] = mapped_column(sa.String(64))
+    scopes: Mapped[list[Any]]
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    expires_at: Mapped[datetime | None]
+    revoked_at: Mapped[datetime | None]
+
+
 class LeaseRow(Row):
     """A right that one process at a time holds, such as dispatching."""
 

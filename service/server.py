@@ -1,13 +1,13 @@
 """Listening: a socket, a server, and a word on where it is."""
 
 import errno
-import ipaddress
 import socket
 import sys
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.access.first import ensure_first_key
 from service.app import create_app, open_database
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
@@ -25,13 +25,8 @@ def run(settings: Settings, *, any_port: bool) -> None:
     any_port
         Take a free port where the usual one is taken.
     """
-    if not _is_loopback(settings.host) and not settings.allow_open_network:
-        sys.exit(
-            f"error: {settings.host} can be reached from other machines and nothing here asks "
-            "who calls; listen on 127.0.0.1, or set SIBLING_ALLOW_OPEN_NETWORK=true"
-        )
     configure_logs(settings.log_level)
-    _check_database(settings)
+    _check_ground(settings)
     listener = _listen(settings.host, settings.port, any_port=any_port)
     config = uvicorn.Config(
         create_app(settings),
@@ -42,13 +37,21 @@ def run(settings: Settings, *, any_port: bool) -> None:
     _Server(config).run(sockets=[listener])
 
 
-def _check_database(settings: Settings) -> None:
+def _check_ground(settings: Settings) -> None:
     """End with a sentence where the service could not start: the server would tell a traceback."""
     try:
-        open_database(settings).close()
+        database = open_database(settings)
+        has_key = ensure_first_key(database, settings)
+        database.close()
     except (SchemaMismatch, SQLAlchemyError, OSError) as error:
         reason = str(getattr(error, "orig", error)).strip()
         sys.exit(f"error: the database cannot be used: {reason}")
+    if settings.asks_for_keys() and not has_key:
+        sys.exit(
+            "error: this service asks for keys and there are none, so nobody could use it; make "
+            "one with 'sibling keys create', or listen on 127.0.0.1, or set "
+            "SIBLING_ALLOW_OPEN_NETWORK=true to let everyone in who can reach it"
+        )
 
 
 class _Server(uvicorn.Server):
@@ -63,13 +66,6 @@ class _Server(uvicorn.Server):
             line = f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n"
             sys.stdout.write(line)
             sys.stdout.flush()
-
-
-def _is_loopback(host: str) -> bool:
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
 
 
 def _listen(host: str, port: int, *, any_port: bool) -> socket.socket:

@@ -1,10 +1,11 @@
 """Every setting of the service, read once from the environment."""
 
+import ipaddress
 import os
 from pathlib import Path
 from typing import Literal
 
-from pydantic import AliasChoices, Field
+from pydantic import AliasChoices, Field, SecretStr
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB = 1024 * 1024
@@ -17,8 +18,16 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    require_keys: bool = Field(
+        default=False, description="Ask for API keys on loopback too; elsewhere they always are."
+    )
     allow_open_network: bool = Field(
-        default=False, description="Listen beyond this machine although nothing asks who calls."
+        default=False, description="Listen beyond this machine and ask nobody who calls."
+    )
+    first_key: SecretStr = Field(
+        SecretStr(""),
+        description="A key, sib_<id>_<secret>, with all scopes for the owner 'admin'; made where "
+        "there is no key yet, so that a fresh deployment can be used.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Least weight of events that are logged."
@@ -74,6 +83,17 @@ class Settings(BaseSettings):
         if self.database_url:
             return self.database_url
         return f"sqlite:///{(self.data_dir / 'sibling.db').resolve()}"
+
+    def is_local(self) -> bool:
+        """Tell whether only this machine can reach the service."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def asks_for_keys(self) -> bool:
+        """Tell whether requests need an API key."""
+        return self.require_keys or not (self.is_local() or self.allow_open_network)
 
     def resolved_slots(self) -> int:
         """Give the number of jobs that run at a time in the embedded pool."""

@@ -5,9 +5,9 @@ from fastapi import APIRouter
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
 from service.errors import Problem
-from service.http import Page, Paging, StrictRoute, page, problems
+from service.http import Page, Paging, page, problems, secured
 
-router = APIRouter(prefix="/v1/algorithms", tags=["algorithms"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/algorithms", tags=["algorithms"], route_class=secured(None))
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))

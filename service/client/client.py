@@ -41,6 +41,8 @@ class Client:
     base_url
         Address of the service; ``SIBLING_URL`` from the environment, or this machine's port
         8000, by default.
+    api_key
+        Where the service asks for one; ``SIBLING_API_KEY`` from the environment by default.
     timeout_s
         Longest wait for one answer.
 
@@ -52,9 +54,12 @@ class Client:
     >>> model.transform(X, task="a")  # doctest: +SKIP
     """
 
-    def __init__(self, base_url: str | None = None, *, timeout_s: float = 60) -> None:
+    def __init__(
+        self, base_url: str | None = None, *, api_key: str | None = None, timeout_s: float = 60
+    ) -> None:
         url = base_url or os.environ.get("SIBLING_URL", DEFAULT_URL)
-        self._http = Http(url, timeout_s=timeout_s)
+        key = api_key or os.environ.get("SIBLING_API_KEY")
+        self._http = Http(url, api_key=key, timeout_s=timeout_s)
 
     def __enter__(self) -> Self:
         return self

@@ -22,8 +22,9 @@ class Http:
     A request that can be sent again without harm is, after a passing failure.
     """
 
-    def __init__(self, base_url: str, *, timeout_s: float) -> None:
-        self._client = httpx.Client(base_url=base_url, timeout=timeout_s)
+    def __init__(self, base_url: str, *, api_key: str | None = None, timeout_s: float) -> None:
+        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
+        self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
 
     def send(self, method: str, path: str, *, again: bool = True, **request: Any) -> httpx.Response:
         """Give the response, or raise the ServiceError that it tells."""

@@ -19,17 +19,17 @@ from service.http import (
     Owner,
     Page,
     Paging,
-    StrictRoute,
     check_if_match,
     etag,
     is_not_modified,
     json_response,
     page,
     problems,
+    secured,
 )
 from service.rows import DatasetRow
 
-router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
 
 POLL_S: Final = 0.1
 MAX_WAIT_S: Final = 60

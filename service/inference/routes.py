@@ -10,12 +10,12 @@ from numpy.typing import NDArray
 from algorithms.interface.model import METHODS, Model
 from service.context import Context, Services
 from service.errors import Problem
-from service.http import JSON, Owner, StrictRoute, problems
+from service.http import JSON, Owner, problems, secured
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.wire import NPY, Call, accepted_type, as_matrix, read_call, write_outputs
 from service.models.routes import Name, Version, find_version
 
-router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
 TaskName = Annotated[str | None, Query(description="Task of the rows in a .npy body.")]
 

@@ -17,13 +17,13 @@ from service.http import (
     Owner,
     Page,
     PageQuery,
-    StrictRoute,
     etag,
     fingerprint,
     is_not_modified,
     json_response,
     page,
     problems,
+    secured,
     trace_parent,
 )
 from service.idempotency import IdempotencyKey
@@ -32,7 +32,7 @@ from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.jobs.states import FINAL, JobState
 from service.models.store import version_of_job, versions_of_jobs
 
-router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
 POLL_S: Final = 0.2
 #: Comment lines between events keep proxies from closing a quiet stream.

@@ -11,18 +11,18 @@ from service.http import (
     Owner,
     Page,
     Paging,
-    StrictRoute,
     check_if_match,
     etag,
     is_not_modified,
     json_response,
     page,
     problems,
+    secured,
 )
 from service.models import store
 from service.models.schemas import History, Model
 
-router = APIRouter(prefix="/v1/models", tags=["models"], route_class=StrictRoute)
+router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
 Name = Annotated[str, Path(max_length=100, description="Name of a model.")]
 Version = Annotated[int, Path(ge=1, lt=2**31, description="Number of a version.")]

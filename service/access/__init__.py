@@ -1,0 +1,1 @@
+"""API keys: who asks, and what they may do."""

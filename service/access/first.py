@@ -1,0 +1,36 @@
+"""The first key of a fresh deployment, from its secrets."""
+
+from sqlalchemy.exc import IntegrityError
+
+from service.access import store
+from service.access.keys import parse_key
+from service.database import Database
+from service.settings import Settings
+
+OWNER = "admin"
+
+
+def ensure_first_key(database: Database, settings: Settings) -> bool:
+    """Make the key that the settings name where there is none; give whether there is one now.
+
+    Raises
+    ------
+    ValueError
+        The setting is not a key.
+    """
+    text = settings.first_key.get_secret_value()
+    key = parse_key(text) if text else None
+    if text and key is None:
+        raise ValueError(
+            "SIBLING_FIRST_KEY is not sib_<id>_<secret>: 12 of a-z 0-9, then 32 or more of "
+            "A-Z a-z 0-9 _ -"
+        )
+    try:
+        with database.write() as session:
+            has_key = store.has_any(session)
+            if not has_key and key is not None:
+                store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
+                has_key = True
+    except IntegrityError:  # another replica made it at the same time
+        return True
+    return has_key

@@ -1,0 +1,220 @@
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx
+import numpy as np
+import pytest
+
+from service.access.keys import SCOPES, Key, allows, new_key, parse_key
+from service.client import Client, ServiceError
+
+ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
+#: What anybody may see: that the service lives, and its pages, which hold no data.
+OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}
+OPEN |= {"/docs/oauth2-redirect"}
+
+
+def make_key(service, owner, scopes, *options) -> str:
+    command = [sys.executable, "-m", "service", "keys", "create", "--owner", owner]
+    done = subprocess.run(
+        [*command, "--scopes", scopes, *options],
+        env={"PATH": "", "SIBLING_DATA_DIR": str(service.data_dir)},
+        cwd=Path(__file__).parents[3],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    return done.stdout.strip()
+
+
+@pytest.fixture(scope="module")
+def guarded(launch_service):
+    """A service that asks for keys, with a model and everything else of its owner ada."""
+    first = Key("a" * 12, "s" * 40).text()
+    with launch_service(
+        SIBLING_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_FIRST_KEY=first
+    ) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ada(guarded):
+    with Client(guarded.url, api_key=make_key(guarded, "ada", "admin")) as client:
+        job = client.train(client.upload(ROWS, name="mine"), "pca", model="mine", k=1)
+        job.wait()
+        client.job_id = job.id
+        yield client
+
+
+def requests_of(service, ids):
+    """Give a request for every route of the document, with ids that exist."""
+    document = httpx.get(f"{service.url}/openapi.json").json()
+    for path, methods in document["paths"].items():
+        filled = path
+        for name, value in ids.items():
+            filled = filled.replace("{" + name + "}", value)
+        assert "{" not in filled, f"no id for {path}"
+        for method in methods:
+            yield method.upper(), filled
+
+
+@pytest.fixture(scope="module")
+def everything(guarded, ada):
+    dataset = ada.datasets()[0]["id"]
+    ids = {"name": "mine", "version": "1", "dataset_id": dataset, "job_id": ada.job_id}
+    return list(requests_of(guarded, ids))
+
+
+def test_a_key_is_read_back_and_nothing_else_is_one():
+    key = new_key()
+    assert parse_key(key.text()) == key
+    for text in ("", "sib_", "sib_a_b", key.text() + "!", key.text().replace("sib", "sob")):
+        assert parse_key(text) is None
+
+
+def test_admin_allows_everything_and_any_other_scope_only_itself():
+    for scope in SCOPES:
+        assert allows(["admin"], scope)
+        assert allows([scope], scope)
+        assert [s for s in SCOPES if allows(["infer"], s)] == ["infer"]
+    assert allows([], None)
+
+
+def test_every_route_but_the_open_ones_refuses_a_stranger(guarded, everything):
+    for method, path in everything:
+        response = httpx.request(method, guarded.url + path)
+        if path in OPEN:
+            assert response.status_code < 400
+        else:
+            assert (path, response.status_code) == (path, 401)
+            assert response.headers["www-authenticate"] == "Bearer"
+            assert response.json()["code"] == "unauthenticated"
+
+
+@pytest.mark.parametrize(
+    "authorization",
+    [
+        "",
+        "Bearer",
+        "Bearer x",
+        "Basic YTpi",
+        "Bearer sib_000000000000_" + "y" * 43,
+        "Bearer sib_aaaaaaaaaaaa_" + "x" * 40,
+    ],
+)
+def test_what_is_not_a_known_key_is_refused(guarded, authorization):
+    response = httpx.get(f"{guarded.url}/v1/jobs", headers={"Authorization": authorization})
+    assert response.status_code == 401
+
+
+def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
+    for method, path in everything:
+        if path in OPEN or path.startswith("/v1/algorithms"):
+            continue
+        resource = path.split("/")[2]
+        is_call = path.endswith(("transform", "predict")) and method == "POST"
+        needed = "infer" if is_call else f"{resource}:{'read' if method == 'GET' else 'write'}"
+        others = ",".join(s for s in SCOPES if s not in (needed, "admin"))
+        key = _cached_key(guarded, others)
+        response = httpx.request(
+            method, guarded.url + path, headers={"Authorization": f"Bearer {key}"}
+        )
+        assert (method, path, response.status_code) == (method, path, 403)
+        assert needed in response.json()["detail"]
+
+
+_keys: dict[tuple[str, str], str] = {}
+
+
+def _cached_key(service, scopes):
+    if (service.url, scopes) not in _keys:
+        _keys[service.url, scopes] = make_key(service, "ada", scopes)
+    return _keys[service.url, scopes]
+
+
+def test_what_belongs_to_another_owner_is_not_there(guarded, ada, everything):
+    headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
+    for method, path in everything:
+        if path in OPEN or path.startswith("/v1/algorithms"):
+            continue
+        is_call = path.endswith(("transform", "predict"))
+        body = {"task": "a", "inputs": [[1, 2, 3, 4]]} if is_call else None
+        response = httpx.request(method, guarded.url + path, headers=headers, json=body)
+        if path in ("/v1/jobs", "/v1/datasets", "/v1/models"):
+            if method == "GET":
+                assert response.json()["items"] == []
+            continue
+        assert (method, path, response.status_code) == (method, path, 404)
+    assert ada.model("mine").transform(ROWS["a"], task="a").shape == (5, 1)
+
+
+def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada):
+    with Client(guarded.url, api_key=make_key(guarded, "bob", "admin")) as bob:
+        with pytest.raises(ServiceError) as caught:
+            bob.train(ada.datasets()[0]["id"], "pca", k=1)
+        assert caught.value.status == 404
+        # the same bytes and the same model name are bob's own
+        mine = bob.upload(ROWS, name="mine")
+        assert mine.id != ada.datasets()[0]["id"]
+        assert bob.train(mine, "pca", model="mine", k=1).wait().version == 1
+        assert [m["version"] for m in ada.models()] == [1]
+
+
+def test_a_stranger_is_refused_before_the_body_is_read(guarded):
+    response = httpx.post(
+        f"{guarded.url}/v1/datasets?name=x",
+        headers={"Content-Type": "text/csv", "Content-Length": str(10**9)},
+        timeout=5,  # it waits for no byte of the gigabyte that never comes
+    )
+    assert response.status_code == 401
+
+
+def test_a_revoked_key_ends_within_seconds_and_is_told(guarded):
+    key = make_key(guarded, "eve", "jobs:read")
+    headers = {"Authorization": f"Bearer {key}"}
+    assert httpx.get(f"{guarded.url}/v1/jobs", headers=headers).status_code == 200
+    command = [sys.executable, "-m", "service", "keys", "revoke", parse_key(key).id]
+    env = {"PATH": "", "SIBLING_DATA_DIR": str(guarded.data_dir)}
+    subprocess.run(command, env=env, check=True, capture_output=True)
+    deadline = time.monotonic() + 5
+    while httpx.get(f"{guarded.url}/v1/jobs", headers=headers).status_code != 401:
+        assert time.monotonic() < deadline
+        time.sleep(0.2)
+    again = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    assert again.returncode == 1
+    assert "no key" in again.stderr
+
+
+@pytest.mark.usefixtures("ada")
+def test_keys_are_listed_without_their_secrets(guarded):
+    command = [sys.executable, "-m", "service", "keys", "list"]
+    env = {"PATH": "", "SIBLING_DATA_DIR": str(guarded.data_dir), "COLUMNS": "200"}
+    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    assert "ada" in done.stdout
+    assert "s" * 40 not in done.stdout
+
+
+def test_no_secret_is_kept_anywhere(guarded):
+    for file in guarded.data_dir.rglob("*"):
+        if file.is_file():
+            assert b"s" * 40 not in file.read_bytes(), file
+    assert "s" * 40 not in guarded.log()
+
+
+def test_it_does_not_listen_to_others_without_keys(tmp_path):
+    command = [sys.executable, "-m", "service", "serve", "--host", "0.0.0.0", "--port", "0"]
+    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path)}
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 1
+    assert "sibling keys create" in done.stderr
+
+
+def test_a_first_key_that_is_none_is_told(tmp_path):
+    command = [sys.executable, "-m", "service", "serve", "--port", "0"]
+    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path), "SIBLING_FIRST_KEY": "secret"}
+    done = subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=50)
+    assert done.returncode == 1
+    assert "SIBLING_FIRST_KEY" in done.stderr
+    assert "Traceback" not in done.stderr
