@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import sqlite3
 import subprocess
 import sys
 import time
@@ -167,3 +168,72 @@ def dataset(client: Client) -> Dataset:
 def model(client: Client, dataset: Dataset) -> RemoteModel:
     """A trained model; tests may add versions under other names, but not delete this one."""
     return client.train(dataset, "pca", model="shared", k=2).wait()
+
+
+class Uploads:
+    """A service as those who upload to it see it, with a look behind the scenes."""
+
+    def __init__(self, service: Service) -> None:
+        self.service = service
+        self.http = httpx.Client(base_url=service.url, timeout=50)
+
+    def post(
+        self,
+        body: Any,
+        media_type: str = "text/csv",
+        *,
+        headers: dict[str, str] | None = None,
+        **query: Any,
+    ) -> httpx.Response:
+        """Upload a dataset."""
+        return self.http.post(
+            "/v1/datasets",
+            params={"name": "d", **query},
+            content=body,
+            headers={"Content-Type": media_type, **(headers or {})},
+        )
+
+    def get(self, dataset_id: str, **query: Any) -> httpx.Response:
+        return self.http.get(f"/v1/datasets/{dataset_id}", params=query)
+
+    def query(self, sql: str) -> list[tuple[Any, ...]]:
+        """Give the rows of a query, read beside the server."""
+        uri = f"file:{self.service.data_dir / 'sibling.db'}?mode=ro"
+        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
+            return connection.execute(sql).fetchall()
+
+    def traces(self) -> dict[str, list[Any]]:
+        """Give everything that an upload could leave behind."""
+        scratch = self.service.data_dir / "ingest"
+        return {
+            "datasets": self.query("SELECT id, state FROM datasets ORDER BY id"),
+            "blobs": self.query("SELECT id FROM blobs ORDER BY id"),
+            "chunks": self.query("SELECT blob_id, position FROM blob_chunks ORDER BY 1, 2"),
+            "files": sorted(scratch.iterdir()) if scratch.exists() else [],
+        }
+
+
+@pytest.fixture(scope="session")
+def uploads_to() -> Iterator[Callable[[Service], Uploads]]:
+    """``uploads = uploads_to(service)``: uploads, until the session ends."""
+    with contextlib.ExitStack() as stack:
+
+        def uploads(service: Service) -> Uploads:
+            made = Uploads(service)
+            stack.enter_context(made.http)
+            return made
+
+        yield uploads
+
+
+@pytest.fixture
+def wait_until() -> Callable[..., None]:
+    """``wait_until(lambda: ...)``: wait until something is so."""
+
+    def wait(is_so: Callable[[], bool], *, timeout_s: float = 20) -> None:
+        deadline = time.monotonic() + timeout_s
+        while not is_so():
+            assert time.monotonic() < deadline, f"not within {timeout_s} s"
+            time.sleep(0.02)
+
+    return wait

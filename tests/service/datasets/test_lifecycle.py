@@ -1,0 +1,223 @@
+"""A dataset from upload to deletion: what is shown, what is refused, what survives."""
+
+import io
+
+import numpy as np
+import pytest
+
+CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
+NPZ = "application/x-npz"
+
+
+@pytest.fixture(scope="module")
+def uploads(launch_service, uploads_to):
+    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
+        yield uploads_to(service)
+
+
+@pytest.fixture
+def new(uploads):
+    """Give a function that uploads a dataset unlike all others."""
+
+    def upload(number: int, **query):
+        response = uploads.post(CSV + f"u,{number},1\nu,0,1\n".encode(), **query)
+        assert response.status_code == 201, response.text
+        return response.json()
+
+    return upload
+
+
+def big_csv(n_rows=60_000) -> bytes:
+    rng = np.random.default_rng(1)
+    file = io.StringIO()
+    np.savetxt(file, rng.normal(size=(n_rows, 8)), delimiter=",", fmt="%.6f")
+    lines = file.getvalue().splitlines()
+    body = "\n".join(f"t{i % 7},{line}" for i, line in enumerate(lines))
+    return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
+
+
+def test_an_upload_answers_where_it_is_and_what_it_holds(uploads):
+    response = uploads.post(CSV, name="two")
+    body = response.json()
+    assert response.status_code == 201
+    assert response.headers["Location"] == f"/v1/datasets/{body['id']}"
+    assert response.headers["ETag"] == f'"{body["upload_sha256"]}"'
+    assert (body["name"], body["state"], body["n_tasks"], body["n_samples"]) == (
+        "two",
+        "ready",
+        2,
+        4,
+    )
+    manifest = uploads.http.get(f"{response.headers['Location']}/manifest").json()
+    assert [task["name"] for task in manifest["tasks"]] == ["s", "t"]
+    assert manifest["feature_names"] == ["a", "b"]
+    assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
+
+
+def test_the_same_bytes_are_one_dataset_and_read_otherwise_another(uploads, new):
+    first = new(1)
+    again = uploads.post(CSV + b"u,1,1\nu,0,1\n", name="other")
+    assert (again.status_code, again.json()["id"]) == (200, first["id"])
+    other = uploads.post(CSV + b"u,1,1\nu,0,1\n", target_column="b")
+    assert other.status_code == 201
+    assert other.json()["id"] != first["id"]
+
+
+def test_a_request_sent_again_with_its_key_is_done_once(uploads):
+    headers = {"Idempotency-Key": "once"}
+    first = uploads.post(CSV + b"u,0,2\nu,2,0\n", headers=headers)
+    again = uploads.post(CSV + b"u,0,2\nu,2,0\n", headers=headers)
+    assert (first.status_code, again.status_code) == (201, 200)
+    assert again.json()["id"] == first.json()["id"]
+    before = uploads.traces()
+    for body, query in ((CSV + b"u,9,9\n", {}), (CSV + b"u,0,2\nu,2,0\n", {"name": "e"})):
+        other = uploads.post(body, headers=headers, **query)
+        assert (other.status_code, other.json()["code"]) == (422, "key-reused")
+    assert uploads.traces() == before
+
+
+def test_the_key_of_a_deleted_dataset_makes_a_new_one(uploads):
+    headers = {"Idempotency-Key": "gone"}
+    first = uploads.post(CSV + b"u,0,3\nu,3,0\n", headers=headers).json()["id"]
+    assert uploads.http.delete(f"/v1/datasets/{first}").status_code == 204
+    again = uploads.post(CSV + b"u,0,3\nu,3,0\n", headers=headers)
+    assert again.status_code == 201
+    assert again.json()["id"] != first
+
+
+def test_pages_show_every_dataset_once_newest_first(uploads, new):
+    made = [new(100 + i)["id"] for i in range(5)]
+    seen, token = [], None
+    while True:
+        query = {"page_size": 2} | ({} if token is None else {"page_token": token})
+        page = uploads.http.get("/v1/datasets", params=query).json()
+        assert len(page["items"]) <= 2
+        seen += [item["id"] for item in page["items"]]
+        token = page["next_page_token"]
+        if token is None:
+            break
+    assert len(seen) == len(set(seen))
+    assert [i for i in seen if i in made] == made[::-1]
+
+
+@pytest.mark.parametrize("token", ["x", "é", "%%%", "====", "AAAA"])
+def test_a_made_up_page_token_is_no_defect(uploads, token):
+    response = uploads.http.get("/v1/datasets", params={"page_token": token})
+    assert response.status_code in (200, 400)
+
+
+def test_a_known_version_is_not_sent_again(uploads, new):
+    path = f"/v1/datasets/{new(2)['id']}"
+    tag = uploads.http.get(path).headers["ETag"]
+    same = uploads.http.get(path, headers={"If-None-Match": f'"x", W/{tag}'})
+    assert (same.status_code, same.content, same.headers["ETag"]) == (304, b"", tag)
+    assert uploads.http.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
+
+
+def test_a_deleted_dataset_is_gone_and_can_come_again(uploads):
+    before = uploads.traces()
+    body = CSV + b"u,7,7\nu,0,7\n"
+    first = uploads.post(body).json()
+    path = f"/v1/datasets/{first['id']}"
+    wrong = uploads.http.delete(path, headers={"If-Match": '"old"'})
+    assert (wrong.status_code, wrong.json()["code"]) == (412, "precondition-failed")
+    tag = uploads.http.get(path).headers["ETag"]
+    assert uploads.http.delete(path, headers={"If-Match": tag}).status_code == 204
+    for request in (
+        uploads.http.get(path),
+        uploads.http.get(f"{path}/manifest"),
+        uploads.http.delete(path),
+    ):
+        assert (request.status_code, request.json()["code"]) == (404, "not-found")
+    listed = uploads.http.get("/v1/datasets", params={"page_size": 200}).json()["items"]
+    assert first["id"] not in [item["id"] for item in listed]
+    after = uploads.traces()
+    assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
+    again = uploads.post(body)
+    assert again.status_code == 201
+    assert again.json()["id"] != first["id"]
+
+
+def test_a_dataset_that_a_model_needs_is_kept(uploads):
+    rng = np.random.default_rng(3)
+    file = io.BytesIO()
+    np.savez(file, **{f"{t}/X": rng.normal(size=(20, 4)) for t in "ab"})
+    dataset_id = uploads.post(file.getvalue(), NPZ).json()["id"]
+    spec = {"dataset_id": dataset_id, "algorithm": "pca", "model": "kept"}
+    job = uploads.http.post("/v1/jobs", json=spec).json()
+    path = f"/v1/datasets/{dataset_id}"
+    while not job["is_final"]:
+        refused = uploads.http.delete(path)
+        assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
+        assert job["id"] in refused.json()["detail"] or "kept" in refused.json()["detail"]
+        job = uploads.http.get(f"/v1/jobs/{job['id']}", params={"wait": 1}).json()
+    assert job["state"] == "succeeded"
+    refused = uploads.http.delete(path)
+    assert refused.status_code == 409
+    assert "kept, version 1" in refused.json()["detail"]
+    assert uploads.http.delete("/v1/models/kept/versions/1").status_code == 204
+    assert uploads.http.delete(path).status_code == 204
+
+
+def test_an_unknown_dataset_is_404_and_waits_for_nothing(uploads):
+    response = uploads.get("ds_none", wait=30)
+    assert response.status_code == 404
+    assert response.elapsed.total_seconds() < 5
+
+
+@pytest.mark.parametrize("wait", ["nan", "-1", "61", "inf"])
+def test_a_wait_out_of_bounds_is_refused(uploads, wait):
+    assert uploads.get("ds_none", wait=wait).status_code == 422
+
+
+@pytest.fixture(scope="module")
+def slow(launch_service, uploads_to):
+    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=0) as service:
+        yield uploads_to(service)
+
+
+def test_a_slow_one_is_accepted_and_then_ready(slow):
+    response = slow.post(CSV)
+    dataset_id = response.json()["id"]
+    assert response.status_code == 202
+    assert response.headers["Retry-After"] == "1"
+    assert response.headers["Location"] == f"/v1/datasets/{dataset_id}"
+    early = slow.http.get(f"/v1/datasets/{dataset_id}/manifest")
+    assert early.status_code in (200, 409)
+    ready = slow.get(dataset_id, wait=30)
+    assert ready.json()["state"] == "ready"
+    assert ready.headers["ETag"] != response.headers["ETag"]
+
+
+def test_a_dataset_in_the_making_is_neither_deleted_nor_trained_on(slow):
+    dataset_id = slow.post(big_csv(100_000)).json()["id"]
+    deleted = slow.http.delete(f"/v1/datasets/{dataset_id}")
+    assert (deleted.status_code, deleted.json()["code"]) == (409, "wrong-state")
+    spec = {"dataset_id": dataset_id, "algorithm": "pca", "model": "early"}
+    assert slow.http.post("/v1/jobs", json=spec).json()["code"] == "wrong-state"
+    assert slow.get(dataset_id, wait=40).json()["state"] == "ready"
+
+
+def test_a_rejected_one_stays_with_its_complaints_until_it_is_deleted(slow):
+    body = b"task,a\ns,oops\n"
+    before = slow.traces()
+    first = slow.post(body)
+    assert first.status_code == 202
+    path = f"/v1/datasets/{first.json()['id']}"
+    told = slow.get(first.json()["id"], wait=30).json()
+    assert told["state"] == "rejected"
+    place = told["complaints"][0]
+    assert (place["task"], place["row"], place["column"]) == ("s", 0, "a")
+    assert slow.http.get(f"{path}/manifest").json()["code"] == "wrong-state"
+    assert slow.http.delete(path).status_code == 204
+    after = slow.traces()
+    assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
+
+
+def test_many_slow_uploads_keep_no_request_waiting(slow):
+    bodies = [big_csv(12_000) + f"x{i},1,2,3,4,5,6,7,8\n".encode() for i in range(12)]
+    made = [slow.post(body).json()["id"] for body in bodies]
+    answer = slow.http.get("/v1/datasets")
+    assert answer.elapsed.total_seconds() < 1
+    states = [slow.get(dataset_id, wait=50).json()["state"] for dataset_id in made]
+    assert states == ["ready"] * len(made)

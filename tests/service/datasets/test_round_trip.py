@@ -1,0 +1,221 @@
+"""What is uploaded is what is stored, bit for bit, in every layout that is read."""
+
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
+
+from service.blobs import BlobStore
+from service.database import Database
+from service.datasets.canonical import read_tasks
+
+NPZ = "application/x-npz"
+#: Each example is a whole upload with a process that parses it.
+EXAMPLES = settings(
+    max_examples=12,
+    deadline=None,
+    derandomize=True,
+    phases=(Phase.explicit, Phase.generate),
+    suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow],
+)
+names = st.text(
+    st.characters(categories=("Lu", "Ll", "Lo", "Nd"), max_codepoint=0x2FF), min_size=1, max_size=8
+).filter(lambda text: text.isprintable())
+floats = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@pytest.fixture(scope="module")
+def uploads(launch_service, uploads_to):
+    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
+        yield uploads_to(service)
+
+
+@pytest.fixture(scope="module")
+def stored(uploads, tmp_path_factory):
+    """Give a function that uploads, and gives the manifest and the tasks as they are stored."""
+    database = Database(f"sqlite:///{uploads.service.data_dir / 'sibling.db'}")
+    blobs = BlobStore(database, tmp_path_factory.mktemp("cache"), cache_bytes=2**30)
+
+    def store(body, media_type, **query):
+        response = uploads.post(body, media_type, **query)
+        assert response.status_code in (200, 201), response.text
+        dataset_id = response.json()["id"]
+        manifest = uploads.http.get(f"/v1/datasets/{dataset_id}/manifest").json()
+        columns = "content_blob_id, content_sha256, manifest"
+        [(blob_id, sha256, kept)] = uploads.query(
+            f"SELECT {columns} FROM datasets WHERE id = '{dataset_id}'"
+        )
+        return manifest, read_tasks(blobs.path(blob_id, sha256), json.loads(kept))
+
+    yield store
+    database.close()
+
+
+def npz(arrays) -> bytes:
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+def same_bits(a, b) -> bool:
+    return a.dtype == b.dtype and a.shape == b.shape and a.tobytes() == b.tobytes()
+
+
+dtypes = st.sampled_from(["<f8", ">f8", "<f4", ">f4", "<f2", "<i4", ">i2", "u1", "?"])
+
+
+@st.composite
+def rows(draw, n_columns=None):
+    d = draw(st.integers(1, 4)) if n_columns is None else n_columns
+    return draw(hnp.arrays(draw(dtypes), (draw(st.integers(1, 6)), d), elements=_elements()))
+
+
+def _elements():
+    return {"allow_nan": False, "allow_infinity": False}
+
+
+@st.composite
+def targets(draw, n):
+    kind = draw(st.sampled_from(["none", "floats", "integers", "text"]))
+    if kind == "none":
+        return None
+    if kind == "text":
+        return np.array(draw(st.lists(names, min_size=n, max_size=n)))
+    if kind == "integers":
+        return draw(hnp.arrays("<i4", n))
+    return draw(hnp.arrays("<f8", n, elements=_elements()))
+
+
+def expected_targets(y):
+    """Give targets as they are kept: text stays, every number is a float."""
+    return y if y is None or y.dtype.kind == "U" else y.astype(np.float64)
+
+
+def check(manifest, tasks, wanted) -> None:
+    """Compare with what was sent: ``[(name, X, y)]``."""
+    assert list(tasks.names) == [name for name, _, _ in wanted]
+    for task, entry, (_, X, y) in zip(tasks, manifest["tasks"], wanted, strict=True):
+        assert same_bits(task.X, np.ascontiguousarray(X, dtype=np.float64))
+        expected = expected_targets(y)
+        if expected is None:
+            assert task.y is None
+        elif expected.dtype.kind == "U":
+            assert task.y.tolist() == expected.tolist()
+            assert entry["classes"] == sorted(set(expected.tolist()))
+        else:
+            assert same_bits(task.y, expected)
+        assert (entry["n_samples"], entry["n_features"]) == (X.shape[0], X.shape[-1])
+        assert entry["target"] == task.target
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_arrays_by_task_come_back(stored, data):
+    task_names = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
+    wanted, arrays = [], {}
+    for name in task_names:
+        X = data.draw(rows())
+        X = np.asfortranarray(X) if data.draw(st.booleans()) else X
+        y = data.draw(targets(len(X)))
+        arrays |= {f"{name}/X": X} | ({} if y is None else {f"{name}/y": y})
+        wanted.append((name, X, y))
+    check(*stored(npz(arrays), NPZ), wanted)
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(stored, data):
+    X = data.draw(rows())
+    labels = np.array(data.draw(st.lists(names, min_size=len(X), max_size=len(X))))
+    y = data.draw(targets(len(X)))
+    arrays = {"X": X, "task": labels} | ({} if y is None else {"y": y})
+    wanted = [
+        (name, X[labels == name], None if y is None else y[labels == name])
+        for name in dict.fromkeys(labels.tolist())
+    ]
+    check(*stored(npz(arrays), NPZ), wanted)
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_a_csv_comes_back_though_its_tasks_are_mixed(stored, data):
+    n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))
+    X = data.draw(hnp.arrays("<f8", (n, d), elements=_elements()))
+    pool = data.draw(st.lists(names, min_size=1, max_size=3, unique=True))
+    labels = np.array(data.draw(st.lists(st.sampled_from(pool), min_size=n, max_size=n)))
+    # a letter first, so that text is text
+    text = np.array(["k" + t for t in data.draw(st.lists(names, min_size=n, max_size=n))])
+    y = data.draw(st.sampled_from([None, X[:, 0], text]))
+    file = io.StringIO(newline="")
+    writer = csv.writer(file)
+    writer.writerow(["task", *(f"x{j}" for j in range(d)), *([] if y is None else ["y"])])
+    for i in range(n):
+        own = [] if y is None else [str(y[i]) if y.dtype.kind == "U" else repr(float(y[i]))]
+        writer.writerow([labels[i], *(repr(float(v)) for v in X[i]), *own])
+    options = {} if y is None else {"target_column": "y"}
+    manifest, tasks = stored(file.getvalue().encode(), "text/csv", **options)
+    wanted = [
+        (name, X[labels == name], None if y is None else y[labels == name])
+        for name in dict.fromkeys(labels.tolist())
+    ]
+    check(manifest, tasks, wanted)
+    assert manifest["feature_names"] == [f"x{j}" for j in range(d)]
+
+
+@EXAMPLES
+@given(data=st.data())
+def test_covariances_come_back_one_or_many(stored, data):
+    d, m = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 1, 3]))
+    seed = data.draw(st.integers(0, 2**32 - 1))
+    factors = np.random.default_rng(seed).normal(size=(m or 1, d, d + 1))
+    C = factors @ factors.transpose(0, 2, 1)
+    C = (C + C.transpose(0, 2, 1)) / 2
+    sent = C[0] if m is None else C
+    manifest, tasks = stored(npz({"t/C": sent, "u/X": factors[0]}), NPZ)
+    assert same_bits(tasks["t"].X, C)
+    assert tasks["t"].input == manifest["tasks"][0]["input"] == "covariances"
+    assert manifest["tasks"][0]["n_samples"] == (m or 1)
+    assert same_bits(tasks["u"].X, factors[0])
+
+
+def test_several_targets_without_a_task_column_are_tasks_of_one_table(stored):
+    body = b"u,a,v,b\n1,2,x,4\n5,6,z,8\n"
+    query = {"target_column": ["u", "v"]}
+    manifest, tasks = stored(body, "text/csv", **query)
+    assert tasks.names == ("u", "v")
+    assert manifest["feature_names"] == ["a", "b"]
+    assert tasks["u"].y.tolist() == [1, 5]
+    assert tasks["v"].y.tolist() == ["x", "z"]
+    assert all(same_bits(task.X, np.array([[2.0, 4], [6, 8]])) for task in tasks)
+
+
+@pytest.mark.parametrize("y", [[0, 1, 1], [False, True, True], [0.0, 1.0, 1.0]])
+def test_whole_numbers_are_classes_where_that_is_asked(stored, y):
+    arrays = {"t/X": np.eye(3), "t/y": np.array(y)}
+    manifest, tasks = stored(npz(arrays), NPZ, target_kind="classes")
+    assert tasks["t"].y.tolist() == [0, 1, 1]
+    assert manifest["tasks"][0]["classes"] == [0, 1]
+
+
+def test_numbers_of_any_size_come_back(stored):
+    X = np.array([[1e308, -1.7e308, 5e-324], [1.7e308, 1.7e308, 0]])
+    _, tasks = stored(npz({"t/X": X}), NPZ)
+    assert same_bits(tasks["t"].X, X)
+
+
+def test_a_byte_order_mark_blank_lines_and_quotes_are_read(stored):
+    body = '\ufefftask,"a,b",c\r\n"s, one",1,2\r\n\r\n"s, one",3,4\r\n\r\n'
+    manifest, tasks = stored(body.encode(), "text/csv; charset=utf-8")
+    assert manifest["feature_names"] == ["a,b", "c"]
+    assert tasks["s, one"].X.tolist() == [[1, 2], [3, 4]]
+
+
+def test_a_name_in_two_forms_is_found_by_either(stored):
+    body = "task,e\u0301\ns,1\n".encode()
+    manifest, _ = stored(body, "text/csv", task_column="task")
+    assert manifest["feature_names"] == ["\u00e9"]

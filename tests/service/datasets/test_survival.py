@@ -1,0 +1,52 @@
+"""What a kill of the server, and an upload that needs too much, leave behind."""
+
+import io
+import signal
+
+import numpy as np
+
+CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
+NPZ = "application/x-npz"
+
+
+def big_csv(n_rows=60_000) -> bytes:
+    rng = np.random.default_rng(1)
+    file = io.StringIO()
+    np.savetxt(file, rng.normal(size=(n_rows, 8)), delimiter=",", fmt="%.6f")
+    lines = file.getvalue().splitlines()
+    body = "\n".join(f"t{i % 7},{line}" for i, line in enumerate(lines))
+    return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
+
+
+def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait_until):
+    slow = {"SIBLING_SLOTS": 1, "SIBLING_INGEST_WAIT_S": 0}
+    killed = start_service(**slow)
+    uploads = uploads_to(killed)
+    dataset_id = uploads.post(big_csv()).json()["id"]
+    killed.process.send_signal(signal.SIGKILL)
+    killed.process.wait(20)
+    [(state,)] = uploads.query(f"SELECT state FROM datasets WHERE id = '{dataset_id}'")
+    assert state in ("uploaded", "ingesting")
+    uploads = uploads_to(start_service(data_dir=killed.data_dir, **slow))
+    assert uploads.get(dataset_id, wait=50).json()["state"] == "ready"
+    scratch = killed.data_dir / "ingest"
+    wait_until(lambda: not any(path.is_file() for path in scratch.rglob("*")))
+    tasks = uploads.http.get(f"/v1/datasets/{dataset_id}/manifest").json()["tasks"]
+    assert sum(task["n_samples"] for task in tasks) == 60_000
+
+
+def test_reading_beyond_its_memory_or_time_names_the_limit(start_service, uploads_to):
+    limits = {"SIBLING_INGEST_MEMORY_MB": 256, "SIBLING_INGEST_TIMEOUT_S": 4}
+    uploads = uploads_to(start_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40, **limits))
+    assert uploads.post(CSV).status_code == 201
+    before = uploads.traces()
+    file = io.BytesIO()
+    # four times as large once it is of 64 bits
+    np.savez(file, **{"t/X": np.ones((2**18, 200), "float16")})
+    large = uploads.post(file.getvalue(), NPZ)
+    assert (large.status_code, large.json()["code"]) == (422, "invalid-dataset")
+    assert "256 MiB" in large.json()["detail"]
+    slow = uploads.post(b"task,a\n" + b"s,1\n" * 12_000_000)
+    assert slow.status_code == 422
+    assert "4 s" in slow.json()["detail"] or "256 MiB" in slow.json()["detail"]
+    assert uploads.traces() == before
