@@ -14,6 +14,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from algorithms.interface.tasks import TaskSet
+from service.access.gate import Gate
 from service.blobs import BlobStore
 from service.context import Services
 from service.database import Database
@@ -119,7 +120,13 @@ def make_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
         # these routes need neither the dispatcher nor models
         unused = dict.fromkeys(field.name for field in fields(Services))
         ingester = Ingester(database, blobs, values)
-        used = {"settings": values, "database": database, "blobs": blobs, "ingester": ingester}
+        used = {
+            "settings": values,
+            "database": database,
+            "blobs": blobs,
+            "gate": Gate(database, is_open=True),
+            "ingester": ingester,
+        }
         services = Services(**(unused | used))
         api = FastAPI()
         api.state.services = services
