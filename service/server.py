@@ -1,5 +1,7 @@
 """Listening: a socket, a server, and a word on where it is."""
 
+import contextlib
+import ctypes
 import errno
 import socket
 import sys
@@ -11,10 +13,11 @@ from service.access.first import ensure_first_key
 from service.app import create_app, open_database
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
-from service.settings import Settings
+from service.settings import MIB, Settings
 
 #: Open streams get so long to end before the server stops.
 STOP_TIMEOUT_S = 3
+_M_MMAP_THRESHOLD = -3
 
 
 def run(settings: Settings, *, any_port: bool) -> None:
@@ -26,6 +29,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
         Take a free port where the usual one is taken.
     """
     configure_logs(settings.log_level)
+    _return_large_buffers()
     _check_ground(settings)
     listener = _listen(settings.host, settings.port, any_port=any_port)
     config = uvicorn.Config(
@@ -35,6 +39,16 @@ def run(settings: Settings, *, any_port: bool) -> None:
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
     _Server(config).run(sockets=[listener])
+
+
+def _return_large_buffers() -> None:
+    """Have memory of large buffers given back at once, by every thread.
+
+    The C library would raise its threshold with the first 4 MiB chunk of an upload and keep the
+    next ones in an arena for each thread: 300 MB passing through left the server 70 MB larger.
+    """
+    with contextlib.suppress(AttributeError, OSError):  # another C library does it its own way
+        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MIB)
 
 
 def _check_ground(settings: Settings) -> None:
