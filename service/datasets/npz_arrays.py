@@ -141,6 +141,8 @@ def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
             continue
         parts.setdefault(task, {})[part] = arrays.pop(name)
     complaints.check()
+    if not parts:
+        reject("missing-array", f"the archive holds no task; {_LAYOUTS}")
     check_counts(len(parts), 0, limits)
     names = _task_names(list(parts), limits)
     return dict(zip(names, parts.values(), strict=True))

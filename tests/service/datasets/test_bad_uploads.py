@@ -323,7 +323,6 @@ def test_a_damaged_header_names_the_array(refuse, kind):
     assert "failed; the service's log" not in detail
 
 
-@pytest.mark.xfail(reason="an archive of feature_names alone becomes a dataset of no tasks")
 def test_an_archive_without_a_task_is_refused(refuse):
     refuse(npz(feature_names=np.array(["a"])), NPZ)
 

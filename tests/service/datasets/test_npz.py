@@ -260,6 +260,7 @@ def test_an_unusual_compression_is_refused(app):
         ({"a/C": -np.eye(2)}, "invalid-task"),
         ({"a/C": X}, "invalid-task"),
         ({"a/Z": X}, "bad-member"),
+        ({"feature_names": np.array(["p"])}, "missing-array"),
         ({"a/X": X, "feature_names": np.array(["p"])}, "wrong-shape"),
         ({"a/X": X, "feature_names": np.array(["p", "p"])}, "duplicate-column"),
     ],
