@@ -113,6 +113,7 @@ def _start(settings: Settings) -> Services:
             slots=settings.resolved_slots(),
             database_url=database.url,
             data_dir=data_dir,
+            tls_dir=settings.tls_dir,
         )
 
     dispatcher = Dispatcher(

@@ -73,6 +73,38 @@ def migrate() -> None:
 
 
 @app.command()
+def scheduler(
+    host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
+    port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8786,
+) -> None:
+    """Run a scheduler for workers on several machines; with SIBLING_TLS_DIR it speaks TLS."""
+    from service.jobs.cluster import run_scheduler
+    from service.settings import Settings
+
+    run_scheduler(host, port, Settings())
+
+
+@app.command()
+def worker() -> None:
+    """Run workers of the scheduler that ENGINE_URL names, one for each of SIBLING_SLOTS."""
+    from service.jobs.cluster import run_worker
+    from service.settings import Settings
+
+    run_worker(Settings())
+
+
+@app.command()
+def certificates(
+    folder: Annotated[Path, typer.Argument(help="Where to put ca.pem, cert.pem and key.pem.")],
+) -> None:
+    """Make the files that let API, scheduler and workers trust each other, and nobody else."""
+    from service.jobs.tls import make_certificates
+
+    made = make_certificates(folder)
+    _out.print(f"{folder}: {'made' if made else 'there already'}")
+
+
+@app.command()
 def demo() -> None:
     """Show the whole of it in a minute: train over HTTP, use over HTTP."""
     from service.demo import run

@@ -14,7 +14,9 @@ MIB = 1024 * 1024
 class Settings(BaseSettings):
     """Settings; each is an environment variable ``SIBLING_<NAME>`` unless it says otherwise."""
 
-    model_config = SettingsConfigDict(env_prefix="SIBLING_", frozen=True, populate_by_name=True)
+    model_config = SettingsConfigDict(
+        env_prefix="SIBLING_", env_ignore_empty=True, frozen=True, populate_by_name=True
+    )
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
@@ -42,6 +44,9 @@ class Settings(BaseSettings):
         "",
         validation_alias=AliasChoices("ENGINE_URL", "SIBLING_ENGINE_URL"),
         description="Address of a Dask scheduler; workers on this machine if empty.",
+    )
+    tls_dir: Path | None = Field(
+        None, description="Folder of ca.pem, cert.pem and key.pem, for a scheduler by tls://."
     )
 
     slots: int = Field(0, ge=0, description="Jobs at a time in the embedded pool; 0: one a core.")

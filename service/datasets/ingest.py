@@ -16,7 +16,6 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.datasets import store
 from service.datasets.complaints import Complaint
-from service.datasets.memory import release_freed
 from service.datasets.options import Limits
 from service.datasets.supervision import Order, read_upload
 from service.logs import log
@@ -90,10 +89,8 @@ class Ingester:
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
-            release_freed()  # what receiving the upload took
             answer = self._read(row, folder)
             self._publish(row.id, answer, folder / "content")
-            release_freed()
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in answer)
 
     def _give_up(self, dataset_id: str) -> None:
@@ -109,7 +106,6 @@ class Ingester:
             for chunk in self._blobs.chunks(row.upload_blob_id):
                 file.write(chunk)
                 del chunk  # or two would be held while the next one is read
-        release_freed()
         order = Order(
             folder=folder,
             media_type=row.media_type,

@@ -9,16 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.attempt import prepare_worker, run_attempt
+from service.jobs.cluster import DASK_CONFIG, check_version
+from service.jobs.tls import find_security
 
-#: What helped when it was measured: no second guesses by the scheduler, little idle work.
-_CONFIG: Final = {
-    "distributed.scheduler.allowed-failures": 0,
-    "distributed.scheduler.work-stealing": False,
-    "distributed.worker.profile.enabled": False,
-    "distributed.admin.system-monitor.gil.enabled": False,
-    "distributed.admin.tick.interval": "500ms",
-    "distributed.comm.timeouts.connect": "10s",
-}
 _CLOSE_TIMEOUT_S: Final = 2
 
 
@@ -33,13 +26,17 @@ class Engine:
         Jobs at a time in the pool of its own.
     data_dir
         Folder in which the workers of its own pool keep their files.
+    tls_dir
+        Folder of the files that let us in where the scheduler speaks TLS.
     """
 
-    def __init__(self, *, url: str, slots: int, database_url: str, data_dir: Path) -> None:
+    def __init__(
+        self, *, url: str, slots: int, database_url: str, data_dir: Path, tls_dir: Path | None
+    ) -> None:
         import dask
         from distributed import Client, LocalCluster
 
-        dask.config.set(_CONFIG)
+        dask.config.set(DASK_CONFIG)
         self._database_url = database_url
         self._cluster: Any = None
         if not url:
@@ -54,7 +51,10 @@ class Engine:
                 env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
             )
-        self._client = Client(self._cluster or url, set_as_default=False)
+        security = find_security(url, tls_dir) if url else None
+        if url:
+            check_version(url, security)
+        self._client = Client(self._cluster or url, security=security, set_as_default=False)
         if self._cluster is not None:
             self._client.run(prepare_worker, database_url)
 

@@ -16,7 +16,7 @@ END_S = 50
 @pytest.fixture(scope="module")
 def rows():
     rng = np.random.default_rng(0)
-    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(120)}
 
 
 def wait_for(condition, *, seconds=END_S):

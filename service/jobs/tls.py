@@ -1,0 +1,98 @@
+"""Mutual TLS between API, scheduler and workers: the scheduler's wire can run code.
+
+One folder holds three files: ``ca.pem``, and ``cert.pem`` and ``key.pem`` which it has signed. Who
+has a certificate of this authority is one of us; everyone else is refused.
+"""
+
+import ipaddress
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+from urllib.parse import urlsplit
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.x509.oid import NameOID
+
+_NAMES: Final = ("ca.pem", "cert.pem", "key.pem")
+_VALID: Final = timedelta(days=3650)
+_CLOCKS_APART: Final = timedelta(minutes=5)
+
+
+def find_security(url: str, folder: Path | None) -> Any:
+    """Give what Dask needs to speak TLS, or None for a scheduler on this machine without it.
+
+    Raises
+    ------
+    ValueError
+        The address leaves this machine without TLS, or a file is missing.
+    """
+    from distributed.security import Security
+
+    parsed = urlsplit(url)
+    if folder is None:
+        if parsed.scheme == "tls":
+            raise ValueError(f"{url} speaks TLS; name the folder of its files in SIBLING_TLS_DIR")
+        if not _is_loopback(parsed.hostname or ""):
+            raise ValueError(
+                f"{url} leaves this machine without TLS, and who reaches a scheduler can run code "
+                "there; use tls:// and SIBLING_TLS_DIR (see 'sibling certificates')"
+            )
+        return None
+    ca, cert, key = (folder / name for name in _NAMES)
+    for path in (ca, cert, key):
+        if not path.is_file():
+            raise ValueError(f"{path} is missing; 'sibling certificates' makes it")
+    files = {"tls_ca_file": str(ca)}
+    for role in ("scheduler", "worker", "client"):
+        files |= {f"tls_{role}_cert": str(cert), f"tls_{role}_key": str(key)}
+    return Security(require_encryption=True, **files)
+
+
+def make_certificates(folder: Path) -> bool:
+    """Make an authority and one certificate for all; false where they are there already."""
+    if all((folder / name).exists() for name in _NAMES):
+        return False
+    folder.mkdir(parents=True, exist_ok=True)
+    authority = ec.generate_private_key(ec.SECP256R1())
+    own = ec.generate_private_key(ec.SECP256R1())
+    ca = _sign("Sibling engine authority", authority, authority, is_authority=True)
+    cert = _sign("Sibling engine", own, authority, is_authority=False)
+    private = own.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    for name, data in zip(_NAMES, (_pem(ca), _pem(cert), private), strict=True):
+        path = folder / name
+        path.touch(mode=0o600)
+        path.write_bytes(data)
+    return True  # the authority's own key is kept nowhere: nobody can sign another
+
+
+def _sign(name: str, key: Any, authority: Any, *, is_authority: bool) -> x509.Certificate:
+    issuer = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "Sibling engine authority")])
+    now = datetime.now(UTC)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)]))
+        .issuer_name(issuer)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _CLOCKS_APART)
+        .not_valid_after(now + _VALID)
+        .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
+        .sign(authority, hashes.SHA256())
+    )
+
+
+def _pem(certificate: x509.Certificate) -> bytes:
+    return certificate.public_bytes(serialization.Encoding.PEM)
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"

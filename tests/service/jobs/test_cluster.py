@@ -1,0 +1,172 @@
+"""A scheduler and workers of their own, over TLS, as on several machines."""
+
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+import pytest
+
+from service.client import Client
+from service.jobs.tls import find_security, make_certificates
+
+ROOT = Path(__file__).parents[3]
+LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9.9'\n"
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
+
+
+@pytest.fixture
+def cluster(tmp_path):
+    """Give a function that starts schedulers and workers, which end with the test."""
+    make_certificates(tmp_path / "tls")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    cluster = Cluster(tmp_path, f"tls://127.0.0.1:{port}", str(port))
+    yield cluster
+    cluster.stop()
+
+
+class Cluster:
+    def __init__(self, folder, url, port):
+        self.folder, self.url, self.port = folder, url, port
+        self.processes = []
+
+    def env(self, name):
+        return {
+            "PATH": "",
+            "SIBLING_TLS_DIR": str(self.folder / "tls"),
+            "SIBLING_DATA_DIR": str(self.folder / name),
+            "SIBLING_SLOTS": "1",
+            "ENGINE_URL": self.url,
+        }
+
+    def start(self, name, *command):
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service", *command],
+                cwd=ROOT,
+                env=self.env(name),
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.processes.append(process)
+        return process
+
+    def scheduler(self):
+        return self.start("scheduler", "scheduler", "--port", self.port)
+
+    def worker(self, name):
+        return self.start(name, "worker")
+
+    def stop(self):
+        for process in self.processes:
+            for child in _family(process):
+                child.kill()
+            process.wait()
+
+
+def _family(process):
+    try:
+        root = psutil.Process(process.pid)
+        return [*root.children(recursive=True), root]
+    except psutil.NoSuchProcess:
+        return []
+
+
+def wait_for(condition, *, seconds=50):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited for {seconds} s"
+        time.sleep(0.1)
+    return value
+
+
+def test_workers_elsewhere_train_and_one_that_dies_is_replaced(cluster, start_service, rows):
+    cluster.scheduler()
+    first = cluster.worker("first")
+    service = start_service(
+        ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls", SIBLING_SLOTS=1
+    )
+    with Client(service.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        cluster.worker("second")
+        for process in _family(first):
+            process.kill()
+        job.wait()
+        assert job.info["attempt"] == 2
+        assert [m["version"] for m in client.models()] == [1]
+
+
+def test_a_stranger_without_our_certificate_is_refused(cluster, tmp_path):
+    from distributed import Client as DaskClient
+
+    cluster.scheduler()
+    ours = find_security(cluster.url, tmp_path / "tls")
+    wait_for(lambda: _can_connect(cluster.url, ours))
+    make_certificates(tmp_path / "theirs")
+    stranger = find_security(cluster.url, tmp_path / "theirs")
+    with pytest.raises(OSError, match=r"(?i)certificate|timed out"):
+        DaskClient(cluster.url, security=stranger, timeout=5, set_as_default=False)
+
+
+def test_a_worker_of_another_version_is_told_so(cluster, tmp_path):
+    preload = tmp_path / "other.py"
+    preload.write_text(OTHER_VERSION)
+    files = {name: str(tmp_path / "tls" / f"{name}.pem") for name in ("ca", "cert", "key")}
+    scheduler = subprocess.Popen(
+        [
+            *(Path(sys.executable).with_name("dask"), "scheduler", "--no-dashboard"),
+            *("--host", "tls://127.0.0.1", "--port", cluster.port, "--preload", preload),
+            *("--tls-ca-file", files["ca"], "--tls-cert", files["cert"], "--tls-key", files["key"]),
+        ],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    cluster.processes.append(scheduler)
+    worker = cluster.worker("worker")
+    assert worker.wait(50) == 1
+    told = (tmp_path / "worker.log").read_text()
+    assert "is of version 9.9.9" in told
+    assert "Traceback" not in told
+
+
+@pytest.mark.parametrize(
+    ("url", "match"),
+    [("tcp://10.0.0.1:8786", "without TLS"), ("tls://scheduler:8786", "SIBLING_TLS_DIR")],
+)
+def test_a_scheduler_beyond_this_machine_needs_tls(url, match):
+    with pytest.raises(ValueError, match=match):
+        find_security(url, None)
+
+
+def test_a_scheduler_on_this_machine_may_go_without():
+    assert find_security("tcp://127.0.0.1:8786", None) is None
+
+
+def test_a_missing_file_is_named(tmp_path):
+    make_certificates(tmp_path)
+    assert not make_certificates(tmp_path)
+    (tmp_path / "key.pem").unlink()
+    with pytest.raises(ValueError, match=r"key\.pem is missing"):
+        find_security("tls://scheduler:8786", tmp_path)
+
+
+def _can_connect(url, security):
+    from service.jobs.cluster import check_version
+
+    try:
+        check_version(url, security)
+    except OSError:
+        return False
+    return True
