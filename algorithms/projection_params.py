@@ -11,7 +11,7 @@ Dimension = Annotated[int, Field(ge=1, le=100_000)]
 Ridge = Annotated[float, Field(ge=0.0, le=1e6)]
 
 #: Of few dimensions to many; more than a task has are the same as all it has.
-DEFAULT_D_GRID = (1, 2, 4, 8, 16, 32)
+DEFAULT_D_GRID = (1, 2, 4, 8, 16, 32, 64)
 #: In units of the mean variance of a feature. Wide tasks of few rows want the upper end: their
 #: variance lies in few directions, so that the mean over all features is small.
 DEFAULT_GAMMA_GRID = (0.01, 0.1, 1.0, 10.0)

@@ -108,7 +108,7 @@ class MTDA(Algorithm[MTDAParams, ProjectionClassifier]):
         trace.expect(2 if params.selection == "cv" else 1)
         # in the order of names every sum rounds alike: permuted tasks permute the answer
         ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
-        facts: dict[str, Any] = {}
+        facts: dict[str, Any] = {"selection": params.selection}
         if params.selection == "cv":
             tried = candidates(params)
             selection = select_params(
