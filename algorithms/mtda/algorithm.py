@@ -26,8 +26,8 @@ What eq. 3 is, each point with a test in ``tests/algorithms/test_mtda.py``:
    person are there, and so are the experiments of the paper.
 5. *Span reduction.* Outside the span of a task's rows S_bⁱ and S_tⁱ are 0. In the span, of
    dimension r <= n_i - 1, S_t is diagonal and S_b has rank c_i - 1. S_b - αS_t has eigenvalue 0
-   outside, and nothing is lost in the span iff d eigenvalues there are >= 0. Otherwise the
-   optimum takes *fillers* outside in place of negative directions inside (``null="keep"``). All
+   outside, and nothing is lost in the span iff d eigenvalues there are >= 0 or it is the whole
+   space. Otherwise the optimum takes *fillers* outside in place of negative directions inside (``null="keep"``). All
    rows of training have the coordinate 0 in a filler, so that it adds the same to all distances
    of a new row, and changes no prediction. ``null="exclude"`` takes the negative directions.
 6. *Shifts.* a_iI and b_iI of eq. 5, and the ridge ρI, move all eigenvalues equally.
