@@ -298,7 +298,7 @@ def _nearest_class(part: TaskProjection, block: Array) -> NDArray[np.intp]:
     """Give the position of the class of each row, ties broken as the model says, (n,)."""
     rows = part.standardised(block)
     size = np.linalg.norm(rows, axis=1) + np.linalg.norm(part.references, axis=1).max()
-    stretch = np.linalg.norm(part.U, 2) if part.U.size else 0.0
+    stretch = np.linalg.norm(part.U)  # of Frobenius: no less than the largest stretch, and cheap
     near = cdist(rows @ part.U, part.prototypes)
     is_tied = _ties(near, TIE_RTOL * stretch * size)
     chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)

@@ -7,15 +7,18 @@ p images of each person train, all others test, 1-NN in the projected space, 20 
 
 Every free parameter (d, gamma, d') is chosen by stratified cross-validation inside the training
 images: for each database alone where a method looks at each alone, for all together otherwise.
-No test image enters a choice. "joint" rows tell two kinds of sharing apart: d and gamma are
-chosen for all tasks at once, as for MTDA, but each task has a ratio of its own. The row "MTDA (paper)" has the paper's own setting in place of a
-choice: gamma = 0, d' = 300, rows centred only; its d is not printed there and is c - 1 of the
-smallest task here. With that, d <= c - 1 and n - 1 <= d_i, every task has its null-space LDA, and
-"LDA-tr (paper)" must be the same.
+No test image enters a choice. In the "joint" rows d and gamma are chosen for all tasks at once, as
+for MTDA, but each task has a ratio of its own: what MTDA has over "LDA-tr, joint" is due to the
+common ratio, what that has over "LDA-tr" to the common choice.
+
+The row "MTDA (paper)" has the paper's own setting in place of a choice: gamma = 0, d' = 300, rows
+centred only; its d is not printed there and is c - 1 of the smallest task here. With that,
+d <= c - 1 and n - 1 <= d_i, every task has its null-space LDA, and "LDA-tr (paper)" must be the
+same.
 
 The t values compare MTDA, split by split, with the best single-task method and with the joint
-rows. Which method that is
-was read off the test errors, which favours it; splits overlap, which makes |t| too large.
+rows. Which method is best was read off the test errors, which favours it; splits overlap, which
+makes every |t| too large.
 """
 
 # ruff: noqa: E402  BLAS reads its number of threads when it is imported

@@ -22,14 +22,16 @@ What eq. 3 is, each point with a test in ``tests/algorithms/test_mtda.py``:
 4. *Degenerate regime.* The ratio is 1 iff no U_i has any within-class scatter, and some has
    between-class scatter. n_i independent rows in d_i >= n_i - 1 features leave S_w with a null
    space of c_i - 1 directions in their span. Thus for d <= c_i - 1 and γ = 0 the optimum is
-   exactly 1, each task gets its null-space LDA, and nothing is shared. Faces with few images per
-   person are there, and so are the experiments of the paper.
+   exactly 1, each task gets its null-space LDA, and nothing is shared; with fillers (point 5) the
+   same holds up to d = c_i - 1 + d_i - r. Faces with few images per person are there, and so are
+   the experiments of the paper.
 5. *Span reduction.* Outside the span of a task's rows S_bⁱ and S_tⁱ are 0. In the span, of
-   dimension r <= n_i - 1, S_t is diagonal and S_b has rank c_i - 1. S_b - αS_t has eigenvalue 0
-   outside, and nothing is lost in the span iff d eigenvalues there are >= 0 or it is the whole
-   space. Otherwise the optimum takes *fillers* outside in place of negative directions inside (``null="keep"``). All
-   rows of training have the coordinate 0 in a filler, so that it adds the same to all distances
-   of a new row, and changes no prediction. ``null="exclude"`` takes the negative directions.
+   dimension r <= n_i - 1, S_t is diagonal and S_b has a factor of c_i rows. S_b - αS_t has
+   eigenvalue 0 outside, so that nothing is lost in the span iff d eigenvalues there are >= 0, or
+   it is the whole space. Otherwise the optimum takes *fillers* outside in place of negative
+   directions inside (``null="keep"``). All training rows have the coordinate 0 in a filler: it
+   adds the same to all distances of a new row, and changes no prediction. ``null="exclude"``
+   takes the negative directions, which makes another classifier.
 6. *Shifts.* a_iI and b_iI of eq. 5, and the ridge ρI, move all eigenvalues equally.
 
 What is added: S_t is shrunk, S_t + ρI with ρ = γ tr(S_t)/d_i, since with few rows the ratio on the

@@ -49,13 +49,13 @@ def null_space_directions(between: Array, within: Array, total: Array, *, d: int
     ----------
     between : (n_classes, r)
         B with S_b = BᵀB.
-    within : (n, r)
+    within : (n, r), n >= r
         H with S_w = HᵀH.
     total : (r,)
         Diagonal of S_t, falling.
     """
     r = total.size
-    _, s, Vt = np.linalg.svd(within, full_matrices=True)
+    _, s, Vt = np.linalg.svd(within, full_matrices=False)
     floor = NULL_RTOL * float(np.sqrt(np.max(total, initial=0.0)))
     N = Vt[int((s > floor).sum()) :].T
     if r == 0 or N.shape[1] == 0:

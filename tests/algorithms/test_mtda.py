@@ -218,6 +218,20 @@ def test_the_degenerate_regime_is_null_space_lda(d) -> None:
             np.testing.assert_allclose(Z, Z[:1].repeat(len(Z), 0), atol=1e-9)
 
 
+def test_fillers_widen_the_degenerate_regime() -> None:
+    tasks = made(8, "tiny")
+    model = fit(tasks, d=9)  # above every c - 1
+    assert model.facts["alpha"] == pytest.approx(1.0, abs=1e-12)
+    params = NullSpaceLDA.Params(d=9, standardise="center")
+    null = NullSpaceLDA().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    for task in tasks:
+        rows = np.random.default_rng(0).standard_normal((20, task.n_features))
+        np.testing.assert_array_equal(
+            model.predict(rows, task=task.name), null.predict(rows, task=task.name)
+        )
+    assert fit(tasks, d=9, null="exclude").facts["alpha"] < 0.99
+
+
 def test_the_tasks_are_tied_by_the_ratio_alone() -> None:
     tasks = made(9)
     model = fit(tasks, d=2)
@@ -456,6 +470,11 @@ def test_one_class_is_refused_with_the_task() -> None:
         fit(TaskSet((Task.from_rows("single", np.ones((1, 3)), y=["a"]),)))
 
 
+def test_a_value_that_is_not_a_number_is_refused_before_the_fit() -> None:
+    with pytest.raises(InvalidData, match="task 't', row 1, column 0 is nan"):
+        Task.from_rows("t", [[1.0, 2.0], [np.nan, 1.0]], y=["a", "b"])
+
+
 def test_a_class_of_one_row_is_allowed() -> None:
     task = made(15).tasks[1]
     y = task.y.copy()
@@ -570,6 +589,22 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
     whole = model.predict(rows, task="t0")
     monkeypatch.setattr("algorithms.projection_model.BLOCK_SIZE", 1000)
     np.testing.assert_array_equal(model.predict(rows, task="t0"), whole)
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("mean.0", np.zeros(3), "mean of 't0' is float64"),
+        ("labels.0", np.zeros(60, dtype=np.int64), "labels of 't0'"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(name, value, message) -> None:
+    model = fit(made(21))
+    with pytest.raises(ValueError, match=message):
+        type(model).from_arrays({**model.to_arrays(), name: value}, model.header())
+    header = {**model.header(), "tasks": ["t0"]}
+    with pytest.raises(ValueError, match="3 parts for 1 tasks"):
+        type(model).from_arrays(model.to_arrays(), header)
 
 
 @pytest.mark.parametrize("solver", ["exact", "alternating"])
