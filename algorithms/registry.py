@@ -3,15 +3,29 @@
 from pathlib import Path
 from typing import Any
 
+from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
+from algorithms.mtda import MTDA
 from algorithms.rmtpca import RMTPCA
 
 ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
-    algorithm.name: algorithm for algorithm in (RMTPCA(), TaskPCA(), CommonPCA())
+    algorithm.name: algorithm
+    for algorithm in (
+        RMTPCA(),
+        TaskPCA(),
+        CommonPCA(),
+        MTDA(),
+        RatioTraceLDA(),
+        TraceRatioLDA(),
+        NullSpaceLDA(),
+        Aggregate(),
+        PCAClassifier(),
+    )
 }
 
 _FORMAT = "sibling-model/1"

@@ -34,6 +34,22 @@ def with_targets(tasks: TaskSet, kind: str) -> TaskSet:
     return TaskSet(tuple(made))
 
 
+def heterogeneous(kind: str) -> TaskSet:
+    """Give tasks of unlike widths, the widest with fewer rows than features; three classes."""
+    rng = np.random.default_rng(4)
+    made = []
+    for name, width, n in (("narrow", 3, 15), ("middle", 6, 18), ("wide", 40, 12)):
+        labels = np.arange(n) % 3
+        X = rng.standard_normal((n, width)) + 2 * labels[:, np.newaxis] * (np.arange(width) % 2)
+        y = {
+            "none": None,
+            "numbers": X[:, 0],
+            "classes": labels if name == "narrow" else np.array(["a", "bb", "ccc"])[labels],
+        }[kind]
+        made.append(Task.from_rows(name, X, y=y))
+    return TaskSet(tuple(made))
+
+
 PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
     "related": lambda kind: with_targets(
         tilted_gaussians(np.random.default_rng(1), n_tasks=4, n_samples=12).tasks, kind
@@ -41,6 +57,7 @@ PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
     "identical": lambda kind: with_targets(
         identical_gaussians(np.random.default_rng(2), n_tasks=3, n_samples=20).tasks, kind
     ),
+    "heterogeneous": heterogeneous,
     "covariances": lambda kind: covariance_tasks(np.random.default_rng(3), n_tasks=3),  # noqa: ARG005
 }
 
@@ -49,6 +66,7 @@ CASES = [
     for name, algorithm in ALGORITHMS.items()
     for kind, problem in PROBLEMS.items()
     if kind != "covariances" or algorithm.needs.covariances
+    if kind != "heterogeneous" or not algorithm.needs.same_features
 ]
 over_cases = pytest.mark.parametrize(("algorithm", "tasks"), CASES)
 over_algorithms = pytest.mark.parametrize(
@@ -161,6 +179,9 @@ def test_permuted_tasks_permute_the_answer(algorithm, tasks) -> None:
     for task in tasks:
         here, there = answers(model, task, rows), answers(other, task, rows)
         for method, answer in here.items():
+            if answer.dtype.kind in "iuU":
+                np.testing.assert_array_equal(answer, there[method])
+                continue
             np.testing.assert_allclose(
                 answer, there[method], rtol=PERMUTED_RTOL, atol=PERMUTED_RTOL
             )
@@ -251,6 +272,22 @@ def test_mismatched_features_name_both_tasks(algorithm) -> None:
     )
     with pytest.raises(InvalidData, match=r"'narrow' has 3 features.*'wide' 4"):
         algorithm.check(with_targets(tasks, algorithm.needs.target).summaries(), algorithm.Params())
+
+
+@over_algorithms
+def test_one_class_names_the_task(algorithm) -> None:
+    if algorithm.needs.target != "classes":
+        return
+    rows = np.random.default_rng(0).standard_normal((8, 3))
+    tasks = TaskSet(
+        (
+            Task.from_rows("both", rows, y=["a", "b"] * 4),
+            Task.from_rows("alike", rows, y=["a"] * 8),
+        )
+    )
+    with pytest.raises(InvalidData, match="'alike' has rows of one class only") as caught:
+        fit(algorithm, tasks)
+    assert caught.value.task == "alike"
 
 
 @over_algorithms

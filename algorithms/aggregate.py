@@ -1,0 +1,198 @@
+"""Aggregate: every task by its PCA into one space, and one LDA over all rows there.
+
+With W_i (d_i, d') the leading principal components of task i, U_i = W_i P where P (d', d) holds
+the leading eigenvectors of S_b u = λ(S_t + ρI)u for the scatter matrices of all projected rows
+together. What the k-th component of one task has to do with the k-th of another is left to luck,
+yet it pools the within-class scatter of all rows.
+
+Cost: one thin singular value decomposition O(n²d) per task, then O(d'³).
+
+Deviation from the paper: with fewer rows than d' + 1 a task has fewer components; its coordinates
+beyond are 0. Arbitrary ones in their place may be what the errors of 97 to 99 % in the paper's
+Table 2 (two and three images per person, d' = 300) come from.
+
+Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
+doi:10.1609/aaai.v25i1.7909
+"""
+
+import json
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.evaluation import select_params
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.ratio_trace import generalised_directions
+from algorithms.projection_model import (
+    ProjectionClassifier,
+    TaskProjection,
+    build_part,
+    cap_warnings,
+    check_new_task,
+    extend_model,
+    flat_warnings,
+)
+from algorithms.projection_params import Dimension, RidgeParams, candidates
+from algorithms.scatters import Scatters, check_classes, estimate_scatters
+
+Array = NDArray[np.float64]
+
+
+class AggregateParams(RidgeParams):
+    """Parameters of one LDA over all tasks."""
+
+    d_prime: Dimension = Field(
+        30,
+        title="Common dimensions d'",
+        description="Principal components of each task that are laid over those of the others. "
+        "A task of lower rank has zeros in the last ones.",
+    )
+    d_prime_grid: Annotated[tuple[Dimension, ...], Field(strict=False)] = Field(
+        (10, 30, 100),
+        min_length=1,
+        max_length=100,
+        title="Grid of d'",
+        description="Common dimensions to try when 'selection' is 'cv'.",
+    )
+    labels: Literal["own", "common"] = Field(
+        "own",
+        title="Labels",
+        description="'own': each task has classes of its own. 'common': equal labels are the "
+        "same class in every task.",
+    )
+
+
+class Aggregate(Algorithm[AggregateParams, ProjectionClassifier]):
+    """PCA of each task to a common dimension, and one LDA over all rows."""
+
+    name = "aggregate"
+    title = "Aggregate"
+    summary = (
+        "Principal components of each task laid over each other, and one discriminant analysis "
+        "over the rows of all tasks there. Crude, yet strong where tasks look alike."
+    )
+    reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
+    needs = Needs(same_features=False, target="classes")
+    monotone = "up"
+    Params = AggregateParams
+    Model = ProjectionClassifier
+
+    def check(self, summaries: Sequence[TaskSummary], params: AggregateParams) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_classes(summaries, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
+    ) -> ProjectionClassifier:
+        """Give U_i = W_i P, with the parameters as given or chosen on these rows."""
+        self.check(tasks.summaries(), params)
+        trace.expect(2 if params.selection == "cv" else 1)
+        # in the order of names every sum rounds alike: permuted tasks permute the answer
+        ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
+        facts: dict[str, Any] = {"selection": params.selection}
+        if params.selection == "cv":
+            tried = candidates(params)
+            selection = select_params(
+                self, ordered, tried, n_folds=params.n_folds, trace=trace, rng=rng
+            )
+            params = selection.params
+            facts["cv_error"] = list(selection.losses)
+        every = {
+            task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
+        }
+        P = _common_part(list(every.values()), params, trace=trace)
+        parts = tuple(_part(every[name], P, params) for name in tasks.names)
+        capped = dict.fromkeys(tasks.names, (params.d, P.shape[1]))
+        return ProjectionClassifier(
+            algorithm=self.name,
+            tasks=tasks.names,
+            parts=parts,
+            P=P,
+            facts={"params": params.model_dump(mode="json"), "by_task": {}, **facts},
+            warnings=(
+                *cap_warnings(capped),
+                *_rank_warnings(list(every.values()), P.shape[0]),
+                *flat_warnings([task.name for task in every.values() if task.rank == 0]),
+            ),
+        )
+
+    def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
+        """Give the model with one more task: its own PCA, and the P of the others."""
+        check_new_task(model, task)
+        params = AggregateParams.model_validate_json(json.dumps(model.facts["params"]))
+        self.check([task.summary()], params)
+        assert model.P is not None
+        scatters = estimate_scatters(task, standardise=params.standardise)
+        return extend_model(model, task.name, _part(scatters, model.P, params), facts={})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Common(LoopState):
+    """P (d', d), found in one step."""
+
+    P: Array
+
+
+def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: Trace) -> Array:
+    """Give P by one step under the trace: the place where a cancel enters."""
+
+    def step(state: _Common) -> _Common:
+        del state
+        between, total = _pooled(tasks, params)
+        ridge = params.gamma * float(total.mean()) if total.size else 0.0
+        P, values = generalised_directions(between, total, ridge=ridge, d=params.d)
+        if P.shape[1] == 0:  # nothing tells any classes apart
+            P = np.eye(max(total.size, 1), 1)
+        return _Common(objective=float(values.sum()), residual=0.0, P=P)
+
+    start = _Common(objective=0.0, residual=1.0, P=np.zeros((1, 1)))
+    return trace.run("decomposition", step, start, max_iter=1, tolerance=0.5).P
+
+
+def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, Array]:
+    """Give B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), of all rows together.
+
+    Every task has mean 0, and its principal components have diagonal scatter: so has their sum.
+    """
+    q = min(params.d_prime, max(task.rank for task in tasks))
+    n = sum(len(task.rows) for task in tasks)
+    total = np.zeros(q)
+    sums: dict[Hashable, Array] = {}
+    counts: dict[Hashable, int] = {}
+    for i, task in enumerate(tasks):
+        m = min(q, task.rank)
+        total[:m] += task.total[:m] * len(task.rows) / n
+        sizes = np.bincount(task.labels)
+        for k, label in enumerate(task.classes.tolist()):
+            key = label if params.labels == "common" else (i, label)
+            row = sums.setdefault(key, np.zeros(q))
+            row[:m] += task.between[k, :m] * np.sqrt(sizes[k] * len(task.rows))
+            counts[key] = counts.get(key, 0) + int(sizes[k])
+    between = np.stack([sums[key] / np.sqrt(counts[key] * n) for key in sums])
+    return between, total
+
+
+def _part(task: Scatters, P: Array, params: AggregateParams) -> TaskProjection:
+    """Give what the model keeps of a task projected by W_i P, W_i padded with zeros."""
+    W = np.zeros((task.n_features, P.shape[0]))
+    m = min(P.shape[0], task.rank)
+    W[:, :m] = task.V[:, :m]
+    return build_part(task, W @ P, classifier=params.classifier, W=W)
+
+
+def _rank_warnings(tasks: Sequence[Scatters], d_prime: int) -> tuple[str, ...]:
+    low = [task for task in tasks if task.rank < d_prime]
+    if not low:
+        return ()
+    warning = (
+        f"{len(low)} of {len(tasks)} tasks (the first is '{low[0].name}' with {low[0].rank}) have "
+        f"fewer than d' = {d_prime} principal components; the missing coordinates are 0"
+    )
+    return (warning,)

@@ -1,0 +1,317 @@
+"""What MTDA is compared with: discriminant projections of each task alone.
+
+With S_b, S_t the between-class and the total scatter of a task (divided by its number of rows),
+S_w = S_t - S_b, and S_t shrunk to S_t + ρI, ρ = γ tr(S_t)/d:
+
+- ``pca-classifier`` maximises tr(UᵀS_tU) over UᵀU = I: no labels.
+- ``lda-rt`` maximises tr((UᵀS_tU)⁻¹UᵀS_bU) (ratio trace, eq. 1): generalised eigenvectors of
+  (S_b, S_t), which are those of (S_b, S_w). Fisherface first keeps the n - c leading principal
+  components, in which S_w is regular.
+- ``lda-tr`` maximises tr(UᵀS_bU)/tr(UᵀS_tU) over UᵀU = I (trace ratio, eq. 2).
+- ``lda-null`` maximises tr(UᵀS_bU) over UᵀU = I with UᵀS_wU = 0.
+
+Cost: one thin singular value decomposition O(n²d) per task, then O(r³) for rank r <= n - 1.
+
+Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
+doi:10.1609/aaai.v25i1.7909; Belhumeur, Hespanha, Kriegman, *Eigenfaces vs. Fisherfaces*, PAMI
+1997, doi:10.1109/34.598228; Chen, Liao, Ko, Lin, Yu, *A new LDA-based face recognition system*,
+Pattern Recognition 2000, doi:10.1016/S0031-3203(99)00139-9.
+"""
+
+import json
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.dinkelbach import climb
+from algorithms.evaluation import select_params
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.numerics.ratio_trace import (
+    NULL_RTOL,
+    generalised_directions,
+    null_space_directions,
+)
+from algorithms.numerics.trace_ratio import leading_directions
+from algorithms.projection_model import (
+    ProjectionClassifier,
+    TaskProjection,
+    build_part,
+    cap_warnings,
+    check_new_task,
+    extend_model,
+    flat_warnings,
+)
+from algorithms.projection_params import ProjectionParams, RidgeParams, candidates
+from algorithms.scatters import Scatters, check_classes, estimate_scatters
+
+Array = NDArray[np.float64]
+P = TypeVar("P", bound=ProjectionParams)
+
+_PAPER = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
+
+
+class RatioTraceParams(RidgeParams):
+    """Parameters of LDA in ratio-trace form."""
+
+    form: Literal["ridge", "fisherface"] = Field(
+        "ridge",
+        title="Form",
+        description="What makes the scatter regular where rows are few. 'ridge': gamma. "
+        "'fisherface': the n - c leading principal components (at least c - 1), no gamma.",
+    )
+
+
+class TraceRatioParams(RidgeParams):
+    """Parameters of LDA in trace-ratio form."""
+
+    null: Literal["keep", "exclude"] = Field(
+        "keep",
+        title="Outside the span",
+        description="Where fewer than d directions in the span of the rows raise the ratio. "
+        "'keep': fill up with directions in which the training rows are constant, which is the "
+        "optimum and changes no prediction. 'exclude': take the best directions of the span.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Directions:
+    """Columns of U in the span of a task.
+
+    Parameters
+    ----------
+    Y : (r, m)
+    k
+        Columns of U; those beyond m are orthonormal fillers outside the span.
+    facts
+        What was decided, as JSON.
+    """
+
+    Y: Array
+    k: int
+    facts: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Learned:
+    """One task, learned: its part of the model, the parameters used, and what was decided."""
+
+    part: TaskProjection
+    d: int
+    facts: dict[str, Any]
+
+
+class TaskByTask(Algorithm[P, ProjectionClassifier]):
+    """A projection of each task from its own rows alone, with parameters of its own."""
+
+    reference = _PAPER
+    needs = Needs(same_features=False, target="classes")
+    monotone = "up"
+    Model = ProjectionClassifier
+
+    @abstractmethod
+    def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
+        """Give the directions of one task; runs one loop of the given name."""
+
+    def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_classes(summaries, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> ProjectionClassifier:
+        """Give the projection of each task, its parameters as given or chosen on its own rows."""
+        self.check(tasks.summaries(), params)
+        trace.expect(len(tasks) * (2 if params.selection == "cv" else 1))
+        seed = int(rng.integers(2**32))
+        learned = {task.name: self._learn(task, params, trace=trace, seed=seed) for task in tasks}
+        return ProjectionClassifier(
+            algorithm=self.name,
+            tasks=tasks.names,
+            parts=tuple(one.part for one in learned.values()),
+            P=None,
+            facts={
+                "params": params.model_dump(mode="json"),
+                "seed": seed,
+                "by_task": {name: one.facts for name, one in learned.items()},
+            },
+            warnings=_warnings(learned),
+        )
+
+    def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
+        """Give the model with one more task, from its own rows, as the others were learned."""
+        check_new_task(model, task)
+        params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
+        self.check([task.summary()], params)
+        new = self._learn(task, params, trace=Trace(), seed=model.facts["seed"])
+        return extend_model(
+            model, task.name, new.part, facts=new.facts, warnings=_warnings({task.name: new})
+        )
+
+    def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
+        facts: dict[str, Any] = {}
+        if params.selection == "cv":
+            tried = candidates(params)
+            selection = select_params(
+                self,
+                TaskSet((task,)),
+                tried,
+                n_folds=params.n_folds,
+                trace=trace,
+                rng=np.random.default_rng(seed),
+                loop=f"selection of '{task.name}'",
+            )
+            params = selection.params
+            facts["cv_error"] = list(selection.losses)
+        scatters = estimate_scatters(task, standardise=params.standardise)
+        found = self.directions(scatters, params, trace=trace, loop=f"task '{task.name}'")
+        U = scatters.lift(found.Y, k=max(found.k, 1))
+        facts |= {"d": params.d, **found.facts}
+        if isinstance(params, RidgeParams):
+            facts["gamma"] = params.gamma
+        return Learned(build_part(scatters, U, classifier=params.classifier), params.d, facts)
+
+
+class PCAClassifier(TaskByTask[ProjectionParams]):
+    """PCA of each task, and the nearest neighbour in it."""
+
+    name = "pca-classifier"
+    title = "PCA per task, with a classifier"
+    summary = (
+        "The d leading principal components of each task, which look at no label, and the nearest "
+        "neighbour there. What a discriminant method has to beat."
+    )
+    Params = ProjectionParams
+
+    def directions(
+        self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
+    ) -> Directions:
+        """Give the leading eigenvectors of S_t: the basis of the span is in their order."""
+        k = min(params.d, task.rank)
+        Y = _at_once(lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())), trace, loop)
+        return Directions(Y, k, {})
+
+
+class RatioTraceLDA(TaskByTask[RatioTraceParams]):
+    """LDA of each task in ratio-trace form."""
+
+    name = "lda-rt"
+    title = "LDA per task, ratio trace"
+    summary = (
+        "Linear discriminant analysis of each task as everyone knows it: generalised eigenvectors "
+        "of between-class and total scatter, with ridge or as Fisherface. Try it first; where "
+        "tasks share nothing, it is hard to beat."
+    )
+    reference = f"{_PAPER}, eq. 1; Belhumeur et al. (1997), doi:10.1109/34.598228"
+    Params = RatioTraceParams
+
+    def directions(
+        self, task: Scatters, params: RatioTraceParams, *, trace: Trace, loop: str
+    ) -> Directions:
+        """Give U with Uᵀ(S_t + ρI)U = I, the leading eigenvectors of S_b u = λ(S_t + ρI)u."""
+        ridge, q = task.ridge(params.gamma), task.rank
+        if params.form == "fisherface":
+            ridge, q = 0.0, min(q, max(len(task.rows) - task.n_classes, task.n_classes - 1))
+
+        def solve() -> tuple[Array, float]:
+            Y, values = generalised_directions(
+                task.between[:, :q], task.total[:q], ridge=ridge, d=params.d
+            )
+            return np.concatenate([Y, np.zeros((task.rank - q, Y.shape[1]))]), float(values.sum())
+
+        Y = _at_once(solve, trace, loop)
+        return Directions(Y, Y.shape[1], {"rho": ridge})
+
+
+class TraceRatioLDA(TaskByTask[TraceRatioParams]):
+    """LDA of each task in trace-ratio form."""
+
+    name = "lda-tr"
+    title = "LDA per task, trace ratio"
+    summary = (
+        "Orthonormal directions of largest ratio of between-class to total variance, task by "
+        "task, to the global optimum. It is MTDA with a ratio of its own for each task."
+    )
+    reference = f"{_PAPER}, eq. 2"
+    Params = TraceRatioParams
+
+    def directions(
+        self, task: Scatters, params: TraceRatioParams, *, trace: Trace, loop: str
+    ) -> Directions:
+        """Give the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
+        pencil = task.pencil(d=params.d, gamma=params.gamma, null=params.null)
+        alpha = climb([pencil], trace=trace, loop=loop)
+        return Directions(leading_directions(pencil, alpha), pencil.k, {"alpha": alpha})
+
+
+class NullSpaceLDA(TaskByTask[ProjectionParams]):
+    """LDA of each task in the null space of the within-class scatter."""
+
+    name = "lda-null"
+    title = "LDA per task, null space"
+    summary = (
+        "Directions in which every class of the training rows is one point, the points as far "
+        "apart as can be. For far more features than rows; a task with too many rows for such "
+        "directions gets the plain LDA, with a warning."
+    )
+    reference = "Chen et al. (2000), doi:10.1016/S0031-3203(99)00139-9"
+    Params = ProjectionParams
+
+    def directions(
+        self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
+    ) -> Directions:
+        """Give the directions of largest S_b in the null space of S_w, those of LDA if it is 0.
+
+        The rest of the null space outside the span of the rows tells no classes apart.
+        """
+        d = min(params.d, task.n_classes - 1)
+
+        def solve() -> tuple[Array, float]:
+            Y = null_space_directions(task.between, task.within(), task.total, d=d)
+            if Y.shape[1] == 0:
+                Y, _ = generalised_directions(task.between, task.total, ridge=0.0, d=d)
+            return Y, float(np.sum((task.between @ Y) ** 2))
+
+        Y = _at_once(solve, trace, loop)
+        within = float(np.sum((task.within() @ Y) ** 2))
+        is_null = within <= NULL_RTOL * float(np.sum(task.total @ Y**2))
+        return Directions(Y, Y.shape[1], {"has_null_space": is_null})
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Solved(LoopState):
+    """Directions Y (r, m) that are found in one step."""
+
+    Y: Array
+
+
+def _at_once(solve: Callable[[], tuple[Array, float]], trace: Trace, loop: str) -> Array:
+    """Give the directions by one step under the trace: the place where a cancel enters."""
+
+    def step(state: _Solved) -> _Solved:
+        del state
+        Y, value = solve()
+        return _Solved(objective=value, residual=0.0, Y=Y)
+
+    start = _Solved(objective=0.0, residual=1.0, Y=np.zeros((1, 1)))
+    return trace.run(loop, step, start, max_iter=1, tolerance=0.5).Y
+
+
+def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
+    wanted = {name: (one.d, one.part.U.shape[1]) for name, one in learned.items()}
+    regular = [n for n, one in learned.items() if one.facts.get("has_null_space") is False]
+    flat = [name for name, one in learned.items() if not one.part.references.any()]
+    plain = (
+        f"{len(regular)} tasks (the first is '{regular[0]}') have no direction in which every "
+        "class is one point; they got the plain LDA"
+        if regular
+        else ""
+    )
+    return (*cap_warnings(wanted), *flat_warnings(flat), *([plain] if plain else []))

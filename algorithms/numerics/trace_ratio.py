@@ -1,0 +1,110 @@
+"""The trace ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ) over orthonormal Uᵢ, to its global maximum.
+
+F(α) = Σ_i max over Uᵢ of tr(Uᵢᵀ(S_bⁱ - αS_tⁱ)Uᵢ) is a maximum of falling lines, thus convex and
+falling, and its root is the largest ratio. Newton's method on F is Dinkelbach's: take the leading
+eigenvectors at α, let α be their ratio. From the left it climbs to the root, quadratically.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.eigen import leading_of_dense
+
+Array = NDArray[np.float64]
+
+#: Eigenvalues closer than this part of the largest are one eigenvalue: rounding is below it.
+TIE_RTOL = 1e-12
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pencil:
+    """S_b and S_t of one task, in orthonormal coordinates of the span of its rows.
+
+    Outside the span S_b is 0 and S_t is ridge·I.
+
+    Parameters
+    ----------
+    between : (n_classes, r)
+        B with S_b = BᵀB.
+    total : (r,)
+        Diagonal of S_t without its ridge.
+    ridge
+        ρ, added to S_t in every direction.
+    k
+        Number of columns of U, at most r + n_fillers.
+    n_fillers
+        Directions outside the span that U may take.
+    """
+
+    between: Array
+    total: Array
+    ridge: float
+    k: int
+    n_fillers: int = 0
+
+    @property
+    def rank(self) -> int:
+        """Dimension of the span."""
+        return int(self.total.size)
+
+    @property
+    def trace_weight(self) -> float:
+        """ρ·k, which the ridge adds to tr(UᵀS_tU) of any U."""
+        return self.ridge * self.k
+
+    def difference(self, alpha: float) -> Array:
+        """Give S_b - αS_t in the span, without the shift -αρI that all directions share."""
+        return self.between.T @ self.between - alpha * np.diag(self.total)
+
+
+def best_ratio(pencils: Sequence[Pencil], alpha: float) -> float:
+    """Give the ratio of the leading eigenvectors of S_b - αS_t: Newton's next α.
+
+    The result is α itself where no direction has any scatter.
+    """
+    parts = np.zeros(2)
+    for pencil in pencils:
+        A = pencil.difference(alpha)
+        Y = leading_of_dense(A, min(pencil.k, pencil.rank))
+        values = np.einsum("ki,ki->k", Y @ A, Y)
+        parts += scatter_of(pencil, Y[: _n_inside(pencil, int((values > 0).sum()))].T)
+    return float(parts[0] / parts[1]) if parts[1] > 0 else alpha
+
+
+def scatter_of(pencil: Pencil, Y: Array) -> Array:
+    """Give tr(UᵀS_bU) and tr(UᵀS_tU) for the columns Y (r, m <= k) of U inside the span, (2,)."""
+    between = np.sum((pencil.between @ Y) ** 2)
+    total = np.sum(pencil.total @ Y**2) + pencil.trace_weight
+    return np.array([between, total])
+
+
+def leading_directions(pencil: Pencil, alpha: float) -> Array:
+    """Give the columns of U inside the span, (r, m); the other k - m are fillers outside it.
+
+    Where eigenvalues are equal, any choice has the same ratio. Taken are the directions of
+    largest S_b, and those inside the span before fillers, which tell no classes apart: it is the
+    limit for α from the left, and for α = 1 null-space LDA.
+    """
+    A = pencil.difference(alpha)
+    values, V = np.linalg.eigh(A)
+    values, V = values[::-1], V[:, ::-1]
+    # the scale of the parts, not of the difference, which may cancel
+    scale = max(float(np.max(pencil.total, initial=0.0)), float(np.sum(pencil.between**2)))
+    tie = TIE_RTOL * scale
+    m = _n_inside(pencil, int((values >= -tie).sum()))
+    if m == 0:
+        return np.zeros((pencil.rank, 0))
+    is_above = values > values[m - 1] + tie
+    is_tied = ~is_above & (values >= values[m - 1] - tie)
+    tied = V[:, is_tied]
+    S_b = (pencil.between @ tied).T @ (pencil.between @ tied)
+    chosen = tied @ leading_of_dense(S_b, m - int(is_above.sum())).T
+    return np.hstack([V[:, is_above], chosen])
+
+
+def _n_inside(pencil: Pencil, n_welcome: int) -> int:
+    """Give how many directions lie in the span: those above fillers, or more if need be."""
+    return min(pencil.k, pencil.rank, max(n_welcome, pencil.k - pencil.n_fillers))

@@ -1,0 +1,345 @@
+"""The model that every discriminant algorithm trains: a projection and its neighbours per task."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Literal, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task
+from algorithms.scatters import Scatters
+
+Array = NDArray[np.float64]
+Classifier = Literal["nearest-neighbour", "nearest-centroid"]
+
+#: Distances closer than this part of the size of the rows are equal: rounding of a projection is
+#: below it, and where classes collapse to a point rounding must not choose between them.
+TIE_RTOL = 1e-12
+#: Most numbers in one block of distances.
+BLOCK_SIZE = 4_000_000
+
+_ARRAYS = ("U", "mean", "scale", "references", "prototypes", "labels")
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class TaskProjection:
+    """What is learned of one task.
+
+    Parameters
+    ----------
+    U : (d_i, k_i)
+        Columns; orthonormal or not, as the algorithm says.
+    mean, scale : (d_i,)
+        Rows are projected as ((x - mean) / scale) U.
+    references : (m_i, d_i)
+        What a row is compared with, standardised: the training rows, or the class means.
+    prototypes : (m_i, k_i)
+        The references projected: references U.
+    labels : (m_i,)
+        Position of the class of each reference in ``classes``.
+    classes
+        Labels, sorted.
+    trace_ratio
+        tr(UᵀS_bU) / tr(UᵀS_tU) on the training rows.
+    W : (d_i, d') or None
+        The task's own part of U = W P, where the algorithm has such parts.
+    """
+
+    U: Array
+    mean: Array
+    scale: Array
+    references: Array
+    prototypes: Array
+    labels: NDArray[np.int64]
+    classes: tuple[str, ...] | tuple[int, ...]
+    trace_ratio: float
+    W: Array | None = None
+
+    def standardised(self, rows: Array) -> Array:
+        """Give the rows as they are projected."""
+        return (rows - self.mean) / self.scale
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ProjectionClassifier(Model):
+    """A projection for each task, and nearest neighbours or centroids behind it.
+
+    Ties: distances that differ by less than 1e-12 of the size of the rows are equal. Of equally
+    near references the one nearer in the full (standardised) space wins; if that is equal as
+    well, the label that sorts first. Where the trace ratio is 1 every class is one point.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained it.
+    tasks
+        Names, in the order of ``parts``.
+    P : (d', k) or None
+        Common part of U_i = W_i P, where the algorithm has such parts.
+    facts
+        What the fit decided, as JSON: parameters, α, scores of a selection, ...
+    """
+
+    # field() keeps the abstract properties of Model from being taken for defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    parts: tuple[TaskProjection, ...]
+    P: Array | None
+    facts: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Share of the variance between classes in the projected training rows."""
+        ratios = {name: part.trace_ratio for name, part in zip(self.tasks, self.parts, strict=True)}
+        return {"trace_ratio": ratios}
+
+    def part_of(self, task: str) -> TaskProjection:
+        """Give what is learned of a task."""
+        return self.parts[self.task_index(task)]
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give the number of features of the task."""
+        del method
+        return int(self.part_of(task).U.shape[0])
+
+    def classes_of(self, task: str) -> NDArray[Any]:
+        """Give the labels of a task, sorted, in the order of the columns of the distances."""
+        return np.array(self.part_of(task).classes)
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Give the coordinates ((X - mean) / scale) U of rows.
+
+        Parameters
+        ----------
+        X : (n_samples, d_i)
+
+        Returns
+        -------
+        (n_samples, k_i)
+        """
+        part = self.part_of(task)
+        return part.standardised(self.check_rows(X, method="transform", task=task)) @ part.U
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Give the label of the nearest training row or class mean of a task.
+
+        Parameters
+        ----------
+        X : (n_samples, d_i)
+
+        Returns
+        -------
+        (n_samples,)
+            Strings or integers, as the labels of the task were.
+        """
+        rows = self.check_rows(X, method="predict", task=task)
+        part = self.part_of(task)
+        chosen = [_nearest_class(part, block) for block in _blocks(rows, part)]
+        return self.classes_of(task)[np.concatenate(chosen)]
+
+    def predict_distances(self, X: object, *, task: str) -> Array:
+        """Give the distance to the nearest training row, or to the mean, of each class.
+
+        Parameters
+        ----------
+        X : (n_samples, d_i)
+
+        Returns
+        -------
+        (n_samples, n_classes)
+            In the projected space; columns in the order of :meth:`classes_of`.
+        """
+        rows = self.check_rows(X, method="predict", task=task)
+        part = self.part_of(task)
+        found = [
+            _per_class(cdist(part.standardised(block) @ part.U, part.prototypes), part)
+            for block in _blocks(rows, part)
+        ]
+        return np.concatenate(found)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name, those of task i ending in ``.i``."""
+        arrays = {f"{a}.{i}": getattr(p, a) for i, p in enumerate(self.parts) for a in _ARRAYS}
+        arrays |= {f"W.{i}": p.W for i, p in enumerate(self.parts) if p.W is not None}
+        if self.P is not None:
+            arrays["P"] = self.P
+        arrays["trace_ratio"] = np.array([part.trace_ratio for part in self.parts])
+        return arrays
+
+    def header(self) -> dict[str, Any]:
+        """Give names, labels, facts and warnings."""
+        return {
+            "algorithm": self.algorithm,
+            "tasks": list(self.tasks),
+            "classes": [list(part.classes) for part in self.parts],
+            "facts": dict(self.facts),
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        parts = tuple(
+            TaskProjection(
+                **{name: arrays[f"{name}.{i}"] for name in _ARRAYS},
+                classes=tuple(classes),
+                trace_ratio=float(arrays["trace_ratio"][i]),
+                W=arrays.get(f"W.{i}"),
+            )
+            for i, classes in enumerate(header["classes"])
+        )
+        model = cls(
+            algorithm=str(header["algorithm"]),
+            tasks=tuple(str(name) for name in header["tasks"]),
+            parts=parts,
+            P=arrays.get("P"),
+            facts=dict(header["facts"]),
+            warnings=tuple(str(warning) for warning in header["warnings"]),
+        )
+        _check_shapes(model)
+        return model
+
+
+def build_part(
+    scatters: Scatters, U: Array, *, classifier: Classifier, W: Array | None = None
+) -> TaskProjection:
+    """Give what the model keeps of a task that is projected by U (d_i, k_i)."""
+    if classifier == "nearest-neighbour":
+        references, labels = scatters.rows, scatters.labels
+    else:
+        references, labels = scatters.class_means(), np.arange(scatters.n_classes)
+    inside = scatters.V.T @ U
+    between = float(np.sum((scatters.between @ inside) ** 2))
+    total = float(np.sum(scatters.total[:, np.newaxis] * inside**2))
+    return TaskProjection(
+        U=U,
+        mean=scatters.mean,
+        scale=scatters.scale,
+        references=references,
+        prototypes=references @ U,
+        labels=labels.astype(np.int64),
+        classes=tuple(scatters.classes.tolist()),
+        trace_ratio=min(between / total, 1.0) if total > 0 else 0.0,
+        W=W,
+    )
+
+
+def extend_model(
+    model: ProjectionClassifier,
+    name: str,
+    part: TaskProjection,
+    *,
+    facts: Mapping[str, Any],
+    warnings: Sequence[str] = (),
+) -> ProjectionClassifier:
+    """Give the model with one more task.
+
+    Parameters
+    ----------
+    facts
+        What was decided for this task; joins ``facts["by_task"]``.
+    """
+    by_task = {**model.facts["by_task"], name: dict(facts)}
+    return replace(
+        model,
+        tasks=(*model.tasks, name),
+        parts=(*model.parts, part),
+        facts={**model.facts, "by_task": by_task},
+        warnings=(*model.warnings, *warnings),
+    )
+
+
+def check_new_task(model: ProjectionClassifier, task: Task) -> None:
+    """Raise InvalidData where a task cannot join the model; the algorithm checks the rest."""
+    if task.name in model.tasks:
+        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+
+
+def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
+    """Give a warning where tasks got fewer dimensions than asked for.
+
+    Parameters
+    ----------
+    dimensions
+        Asked for and got, by task.
+    """
+    low = {name: pair for name, pair in dimensions.items() if pair[1] < pair[0]}
+    if not low:
+        return ()
+    name, (d, k) = next(iter(low.items()))
+    warning = (
+        f"d was lowered for {len(low)} of {len(dimensions)} tasks, which have fewer dimensions to "
+        f"offer (the first is '{name}': {k} in place of {d}); lower d or add rows"
+    )
+    return (warning,)
+
+
+def flat_warnings(flat: Sequence[str]) -> tuple[str, ...]:
+    """Give a warning where tasks, given by name, have no variance at all."""
+    if not flat:
+        return ()
+    return (f"{len(flat)} tasks (the first is '{flat[0]}') have no variance at all",)
+
+
+def _nearest_class(part: TaskProjection, block: Array) -> NDArray[np.intp]:
+    """Give the position of the class of each row, ties broken as the model says, (n,)."""
+    rows = part.standardised(block)
+    size = np.linalg.norm(rows, axis=1) + np.linalg.norm(part.references, axis=1).max()
+    stretch = np.linalg.norm(part.U)  # of Frobenius: no less than the largest stretch, and cheap
+    near = cdist(rows @ part.U, part.prototypes)
+    is_tied = _ties(near, TIE_RTOL * stretch * size)
+    chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)
+    n_tied_classes = _per_class(np.where(is_tied, 0.0, np.inf), part) == 0.0
+    unclear = np.flatnonzero(n_tied_classes.sum(axis=1) > 1)
+    if unclear.size:
+        full = np.where(is_tied[unclear], cdist(rows[unclear], part.references), np.inf)
+        by_class = _per_class(full, part)
+        chosen[unclear] = _ties(by_class, TIE_RTOL * size[unclear]).argmax(axis=1)
+    return np.asarray(chosen)
+
+
+def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:
+    """Give which columns are as near as the nearest, (n, m)."""
+    return np.asarray(distances <= (distances.min(axis=1) + tolerance)[:, np.newaxis])
+
+
+def _per_class(distances: Array, part: TaskProjection) -> Array:
+    """Give the least of the distances to references of each class, (n, n_classes)."""
+    columns = [distances[:, part.labels == k].min(axis=1) for k in range(len(part.classes))]
+    return np.stack(columns, axis=1)
+
+
+def _blocks(rows: Array, part: TaskProjection) -> list[Array]:
+    """Give the rows in blocks whose distances fit into memory; at least one block."""
+    n_rows = max(BLOCK_SIZE // max(len(part.references), 1), 1)
+    return [rows[i : i + n_rows] for i in range(0, max(len(rows), 1), n_rows)]
+
+
+def _check_shapes(model: ProjectionClassifier) -> None:
+    if len(model.tasks) != len(model.parts):
+        raise ValueError(f"{len(model.parts)} parts for {len(model.tasks)} tasks")
+    for name, part in zip(model.tasks, model.parts, strict=True):
+        d, k = part.U.shape
+        m = len(part.labels)
+        expected = {"mean": (d,), "scale": (d,), "references": (m, d), "prototypes": (m, k)}
+        for array, shape in expected.items():
+            found = getattr(part, array)
+            if found.shape != shape or found.dtype != np.float64:
+                raise ValueError(
+                    f"{array} of '{name}' is {found.dtype} {found.shape}, expected float64 {shape}"
+                )
+        if set(part.labels.tolist()) != set(range(len(part.classes))):
+            raise ValueError(f"labels of '{name}' do not fit its {len(part.classes)} classes")

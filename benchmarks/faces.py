@@ -1,0 +1,52 @@
+"""Faces as tasks: three databases of unlike size, or made faces where they are missing."""
+
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import zoom
+
+from algorithms.interface.tasks import Task, TaskSet
+
+Array = NDArray[np.float64]
+
+FILES = {"orl": "orl_32x32.npz", "yale": "yale_32x32.npz", "pie": "pie10_32x32.npz"}
+#: The size of the paper's ORL images; the other databases keep theirs, so that widths differ.
+ORL_SHAPE = (28, 23)
+
+
+def missing(folder: Path | None) -> list[str]:
+    """Give the files that the folder lacks."""
+    return [name for name in FILES.values() if folder is None or not (folder / name).exists()]
+
+
+def load_faces(folder: Path) -> TaskSet:
+    """Give ORL at 28×23 (40 persons), Yale at 32×32 (15) and PIE at 32×32 (10)."""
+    tasks = []
+    for name, file_name in FILES.items():
+        with np.load(folder / file_name, allow_pickle=False) as file:
+            X, y = file["X"].astype(np.float64), file["y"].astype(np.int64)
+        if name == "orl":
+            factors = (ORL_SHAPE[0] / 32, ORL_SHAPE[1] / 32)
+            X = np.stack([zoom(x.reshape(32, 32), factors, order=1).ravel() for x in X])
+        tasks.append(Task.from_rows(name, X, y=y))
+    return TaskSet(tuple(tasks))
+
+
+def made_faces(rng: np.random.Generator, *, n_images: int = 6) -> TaskSet:
+    """Give smooth random images of as many persons and pixels, lit at random."""
+    tasks = []
+    for name, n_persons, shape in (("orl", 40, ORL_SHAPE), ("yale", 15, (32, 32))):
+        persons = np.repeat(np.arange(n_persons), n_images)
+        faces = _smooth(rng, n_persons, shape)[persons]
+        light = _smooth(rng, len(persons), shape)
+        noise = 0.1 * rng.standard_normal(faces.shape)
+        tasks.append(Task.from_rows(name, faces + 1.5 * light + noise, y=persons))
+    return TaskSet(tuple(tasks))
+
+
+def _smooth(rng: np.random.Generator, n: int, shape: tuple[int, int]) -> Array:
+    """Give n random smooth images, (n, pixels)."""
+    small = rng.standard_normal((n, 7, 7))
+    factors = (1.0, shape[0] / 7, shape[1] / 7)
+    return np.asarray(zoom(small, factors, order=3).reshape(n, -1))

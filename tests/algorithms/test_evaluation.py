@@ -1,0 +1,206 @@
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.discriminants import PCAClassifier, RatioTraceLDA
+from algorithms.evaluation import (
+    error_rates,
+    fold_split,
+    mean_error_rate,
+    select_params,
+    stratified_folds,
+    stratified_split,
+)
+from algorithms.interface.errors import Cancelled, Diverged, InvalidData
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Checkpoint, Trace
+
+
+def numbered(*counts, name="t") -> Task:
+    """Give a task whose rows are all different, with so many rows of each class."""
+    y = np.repeat(np.arange(len(counts)), counts)
+    X = np.arange(2.0 * len(y)).reshape(-1, 2)
+    return Task.from_rows(name, X, y=y)
+
+
+def clouds(seed=0, *, d=8, n=6, c=3, name="t") -> Task:
+    rng = np.random.default_rng(seed)
+    y = np.repeat(np.arange(c), n)
+    return Task.from_rows(
+        name, 2 * rng.standard_normal((c, d))[y] + rng.standard_normal((n * c, d)), y=y
+    )
+
+
+@given(
+    counts=st.lists(st.integers(3, 9), min_size=1, max_size=4),
+    n_train=st.integers(1, 2),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50, deadline=None)
+def test_a_split_is_a_partition_with_equal_classes(counts, n_train, seed) -> None:
+    tasks = TaskSet((numbered(*counts), numbered(*counts[::-1], name="u")))
+    split = stratified_split(tasks, n_train=n_train, rng=np.random.default_rng(seed))
+    for task in tasks:
+        train, test = split.train[task.name], split.test[task.name]
+        assert np.unique(train.y, return_counts=True)[1].tolist() == [n_train] * len(
+            np.unique(task.y)
+        )
+        rows = np.concatenate([train.X, test.X])
+        np.testing.assert_array_equal(rows[np.argsort(rows[:, 0])], task.X)
+
+
+def test_a_class_too_small_to_split_is_named() -> None:
+    with pytest.raises(InvalidData, match="task 't', class '1' has 2 rows; 2 to train"):
+        stratified_split(TaskSet((numbered(5, 2),)), n_train=2, rng=np.random.default_rng(0))
+
+
+@given(
+    counts=st.lists(st.integers(1, 9), min_size=1, max_size=4),
+    n_folds=st.integers(2, 5),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=50, deadline=None)
+def test_folds_spread_every_class_and_leave_it_in_every_training_part(
+    counts, n_folds, seed
+) -> None:
+    task = numbered(*counts)
+    folds = stratified_folds(task.y, n_folds=n_folds, rng=np.random.default_rng(seed))
+    for label, count in enumerate(counts):
+        own = folds[task.y == label]
+        if count == 1:
+            assert own.tolist() == [-1]
+            continue
+        sizes = np.bincount(own, minlength=n_folds)
+        assert sizes.max() - sizes.min() <= 1
+        assert sizes.max() < count  # something is left to train on
+    held = np.bincount(folds[folds >= 0], minlength=n_folds)
+    assert held.max() - held.min() <= 1
+
+
+def test_folds_do_not_depend_on_the_order_of_the_tasks() -> None:
+    a, b = numbered(4, 4, name="a"), numbered(3, 5, name="b")
+    here = fold_split(TaskSet((a, b)), fold=0, n_folds=2, seed=3)
+    there = fold_split(TaskSet((b, a)), fold=0, n_folds=2, seed=3)
+    for name in "ab":
+        np.testing.assert_array_equal(here.train[name].X, there.train[name].X)
+
+
+def test_a_task_that_cannot_be_held_out_is_in_the_training_part_only() -> None:
+    tasks = TaskSet((numbered(1, 1, name="single"), numbered(4, 4)))
+    split = fold_split(tasks, fold=0, n_folds=2, seed=0)
+    assert split.train.names == ("single", "t")
+    assert split.test.names == ("t",)
+    assert fold_split(TaskSet((numbered(1, 1),)), fold=0, n_folds=2, seed=0) is None
+
+
+def test_error_rates_are_the_share_of_wrong_labels() -> None:
+    class Fixed:
+        def predict(self, X, *, task):  # noqa: ARG002
+            return np.zeros(len(X), dtype=int)
+
+    tasks = TaskSet((numbered(3, 1), numbered(1, 1, name="u")))
+    assert error_rates(Fixed(), tasks) == {"t": 0.25, "u": 0.5}
+    assert mean_error_rate(Fixed(), tasks) == 0.375
+
+
+def test_tasks_without_labels_are_refused() -> None:
+    bare = TaskSet((Task.from_rows("bare", np.ones((3, 2))),))
+    with pytest.raises(InvalidData, match="'bare' has no class labels"):
+        stratified_split(bare, n_train=1, rng=np.random.default_rng(0))
+
+
+def select(tasks, candidates, *, algorithm=None, trace=None, n_folds=3, **values):
+    return select_params(
+        algorithm or RatioTraceLDA(),
+        tasks,
+        candidates,
+        n_folds=n_folds,
+        trace=trace or Trace(),
+        rng=np.random.default_rng(0),
+        **values,
+    )
+
+
+def test_the_losses_are_those_of_cross_validation_by_hand() -> None:
+    tasks = TaskSet((clouds(1), clouds(2, d=5, name="u")))
+    tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
+    selection = select(tasks, tried)
+    seed = int(np.random.default_rng(0).integers(2**32))
+    for params, loss in zip(tried, selection.losses, strict=True):
+        errors = []
+        for fold in range(3):
+            split = fold_split(tasks, fold=fold, n_folds=3, seed=seed)
+            model = RatioTraceLDA().fit(
+                split.train, params, trace=Trace(), rng=np.random.default_rng(0)
+            )
+            errors.append(
+                np.mean([np.mean(model.predict(t.X, task=t.name) != t.y) for t in split.test])
+            )
+        assert loss == pytest.approx(np.mean(errors))
+
+
+def test_of_equal_candidates_the_first_is_chosen() -> None:
+    tried = [PCAClassifier.Params(d=d) for d in (4, 3, 8)]
+    far = clouds(3)
+    far = Task.from_rows("t", far.X + 100 * far.y[:, None] * np.arange(8), y=far.y)
+    selection = select(TaskSet((far,)), tried, algorithm=PCAClassifier())
+    assert selection.losses == (0.0, 0.0, 0.0)
+    assert selection.params is tried[0]
+
+
+def test_another_loss_can_be_given() -> None:
+    tried = [PCAClassifier.Params(d=d) for d in (1, 2, 3)]
+    selection = select(
+        TaskSet((clouds(4),)),
+        tried,
+        algorithm=PCAClassifier(),
+        loss=lambda model, tasks: -model.transform(tasks.tasks[0].X, task="t").shape[1],
+    )
+    assert selection.params is tried[2]
+    assert selection.losses == (-1.0, -2.0, -3.0)
+
+
+def test_a_loss_that_is_not_finite_diverges() -> None:
+    with pytest.raises(Diverged):
+        select(TaskSet((clouds(4),)), [RatioTraceLDA.Params()], loss=lambda *_: np.nan)
+
+
+def test_nothing_to_hold_out_is_told() -> None:
+    with pytest.raises(InvalidData, match="have one row of each class"):
+        select(TaskSet((numbered(1, 1),)), [RatioTraceLDA.Params()])
+
+
+def test_a_selection_can_be_cancelled_and_resumed(tmp_path) -> None:
+    tasks = TaskSet((clouds(5),))
+    tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
+    whole = select(tasks, tried)
+    steps = []
+    broken = Trace(
+        on_step=steps.append,
+        is_cancelled=lambda: len(steps) >= 4,
+        checkpoint=Checkpoint(tmp_path / "state", every_s=0.0),
+    )
+    with pytest.raises(Cancelled):
+        select(tasks, tried, trace=broken)
+    seen = []
+    trace = Trace(on_step=seen.append, checkpoint=Checkpoint(tmp_path / "state", every_s=0.0))
+    assert select(tasks, tried, trace=trace).losses == whole.losses
+    assert len(seen) == 3  # of six fits three were done
+    assert seen[-1].fraction == 1.0
+
+
+def test_a_selection_sees_no_test_row() -> None:
+    # with other numbers and labels in every test row, the choice and its losses stay
+    task = clouds(6, n=10)
+    split = stratified_split(TaskSet((task,)), n_train=4, rng=np.random.default_rng(1))
+    train = {tuple(row) for row in split.train["t"].X}
+    X, y = task.X.copy(), task.y.copy()
+    for i, row in enumerate(task.X):
+        if tuple(row) not in train:
+            X[i], y[i] = -99.0, (y[i] + 1) % 3
+    spoilt = Task.from_rows("t", X, y=y)
+    kept = spoilt.take(np.flatnonzero([tuple(row) in train for row in X]))
+    tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
+    here, there = select(split.train, tried), select(TaskSet((kept,)), tried)
+    assert here.losses == there.losses
