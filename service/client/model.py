@@ -56,7 +56,7 @@ class RemoteModel:
         return self._call("inverse-transform", Z, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give what the model predicts for rows (n_samples, n_features)."""
+        """Give the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
         return self._call("predict", X, task)
 
     def history(self) -> dict[str, Any]:

@@ -18,4 +18,6 @@ class InferenceResponse(BaseModel):
     model: str
     version: int
     task: str
-    outputs: list[list[float]] = Field(description="One list of numbers a row, in order.")
+    outputs: list[list[float]] | list[str | int | float] = Field(
+        description="For each row, in order: a list of numbers, or a predicted label or number."
+    )

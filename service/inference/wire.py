@@ -91,8 +91,9 @@ def write_outputs(outputs: NDArray[Any], head: dict[str, Any], media_type: str) 
     """Give the body of an answer."""
     if media_type == NPY:
         return write_npy(outputs)
-    body = {**head, "outputs": np.ascontiguousarray(outputs)}
-    return orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY)
+    is_text = outputs.dtype.kind == "U"
+    values = outputs.tolist() if is_text else np.ascontiguousarray(outputs)
+    return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
 def _read_json(body: bytes) -> Call:

@@ -1,0 +1,80 @@
+"""Classifiers over HTTP: tasks with widths and labels of their own, from upload to prediction."""
+
+import httpx
+import numpy as np
+import pytest
+
+from algorithms.registry import ALGORITHMS, load_model
+from service.client import ServiceError
+
+CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if a.needs.target == "classes")
+
+
+@pytest.fixture(scope="module")
+def faces():
+    """Three cameras: other widths, other persons, labels that are text."""
+    rng = np.random.default_rng(0)
+    X, y = {}, {}
+    for camera, (width, persons) in {"door": (12, 3), "hall": (20, 4), "gate": (7, 2)}.items():
+        centres = 3 * rng.normal(size=(persons, width))
+        labels = np.repeat(np.arange(persons), 6)
+        X[camera] = centres[labels] + rng.normal(size=(len(labels), width))
+        y[camera] = np.array([f"{camera} person {label}" for label in labels])
+    return X, y
+
+
+@pytest.fixture(scope="module")
+def faces_dataset(client, faces):
+    return client.upload(*faces, name="faces")
+
+
+@pytest.mark.parametrize("algorithm", CLASSIFIERS)
+def test_predictions_over_http_equal_the_offline_ones(
+    client, service, faces, faces_dataset, algorithm, tmp_path
+):
+    X, y = faces
+    model = client.train(faces_dataset, algorithm, model=f"over-http-{algorithm}", d=1).wait()
+    offline = load_model(model.download(tmp_path / "model"))
+    for camera, rows in X.items():
+        unseen = rows + 0.1
+        labels = model.predict(unseen, task=camera)
+        np.testing.assert_array_equal(labels, offline.predict(unseen, task=camera))
+        assert set(labels) <= set(y[camera])
+        np.testing.assert_array_equal(
+            model.transform(unseen, task=camera), offline.transform(unseen, task=camera)
+        )
+        answer = httpx.post(
+            f"{service.url}/v1/models/{model.name}/predict",
+            json={"task": camera, "inputs": unseen.tolist()},
+        )
+        assert answer.json()["outputs"] == labels.tolist()
+
+
+def test_the_manifest_tells_classes_and_widths(http, faces, faces_dataset):
+    X, y = faces
+    tasks = http.get(f"/v1/datasets/{faces_dataset.id}/manifest").json()["tasks"]
+    assert {t["name"]: t["n_features"] for t in tasks} == {n: x.shape[1] for n, x in X.items()}
+    assert {t["name"]: set(t["classes"]) for t in tasks} == {n: set(v) for n, v in y.items()}
+
+
+def test_rows_of_another_task_are_told_the_width_of_this_one(client, faces, faces_dataset):
+    X, _ = faces
+    model = client.train(faces_dataset, "mtda", model="widths", d=1).wait()
+    with pytest.raises(ServiceError, match="task 'door' expects rows of 12 numbers"):
+        model.predict(X["hall"], task="door")
+
+
+@pytest.mark.parametrize(
+    ("targets", "match"),
+    [
+        (None, "has no targets; mtda needs class labels"),
+        ({"door": np.arange(6.0), "hall": np.arange(6.0)}, "numeric targets"),
+        ({"door": ["a"] * 6, "hall": ["a", "b"] * 3}, "'door'"),
+    ],
+)
+def test_a_job_that_does_not_fit_its_dataset_is_refused_with_the_task(client, targets, match):
+    rows = {name: np.random.default_rng(1).normal(size=(6, 4)) for name in ("door", "hall")}
+    dataset = client.upload(rows, targets, name="misfit")
+    with pytest.raises(ServiceError, match=match) as caught:
+        client.train(dataset, "mtda", d=1)
+    assert caught.value.status == 422
