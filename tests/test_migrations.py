@@ -3,22 +3,27 @@ from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy import inspect
 
 from service.database import Database
 from service.rows import Row
 from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
 
 
-@pytest.fixture
-def database(tmp_path):
-    database = Database(f"sqlite:///{tmp_path / 'migrated.db'}")
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'migrated.db'}"
+    else:
+        url = request.getfixturevalue("new_postgres")()
+    database = Database(url)
     yield database
     database.close()
 
 
 def tables(database):
     with database.engine.connect() as connection:
-        return set(database.engine.dialect.get_table_names(connection)) - {"alembic_version"}
+        return set(inspect(connection).get_table_names()) - {"alembic_version"}
 
 
 def test_migrations_end_at_the_rows_as_the_code_has_them(database):

@@ -145,15 +145,16 @@ def client(service: Service) -> Iterator[Client]:
 
 
 @pytest.fixture(scope="session")
-def http(service: Service) -> Iterator[httpx.Client]:
-    """Plain HTTP to the shared server, for what the client would not send."""
+def http(service: Service, model: RemoteModel) -> Iterator[httpx.Client]:
+    """Plain HTTP to the shared server, which has a model, for what the client would not send."""
+    del model
     with httpx.Client(base_url=service.url, timeout=30) as open_http:
         yield open_http
 
 
 @pytest.fixture(scope="session")
 def dataset(client: Client) -> Dataset:
-    """Two related tasks of five features, and a third that nobody trains on alone."""
+    """Three related tasks of five features and three classes: every algorithm fits them."""
     rng = np.random.default_rng(7)
     basis = rng.standard_normal((5, 2))
     tasks = {
@@ -161,7 +162,8 @@ def dataset(client: Client) -> Dataset:
         + 0.05 * rng.standard_normal((12, 5))
         for name in ("north", "süd", "a/b")
     }
-    return client.upload(tasks, name="shared by tests")
+    labels = {name: np.tile(["red", "green", "blue"], 4) for name in tasks}
+    return client.upload(tasks, labels, name="shared by tests")
 
 
 @pytest.fixture(scope="session")

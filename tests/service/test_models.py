@@ -12,7 +12,7 @@ from service.client import ServiceError
 
 @pytest.mark.parametrize("algorithm", sorted(ALGORITHMS))
 def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
-    job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11, k=1)
+    job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11)
     model = job.wait()
     lineage = model.info["lineage"]
     assert lineage.keys() == {
@@ -21,7 +21,7 @@ def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
     assert (lineage["job_id"], lineage["dataset_id"]) == (job.id, dataset.id)
     assert lineage["dataset_sha256"] == dataset.info["content_sha256"]
     assert (lineage["algorithm"], lineage["seed"]) == (algorithm, 11)
-    full = ALGORITHMS[algorithm].Params(k=1).model_dump(mode="json")
+    full = ALGORITHMS[algorithm].Params().model_dump(mode="json")
     assert lineage["params"] == full
     assert {"python", "numpy", "scipy", "sibling"} <= lineage["software"].keys()
     assert model.tasks == dataset.tasks

@@ -6,9 +6,13 @@ from service.rows import DatasetRow, JobRow
 from service.schema import migrate
 
 
-@pytest.fixture
-def database(tmp_path):
-    database = Database(f"sqlite:///{tmp_path / 'jobs.db'}")
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request, tmp_path):
+    if request.param == "sqlite":
+        url = f"sqlite:///{tmp_path / 'jobs.db'}"
+    else:
+        url = request.getfixturevalue("new_postgres")()
+    database = Database(url)
     migrate(database)
     yield database
     database.close()
