@@ -158,6 +158,12 @@ KINDS: Final[dict[str, Kind]] = {
         "The model cannot do what is asked, such as predict with a projection.",
         "The model's `methods` lists what it can do.",
     ),
+    "queue-full": Kind(
+        429,
+        "Too many jobs are waiting",
+        "The owner has as many waiting jobs as the operator allows.",
+        "Submit again after the seconds that `Retry-After` names, or cancel waiting jobs.",
+    ),
     "internal": Kind(
         500,
         "Our fault",

@@ -54,6 +54,7 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(7 * 86400, gt=0, description="Longest time limit of a job.")
     default_memory_mb: int = Field(4096, ge=64, description="Memory limit of a job without one.")
     max_attempts: int = Field(3, ge=1, description="Tries at a job before a lost one has failed.")
+    max_queued: int = Field(10_000, ge=1, description="Jobs that one owner may have waiting.")
     heartbeat_s: float = Field(0.25, gt=0, description="Time between two heartbeats of a job.")
     stale_s: float = Field(60, gt=0, description="A job without heartbeat for so long is lost.")
     stop_grace_s: float = Field(5, ge=0, description="Time to stop at a flag, and at SIGTERM.")

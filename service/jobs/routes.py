@@ -68,6 +68,7 @@ class JobQuery(PageQuery):
             "invalid-data",
             "unknown-algorithm",
             "key-reused",
+            "queue-full",
         ),
     },
 )

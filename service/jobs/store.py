@@ -209,6 +209,12 @@ def lose(session: Session, job: JobRow, lost: Lost) -> bool:
     return move(session, job.id, job.attempt, state, enter, error=error)
 
 
+def count_waiting(session: Session, owner: str) -> int:
+    """Give the number of jobs of an owner that wait."""
+    query = sa.select(sa.func.count()).where(JobRow.owner == owner, JobRow.state == JobState.QUEUED)
+    return session.scalar(query) or 0
+
+
 def active(session: Session) -> Sequence[JobRow]:
     """Give the jobs that are submitted or running."""
     query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))

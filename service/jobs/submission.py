@@ -1,7 +1,7 @@
 """Turns a job specification into a queued job, or into a sentence that says why not."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
@@ -16,6 +16,9 @@ from service.jobs import store
 from service.jobs.schemas import JobSpec
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
+
+#: When to try again where the queue is full.
+_RETRY_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +44,10 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     if existing is not None:
         return session.get_one(JobRow, existing)
     params = check(session, spec, owner=origin.owner, settings=settings)
+    waiting = store.count_waiting(session, origin.owner)
+    if waiting >= settings.max_queued:
+        detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
+        raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_S)})
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,

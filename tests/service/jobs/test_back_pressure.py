@@ -1,0 +1,27 @@
+import httpx
+import numpy as np
+
+from service.client import Client
+
+LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+
+
+def test_an_owner_with_a_full_queue_is_asked_to_wait_and_loses_nothing(start_service):
+    service = start_service(SIBLING_SLOTS=1, SIBLING_MAX_QUEUED=2)
+    rng = np.random.default_rng(0)
+    with Client(service.url) as client:
+        dataset = client.upload({f"t{i}": rng.normal(size=(40, 24)) for i in range(120)})
+        running = client.train(dataset, "rmt-pca", **LONG)
+        while running.refresh().state == "queued":
+            pass
+        waiting = [client.train(dataset, "rmt-pca", **LONG) for _ in range(2)]
+        spec = {"dataset_id": dataset.id, "algorithm": "rmt-pca", "model": "m"}
+        refused = httpx.post(f"{service.url}/v1/jobs", json=spec)
+        assert (refused.status_code, refused.json()["code"]) == (429, "queue-full")
+        assert int(refused.headers["retry-after"]) > 0
+        assert len(client.jobs()) == 3
+        waiting[0].cancel()
+        assert httpx.post(f"{service.url}/v1/jobs", json=spec).status_code == 202
+        for job in (running, *waiting):
+            if not job.refresh().info["is_final"]:
+                job.cancel()
