@@ -11,7 +11,7 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.database import Database
+from service.database import Database, lock
 from service.rows import BlobChunkRow, BlobRow, Row, new_id
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -67,6 +67,7 @@ class BlobWriter:
         if self._buffer:
             self._take(session, len(self._buffer))
         sha256 = self.sha256()
+        lock(session, "blob", sha256)
         existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
         if existing is not None:
             delete_blob(session, self._id)
@@ -117,6 +118,7 @@ class BlobStore:
         """Store a file within the session's transaction: with its row, or not at all."""
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+            lock(session, "blob", sha256)
             existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
             if existing is not None:
                 return _blob(existing)
@@ -186,6 +188,8 @@ class BlobStore:
 
 def release_blob(session: Session, blob_id: str) -> None:
     """Delete a blob unless a row still refers to it."""
+    sha256 = session.scalar(sa.select(BlobRow.sha256).where(BlobRow.id == blob_id))
+    lock(session, "blob", sha256 or blob_id)
     for table in Row.metadata.tables.values():
         for key in table.foreign_keys:
             if key.column.table.name != BlobRow.__tablename__ or key.ondelete == "CASCADE":

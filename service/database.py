@@ -1,5 +1,6 @@
 """The database: how it is opened, and the one place that commits."""
 
+import hashlib
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -54,6 +55,18 @@ class Database:
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
+
+
+def lock(session: Session, *name: str) -> None:
+    """Have writers that name the same thing go one after another, until their transactions end.
+
+    SQLite has one writer at a time anyway. On PostgreSQL two could both look, find nothing, and
+    both create.
+    """
+    if session.get_bind().dialect.name == "postgresql":
+        digest = hashlib.sha256("\0".join(name).encode()).digest()
+        key = int.from_bytes(digest[:8], signed=True)
+        session.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
 
 
 def now() -> datetime:

@@ -9,6 +9,7 @@ from typing import Annotated
 from fastapi import Header
 from sqlalchemy.orm import Session
 
+from service.database import lock
 from service.errors import Problem
 from service.rows import IdempotencyRow
 
@@ -38,6 +39,7 @@ def find_created(session: Session, owner: str, key: str | None, request: str) ->
     """
     if key is None:
         return None
+    lock(session, "idempotency", owner, key)
     row = session.get(IdempotencyRow, (owner, key))
     if row is None:
         return None

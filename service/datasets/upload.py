@@ -9,6 +9,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.blobs import BlobWriter
 from service.context import Services
+from service.database import lock
 from service.datasets import store
 from service.datasets.complaints import Complaint
 from service.datasets.formats import Format, UnsupportedFormat, check_magic, find_format
@@ -121,6 +122,7 @@ def _register(
 
 def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
     """Give the dataset of the same bytes; one that was rejected makes way to be read again."""
+    lock(session, "dataset", owner, same)
     row = store.find_same(session, owner, same)
     if row is None or row.state != "rejected":
         return row

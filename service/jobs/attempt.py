@@ -10,7 +10,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy.exc import IntegrityError, OperationalError
+from sqlalchemy.exc import OperationalError
 
 from service.blobs import BlobStore
 from service.database import Database
@@ -113,7 +113,7 @@ def _settle(worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outcome) 
         try:
             _settle_once(worker, job, dataset, outcome)
             break
-        except (OperationalError, IntegrityError):  # the latter: two made one model name at once
+        except OperationalError:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_SETTLE_EVERY_S)

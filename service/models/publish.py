@@ -4,6 +4,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
+from service.database import lock
 from service.jobs import store as jobs
 from service.jobs.states import JobState
 from service.jobs.supervisor import Outcome
@@ -27,10 +28,9 @@ def publish(
 
 def _take_number(session: Session, job: JobRow) -> ModelRow:
     """Give the model row with ``latest_version`` raised to a number of our own."""
+    lock(session, "model", job.owner, job.model_name)
     model = session.scalar(
-        sa.select(ModelRow)
-        .where(ModelRow.owner == job.owner, ModelRow.name == job.model_name)
-        .with_for_update()
+        sa.select(ModelRow).where(ModelRow.owner == job.owner, ModelRow.name == job.model_name)
     )
     if model is None:
         model = ModelRow(id=new_id("mod"), owner=job.owner, name=job.model_name, latest_version=0)

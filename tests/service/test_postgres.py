@@ -88,6 +88,24 @@ def test_many_submits_with_one_key_make_one_job(start, rows):
         assert len(client.jobs()) == 1
 
 
+def test_many_twins_at_once_make_one_dataset_and_models_in_a_row(start):
+    service = start()
+    table = "task,x,y\n" + "".join(f"t{i % 2},{i},{i * i % 7}\n" for i in range(12))
+
+    def upload(_):
+        headers = {"Content-Type": "text/csv"}
+        url = f"{service.url}/v1/datasets?name=twins"
+        return httpx.post(url, content=table, headers=headers, timeout=50)
+
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(upload, range(10)))
+    assert {answer.status_code for answer in answers} <= {200, 201, 202}
+    (dataset,) = {answer.json()["id"] for answer in answers}
+    with Client(service.url) as client:
+        jobs = [client.train(dataset, "pca", model="same", k=1) for _ in range(6)]
+        assert sorted(job.wait().version for job in jobs) == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_kill_of_the_service_loses_and_doubles_nothing(start, rows):
     first = start()
     with Client(first.url) as client:
