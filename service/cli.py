@@ -53,7 +53,11 @@ def serve(
 
 
 @app.command()
-def migrate() -> None:
+def migrate(
+    wait_s: Annotated[
+        float, typer.Option("--wait", min=0, help="Seconds to wait for a database that starts.")
+    ] = 0,
+) -> None:
     """Bring the database that DATABASE_URL names to the schema of this version."""
     from sqlalchemy.exc import SQLAlchemyError
 
@@ -64,6 +68,7 @@ def migrate() -> None:
 
     database = Database(Settings().resolved_database_url())
     try:
+        database.wait(wait_s)
         run(database)
     except (SchemaMismatch, SQLAlchemyError) as error:
         reason = str(getattr(error, "orig", error)).strip()

@@ -2,6 +2,7 @@
 
 import hashlib
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -14,6 +15,7 @@ from sqlalchemy.orm import Session
 
 #: How long a writer waits for another one on SQLite.
 BUSY_TIMEOUT_S = 30
+_LOOK_AGAIN_S = 0.5
 
 
 class Database:
@@ -52,6 +54,12 @@ class Database:
             return type(error).__name__
         return None
 
+    def wait(self, seconds: float) -> None:
+        """Wait so long at most for the database to answer."""
+        deadline = time.monotonic() + seconds
+        while self.trouble() is not None and time.monotonic() < deadline:
+            time.sleep(_LOOK_AGAIN_S)
+
     def close(self) -> None:
         """Close every connection."""
         self.engine.dispose()
@@ -83,7 +91,8 @@ def _with_driver(url: str) -> str:
 
 def _open(url: str) -> sa.Engine:
     if not url.startswith("sqlite"):
-        return sa.create_engine(url, pool_pre_ping=True)
+        # said outright, because a server without a locale would have its texts read as bytes
+        return sa.create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

@@ -91,7 +91,9 @@ async def _ask_version(url: str, security: Any) -> str:
 
 def _become(*command: str, settings: Settings) -> None:
     """Go on as Dask's command, with our settings for it."""
-    arguments = [*command, "--no-dashboard", "--preload", "service.jobs.preload"]
+    # without the address its pages would be on every interface, dashboard or not
+    arguments = [*command, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
+    arguments += ["--preload", "service.jobs.preload"]
     if settings.tls_dir is not None:
         for option, name in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
             arguments += [f"--tls-{option}", str(settings.tls_dir.resolve() / f"{name}.pem")]
