@@ -4,21 +4,17 @@ ORDER is a JSON file that names the upload and where to put the result. The proc
 database and no settings, has bounded memory and time, and dies with its parent.
 """
 
-import ctypes
 import json
-import os
 import resource
-import signal
 import sys
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 from service.datasets.canonical import write_tasks
 from service.datasets.complaints import Rejected, needs_more_memory
 from service.datasets.formats import find_format
 from service.datasets.options import Limits, ReadOptions
-
-_PR_SET_PDEATHSIG: Final = 1
+from service.processes import die_with
 
 
 def main() -> None:
@@ -30,11 +26,8 @@ def main() -> None:
 
 
 def _confine(order: dict[str, Any]) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != order["parent"]:
-        sys.exit(1)  # the parent died before it could take us along
+    die_with(order["parent"])
     memory, cpu = order["memory_bytes"], order["cpu_s"]
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 

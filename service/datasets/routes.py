@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
@@ -27,6 +27,7 @@ from service.http import (
     problems,
     secured,
 )
+from service.idempotency import IdempotencyKey
 from service.rows import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
@@ -36,10 +37,6 @@ MAX_WAIT_S: Final = 60
 _SETTLED: Final = frozenset({"ready", "rejected"})
 
 Wait = Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for its end.")]
-Key = Annotated[
-    str | None,
-    Header(max_length=200, description="A request sent again with the same key is done once."),
-]
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
@@ -89,7 +86,7 @@ async def upload_dataset(
     owner: Owner,
     query: Annotated[UploadQuery, Query()],
     *,
-    idempotency_key: Key = None,
+    idempotency_key: IdempotencyKey = None,
 ) -> Response:
     """Upload a dataset of tasks as a raw body."""
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))

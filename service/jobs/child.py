@@ -4,9 +4,7 @@ Started as ``python -m service.jobs.child FD PARENT``: FD is its end of a socket
 pid of its supervisor. It dies with its supervisor, whatever it is doing.
 """
 
-import ctypes
 import math
-import os
 import platform
 import resource
 import signal
@@ -26,32 +24,24 @@ from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.registry import ALGORITHMS, save_model
 from service.datasets.canonical import read_tasks
 from service.jobs.wire import Wire
+from service.processes import die_with
 
 #: Least time between two progress messages.
 PROGRESS_EVERY_S: Final = 0.1
-_PR_SET_PDEATHSIG: Final = 1
 _DISTRIBUTIONS: Final = ("sibling", "numpy", "scipy", "numba")
 
 
 def main() -> None:
     """Train what is ordered, one after another, until the supervisor is gone."""
     wire_fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    _bind_to(parent)
+    die_with(parent)
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor to decide on
     wire = Wire(socket.socket(fileno=wire_fd))
     wire.send({"type": "ready"})
     while not wire.is_closed:
         order = wire.receive(None)
         if order is not None and order["type"] == "train":  # a late cancel is passed over
             wire.send(_answer(order, wire))
-
-
-def _bind_to(parent: int) -> None:
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it died before the line above
-        sys.exit(1)
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    Path("/proc/self/oom_score_adj").write_text("1000")
 
 
 def _answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:

@@ -1,0 +1,35 @@
+"""Jobs that cannot be: each is refused with its place before anything is queued."""
+
+import numpy as np
+import pytest
+
+from service.client import ServiceError
+
+
+@pytest.fixture(scope="module")
+def bad_jobs(client):
+    rng = np.random.default_rng(0)
+    fitting = client.upload({t: rng.normal(size=(6, 4)) for t in "ab"}, name="fitting")
+    one_row = client.upload(
+        {"a": rng.normal(size=(6, 4)), "alone": rng.normal(size=(1, 4))}, name="one row"
+    )
+    return {"fitting": fitting, "one row": one_row}
+
+
+@pytest.mark.parametrize(
+    ("dataset", "algorithm", "params", "code", "place"),
+    [
+        ("fitting", "rmt-pca", {"k": 4}, "invalid-params", {"pointer": "/params/k"}),
+        ("fitting", "pca", {"k": 9}, "invalid-params", {"pointer": "/params/k"}),
+        ("fitting", "rmt-pca", {"k": 0}, "invalid-params", {"pointer": "/params/k"}),
+        ("fitting", "rmt-pca", {"lambda": 1}, "invalid-params", {"pointer": "/params/lambda"}),
+        ("one row", "rmt-pca", {"k": 2}, "invalid-data", {"task": "alone"}),
+        ("fitting", "magic", {}, "unknown-algorithm", {"pointer": "/algorithm"}),
+    ],
+)
+def test_a_job_that_cannot_be_is_refused(client, bad_jobs, dataset, algorithm, params, code, place):
+    with pytest.raises(ServiceError) as caught:
+        client.train(bad_jobs[dataset], algorithm, model="refused", **params)
+    assert (caught.value.status, caught.value.code) == (422, code)
+    assert caught.value.errors[0].items() >= place.items()
+    assert not [job for job in client.jobs() if job["model"] == "refused"]
