@@ -13,6 +13,8 @@ Array = NDArray[np.float64]
 
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
+#: What an algorithm needs of the targets; ``"any"``: numbers or classes, alike in all tasks.
+TargetNeed = Literal["none", "numbers", "classes", "any"]
 
 #: Relative asymmetry above which a matrix is not taken for a covariance: far above rounding in
 #: single precision, far below any real mistake.
@@ -202,7 +204,7 @@ class Needs:
     same_features
         Every task has the same columns.
     target
-        ``"none"``: targets are ignored.
+        ``"none"``: targets are not needed; ``"any"``: numbers or classes, alike in all tasks.
     covariances
         Covariance matrices may stand in place of rows.
     min_samples
@@ -210,7 +212,7 @@ class Needs:
     """
 
     same_features: bool
-    target: TargetKind = "none"
+    target: TargetNeed = "none"
     covariances: bool = False
     min_samples: int = 1
     min_tasks: int = 1
@@ -231,6 +233,12 @@ class Needs:
                     f"{algorithm} needs the same columns in every task",
                     task=task.name,
                 )
+            if self.target == "any" and task.target != first.target:
+                raise InvalidData(
+                    f"task '{first.name}' has {_TARGET_WORDS[first.target]}, task '{task.name}' "
+                    f"{_TARGET_WORDS[task.target]}; {algorithm} needs one kind in every task",
+                    task=task.name,
+                )
 
     def _check_task(self, task: TaskSummary, algorithm: str) -> None:
         if task.input == "covariances":
@@ -245,7 +253,8 @@ class Needs:
                 f"{algorithm} needs at least {self.min_samples} in every task",
                 task=task.name,
             )
-        if self.target not in ("none", task.target):
+        is_met = task.target != "none" if self.target == "any" else task.target == self.target
+        if self.target != "none" and not is_met:
             raise InvalidData(
                 f"task '{task.name}' has {_TARGET_WORDS[task.target]}; "
                 f"{algorithm} needs {_TARGET_WORDS[self.target]}",
@@ -253,10 +262,11 @@ class Needs:
             )
 
 
-_TARGET_WORDS: dict[TargetKind, str] = {
+_TARGET_WORDS: dict[TargetNeed, str] = {
     "none": "no targets",
     "numbers": "numeric targets",
     "classes": "class labels",
+    "any": "numeric targets or class labels",
 }
 
 

@@ -11,7 +11,7 @@ class Needs(BaseModel):
     """What an algorithm needs of its tasks."""
 
     same_features: bool = Field(description="Every task has the same columns.")
-    target: str = Field(description="none, numbers or classes.")
+    target: str = Field(description="none, numbers, classes, or any: numbers or classes.")
     covariances: bool = Field(description="Covariance matrices may stand in place of rows.")
     min_samples: int = Field(description="Fewest rows in each task.")
     min_tasks: int

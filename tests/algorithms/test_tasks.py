@@ -106,3 +106,15 @@ def test_needs_become_sentences() -> None:
     with pytest.raises(InvalidData, match="at least 2 tasks, got 1"):
         Needs(same_features=True, min_tasks=2).check([numbers], algorithm="mtfl")
     Needs(same_features=True, covariances=True, min_samples=2).check([stack], algorithm="pca")
+
+
+def test_any_target_is_numbers_or_classes_but_one_kind() -> None:
+    needs = Needs(same_features=True, target="any")
+    numbers = Task.from_rows("a", ROWS, y=[0.5, 1.0, 2.0]).summary()
+    classes = Task.from_rows("b", ROWS, y=["u", "v", "u"]).summary()
+    needs.check([numbers], algorithm="it")
+    needs.check([classes], algorithm="it")
+    with pytest.raises(InvalidData, match=r"'a' has numeric targets, task 'b' class labels"):
+        needs.check([numbers, classes], algorithm="it")
+    with pytest.raises(InvalidData, match="'c' has no targets; it needs numeric targets or class"):
+        needs.check([Task.from_rows("c", ROWS).summary()], algorithm="it")
