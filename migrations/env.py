@@ -1,5 +1,6 @@
 """How Alembic reaches the database."""
 
+import sqlalchemy as sa
 from alembic import context
 
 from service.database import Database
@@ -11,11 +12,23 @@ config = context.config
 def run() -> None:
     database = Database(config.get_main_option("sqlalchemy.url") or "")
     with database.engine.connect() as connection:
+        _suspend_foreign_keys(connection)
         context.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)
         with context.begin_transaction():
             context.run_migrations()
         connection.commit()
     database.close()
+
+
+def _suspend_foreign_keys(connection: sa.Connection) -> None:
+    """Let a table be rebuilt without its rows taking those that refer to them along.
+
+    SQLite changes a table by making it anew; dropping the old one would cascade.
+    """
+    if connection.dialect.name == "sqlite":
+        driver = connection.connection.driver_connection
+        assert driver is not None
+        driver.execute("PRAGMA foreign_keys=OFF").close()
 
 
 run()

@@ -25,6 +25,7 @@ from service.inference.routes import router as inference
 from service.jobs.dispatcher import Dispatcher
 from service.jobs.engine import Engine
 from service.jobs.routes import router as jobs
+from service.jobs.supervisor import TERM_GRACE_S
 from service.middleware import RequestContext
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
@@ -121,6 +122,8 @@ def _start(settings: Settings) -> Services:
         open_engine=open_engine,
         lease_s=settings.lease_s,
         stale_s=settings.stale_s,
+        drain_s=settings.drain_s,
+        stop_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
     )
     dispatcher.start()
     ingester = Ingester(database, blobs, settings)

@@ -166,6 +166,11 @@ class BlobStore:
         self._trim(keep=target)
         return target
 
+    def copy(self, blob_id: str, target: Path) -> None:
+        """Write the bytes of a blob to a file of the caller's own."""
+        with target.open("wb") as file:
+            file.writelines(self.chunks(blob_id))
+
     def _chunk(self, blob_id: str, position: int) -> bytes | None:
         with self._database.read() as session:
             return session.scalar(

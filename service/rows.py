@@ -98,20 +98,49 @@ class JobRow(Row):
     timeout_s: Mapped[float]
     memory_mb: Mapped[int]
     max_attempts: Mapped[int]
+    #: Threads of the training; None: its share of the machine that runs it.
+    threads: Mapped[int | None]
+    #: The job that this one is a part of.
+    parent_id: Mapped[str | None] = mapped_column(
+        ForeignKey("jobs.id", ondelete="CASCADE"), index=True
+    )
+    #: What else is to be done than one fit, as ``service.jobs.plans`` writes it.
+    plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
 
     state: Mapped[str] = mapped_column(sa.String(16), index=True)
     attempt: Mapped[int] = mapped_column(default=0)
     #: Attempts that count against ``max_attempts``; one that never began does not.
     charged: Mapped[int] = mapped_column(default=0)
     is_cancel_requested: Mapped[bool] = mapped_column(default=False)
+    #: Its supervisor is to stop it and give it back, uncharged.
+    is_release_requested: Mapped[bool] = mapped_column(default=False)
     #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
     worker: Mapped[str | None] = mapped_column(sa.String(500))
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: What a job that makes no model came to.
+    result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Where the next attempt goes on.
+    checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
     traceparent: Mapped[str | None] = mapped_column(sa.String(100))
     created_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[datetime | None]
+    finished_at: Mapped[datetime | None]
+
+
+class AttemptRow(Row):
+    """One try at a job: who tried, and how it ended."""
+
+    __tablename__ = "attempts"
+
+    job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
+    attempt: Mapped[int] = mapped_column(primary_key=True)
+    worker: Mapped[str] = mapped_column(sa.String(500))
+    #: ``running``, a final state of the job, or ``lost`` or ``released``.
+    outcome: Mapped[str] = mapped_column(sa.String(16))
+    error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    started_at: Mapped[datetime] = mapped_column(default=now)
     finished_at: Mapped[datetime | None]
 
 

@@ -59,6 +59,12 @@ class Settings(BaseSettings):
     stale_s: float = Field(60, gt=0, description="A job without heartbeat for so long is lost.")
     stop_grace_s: float = Field(5, ge=0, description="Time to stop at a flag, and at SIGTERM.")
     checkpoint_s: float = Field(30, gt=0, description="Time between two checkpoints of a job.")
+    max_checkpoint_bytes: int = Field(
+        256 * MIB, gt=0, description="A larger checkpoint is not stored: the job begins anew."
+    )
+    drain_s: float = Field(
+        5, ge=0, description="Time that running jobs have to end once the service is stopped."
+    )
     lease_s: float = Field(10, gt=0, description="A dispatcher silent for so long is replaced.")
 
     max_body_bytes: int = Field(32 * MIB, gt=0, description="Largest body but for uploads.")

@@ -1,4 +1,5 @@
 import pytest
+import sqlalchemy as sa
 from alembic import command
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
@@ -6,7 +7,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
 from service.database import Database
-from service.rows import Row
+from service.rows import EventRow, JobRow, Row
 from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
 
 
@@ -55,3 +56,34 @@ def test_an_unknown_schema_is_refused_with_both_revisions(database):
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     with pytest.raises(SchemaMismatch, match="from-the-future"):
         check_schema(database)
+
+
+def test_rows_of_the_first_schema_survive_every_later_one(database):
+    revisions = [
+        r.revision for r in ScriptDirectory.from_config(_config("sqlite://")).walk_revisions()
+    ]
+    migrate(database, revision=revisions[-1])
+    moment = "2026-01-01 00:00:00+00:00"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
+            "upload_sha256, size_bytes, complaints, created_at, updated_at) VALUES ('ds_1', 'ada', "
+            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO jobs (id, owner, dataset_id, algorithm, params, seed, model_name, "
+            "priority, timeout_s, memory_mb, max_attempts, state, attempt, charged, "
+            "is_cancel_requested, heartbeat, created_at) VALUES ('job_1', 'ada', 'ds_1', 'pca', "
+            f"'{{}}', 0, 'm', 0, 60, 512, 3, 'queued', 0, 0, false, 0, '{moment}')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO events (job_id, attempt, kind, data, created_at) "
+            f"VALUES ('job_1', 0, 'state', '{{}}', '{moment}')"
+        )
+    migrate(database)
+    with database.read() as session:
+        assert session.get_one(JobRow, "job_1").is_release_requested is False
+        assert len(session.scalars(sa.select(EventRow)).all()) == 1
+    command.downgrade(_config(database.url), revisions[-1])
+    with database.engine.connect() as connection:
+        assert connection.exec_driver_sql("SELECT count(*) FROM events").scalar() == 1

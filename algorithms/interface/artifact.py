@@ -18,14 +18,25 @@ _HEADER_KEY = "sibling"
 def write_arrays(
     path: Path, arrays: Mapping[str, NDArray[Any]], *, header: Mapping[str, Any]
 ) -> None:
-    """Write arrays and header to path; a reader sees the old file or the new one, never a half."""
+    """Write arrays and header to path; a reader sees the old file or the new one, never a half.
+
+    Raises
+    ------
+    OSError
+        The file cannot be written; the disk is full, say.
+    """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # ascontiguousarray makes scalars one-dimensional; the file keeps the true shape
     shaped = {name: a.reshape(np.shape(arrays[name])) for name, a in contiguous.items()}
     text = json.dumps(header, allow_nan=False, ensure_ascii=False, sort_keys=True)
     partial = path.with_name(path.name + ".part")
-    save_file(shaped, partial, metadata={_HEADER_KEY: text})
-    partial.replace(path)
+    try:
+        save_file(shaped, partial, metadata={_HEADER_KEY: text})
+        partial.replace(path)
+    except SafetensorError as error:
+        raise OSError(f"'{path.name}' cannot be written: {error}") from error
+    finally:
+        partial.unlink(missing_ok=True)
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:

@@ -1,5 +1,6 @@
 """The one loop: it counts, records, reports, resumes, and decides when and why to stop."""
 
+import contextlib
 import dataclasses
 import math
 import time
@@ -88,9 +89,9 @@ class Trace:
     is_cancelled
         Asked before every iteration; when true, :class:`Cancelled` is raised.
     checkpoint
-        Keeps finished loops and the running one in a file. Where the file exists already, its
-        loops are not run again and the running one goes on where it was: the result is the
-        same, bit by bit, as that of a fit without a break.
+        Keeps finished loops and the running one in a file, now and then and at a cancel. Where
+        the file exists already, its loops are not run again and the running one goes on where it
+        was: the result is the same, bit by bit, as that of a fit without a break.
     """
 
     def __init__(
@@ -159,6 +160,7 @@ class Trace:
         while reason is None:
             # asked before the reason, so that a row of loops that stop at once ends as well
             if self._is_cancelled is not None and self._is_cancelled():
+                self._write(loop, state, iteration)
                 raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
             reason = _reason(state, iteration, max_iter=max_iter, tolerance=tolerance)
             if reason is not None:
@@ -210,14 +212,19 @@ class Trace:
             self._on_step(entry)
 
     def _keep(self, loop: str, state: LoopState, iteration: int) -> None:
+        if self._checkpoint is not None:
+            now = time.monotonic()
+            if now - self._saved >= self._checkpoint.every_s:
+                self._saved = now
+                self._write(loop, state, iteration)
+
+    def _write(self, loop: str, state: LoopState, iteration: int) -> None:
         if self._checkpoint is None:
             return
-        now = time.monotonic()
-        if now - self._saved < self._checkpoint.every_s:
-            return
-        self._saved = now
         running = {**state.to_arrays(), "@iteration": np.asarray(iteration)}
-        write_arrays(self._checkpoint.path, _join({**self._finished, loop: running}), header={})
+        # a fit that cannot be kept goes on all the same
+        with contextlib.suppress(OSError):
+            write_arrays(self._checkpoint.path, _join({**self._finished, loop: running}), header={})
 
 
 _REASONS: tuple[StopReason, ...] = ("converged", "stalled", "max_iter")

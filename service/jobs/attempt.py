@@ -4,18 +4,20 @@ The worker never trains in its own process: a LAPACK call holds the interpreter 
 length, and then no heartbeat and no cancel would get through. The child can be killed.
 """
 
+import contextlib
 import time
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from sqlalchemy.exc import OperationalError
+from sqlalchemy.orm import Session
 
 from service.blobs import BlobStore
 from service.database import Database
 from service.jobs import store
-from service.jobs.states import JobState
+from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
 from service.logs import configure_logs, log
 from service.models import publish
@@ -23,9 +25,14 @@ from service.processes import this_process
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
 
-#: How long a finished attempt waits for a database that is away before it gives up.
-_SETTLE_FOR_S: Final = 600
-_SETTLE_EVERY_S: Final = 0.5
+#: How long an attempt waits for a database that is away before it gives up.
+_PATIENCE_S: Final = 600
+_TRY_AGAIN_S: Final = 0.5
+#: Progress becomes an event when the attempt is older by this part: some hundred events a week.
+_TOLD_GROWTH: Final = 1.02
+
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +47,69 @@ class Worker:
     work_dir: Path
 
 
-@cache
+@dataclass(slots=True)
+class Reports:
+    """What an attempt tells the database while it trains: that it lives, how far it is, its state.
+
+    Parameters
+    ----------
+    checkpoint
+        File in which the child keeps its state.
+    """
+
+    worker: Worker
+    job: JobRow
+    checkpoint: Path
+    _started: float = field(default_factory=time.monotonic)
+    _told_s: float = 0.0
+    _kept_ns: int = 0
+
+    def beat(self, progress: dict[str, Any] | None) -> Wish | None:
+        """Say that the attempt is alive; give what is wanted of it, None where it is fenced out."""
+        elapsed_s = time.monotonic() - self._started
+        is_told = progress is not None and elapsed_s >= self._told_s
+        try:
+            with self.worker.database.write() as session:
+                wish = store.beat(
+                    session,
+                    self.job.id,
+                    self.job.attempt,
+                    self.worker.name,
+                    progress,
+                    is_told=is_told,
+                )
+                if wish is not None:
+                    self.keep_checkpoint(session)
+        except OperationalError:  # the database is away: train on, the fence decides later
+            self._kept_ns = 0
+            return Wish.GO_ON
+        if is_told:
+            self._told_s = elapsed_s * _TOLD_GROWTH
+        return wish
+
+    def keep_checkpoint(self, session: Session) -> None:
+        """Store the child's state where it is newer than what is stored, within the limit."""
+        with contextlib.suppress(FileNotFoundError):
+            stat = self.checkpoint.stat()
+            limit = self.worker.settings.max_checkpoint_bytes
+            if stat.st_mtime_ns == self._kept_ns or stat.st_size > limit:
+                return
+            blob = self.worker.blobs.put_file(session, self.checkpoint)
+            store.keep_checkpoint(session, self.job.id, blob.id)
+            self._kept_ns = stat.st_mtime_ns
+
+
+#: The workers in this process, by the address of the database: one, but for tests.
+_WORKERS: Final[dict[str, Worker]] = {}
+
+
 def _worker(database_url: str) -> Worker:
+    if database_url not in _WORKERS:
+        _WORKERS[database_url] = _open_worker(database_url)
+    return _WORKERS[database_url]
+
+
+def _open_worker(database_url: str) -> Worker:
     settings = Settings()
     configure_logs(settings.log_level)
     database = Database(database_url)
@@ -67,6 +135,13 @@ def prepare_worker(database_url: str) -> None:
     _worker(database_url).supervisor.warm_up()
 
 
+def end_workers() -> None:
+    """Have what runs in this process keep a checkpoint, stop, and go back to the queue."""
+    for worker in _WORKERS.values():
+        with contextlib.suppress(OperationalError), worker.database.write() as session:
+            store.request_release(session, worker=worker.name)
+
+
 def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job; the only function that is ever given to the pool."""
     worker = _worker(database_url)
@@ -76,61 +151,83 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
     log.info("attempt.began", job_id=job_id, attempt=attempt)
-    outcome = _train(worker, job, dataset)
-    _settle(worker, job, dataset, outcome)
+    reports = Reports(worker, job, worker.work_dir / f"{job.id}-{job.attempt}.checkpoint")
+    artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
+    try:
+        outcome = _train(worker, job, dataset, reports, artifact)
+        _patiently(lambda: _settle(worker, job, dataset, outcome, reports))
+    finally:
+        reports.checkpoint.unlink(missing_ok=True)
+        artifact.unlink(missing_ok=True)
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
 
 
-def _train(worker: Worker, job: JobRow, dataset: DatasetRow) -> Outcome:
-    artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
-
-    def beat(progress: dict[str, Any] | None) -> bool | None:
-        try:
-            with worker.database.write() as session:
-                return store.beat(session, job.id, job.attempt, worker.name, progress)
-        except OperationalError:  # the database is away: train on, the fence decides later
-            return False
-
-    assert dataset.content_blob_id is not None
-    assert dataset.content_sha256 is not None
+def _train(
+    worker: Worker, job: JobRow, dataset: DatasetRow, reports: Reports, artifact: Path
+) -> Outcome:
+    try:
+        path = _patiently(lambda: _fetch(worker, job, dataset, reports.checkpoint))
+    except OSError as error:
+        return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
     order = {
-        "dataset": str(worker.blobs.path(dataset.content_blob_id, dataset.content_sha256)),
+        "dataset": str(path),
         "manifest": dataset.manifest,
         "algorithm": job.algorithm,
         "params": job.params,
         "seed": job.seed,
         "artifact": str(artifact),
-        "checkpoint": str(_checkpoint(worker, job)),
+        "checkpoint": str(reports.checkpoint),
         "checkpoint_s": worker.settings.checkpoint_s,
     }
-    return worker.supervisor.run(order, beat=beat, timeout_s=job.timeout_s, memory_mb=job.memory_mb)
+    return worker.supervisor.run(
+        order,
+        beat=reports.beat,
+        timeout_s=job.timeout_s,
+        memory_mb=job.memory_mb,
+        threads=job.threads,
+    )
 
 
-def _settle(worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outcome) -> None:
-    """Write the outcome under the fence, waiting for a database that is away."""
-    deadline = time.monotonic() + _SETTLE_FOR_S
+def _fetch(worker: Worker, job: JobRow, dataset: DatasetRow, checkpoint: Path) -> Path:
+    """Give the dataset's file on this machine; put the checkpoint, if there is one, in its place.
+
+    Raises
+    ------
+    OSError
+        The disk is full, or the stored bytes are damaged.
+    """
+    if job.checkpoint_blob_id is not None:
+        worker.blobs.copy(job.checkpoint_blob_id, checkpoint)
+    assert dataset.content_blob_id is not None
+    assert dataset.content_sha256 is not None
+    return worker.blobs.path(dataset.content_blob_id, dataset.content_sha256)
+
+
+def _patiently(function: Callable[[], T]) -> T:
+    """Give what a function gives, waiting for a database that is away."""
+    deadline = time.monotonic() + _PATIENCE_S
     while True:
         try:
-            _settle_once(worker, job, dataset, outcome)
-            break
+            return function()
         except OperationalError:
             if time.monotonic() > deadline:
                 raise
-            time.sleep(_SETTLE_EVERY_S)
-    if outcome.artifact is not None:
-        outcome.artifact.unlink(missing_ok=True)
-    if outcome.kind != "lost":
-        _checkpoint(worker, job).unlink(missing_ok=True)
+            time.sleep(_TRY_AGAIN_S)
 
 
-def _settle_once(worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outcome) -> None:
+def _settle(
+    worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outcome, reports: Reports
+) -> None:
+    """Write the outcome under the fence, all or nothing."""
     with worker.database.write() as session:
         if outcome.kind == "succeeded":
             publish.publish(session, worker.blobs, job, dataset, outcome)
-        elif outcome.kind == "lost":
+        elif outcome.kind in ("lost", "released"):
             row = store.get(session, job.id)
             if row is not None and (row.attempt, row.state) == (job.attempt, JobState.RUNNING):
-                store.lose(session, row, store.Lost(outcome.code, outcome.detail))
+                reports.keep_checkpoint(session)
+                is_charged = outcome.kind == "lost"
+                store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
         elif outcome.kind != "fenced":
             error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
             store.move(
@@ -141,7 +238,3 @@ def _settle_once(worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outc
                 JobState(outcome.kind),
                 error=None if outcome.kind == "cancelled" else {**error, **outcome.place},
             )
-
-
-def _checkpoint(worker: Worker, job: JobRow) -> Path:
-    return worker.work_dir / f"{job.id}.checkpoint"

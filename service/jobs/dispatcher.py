@@ -4,12 +4,14 @@ One dispatcher acts at a time, the holder of the lease. It keeps nothing that it
 from the rows again: after a kill of everything, a fresh one goes on from them.
 """
 
+import contextlib
 import threading
 import time
 from collections.abc import Callable
 from typing import Any, Final
 
 from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.jobs import store
@@ -25,6 +27,7 @@ TICK_S: Final = 0.25
 #: The process of a lost attempt may outlive the news of its loss by so long; without this wait,
 #: two processes of one job were alive together in 3 of 11 trials.
 GRACE_S: Final = 1.5
+_DRAIN_POLL_S: Final = 0.1
 
 Key = tuple[str, int]
 
@@ -38,6 +41,10 @@ class Dispatcher:
         Starts or connects the pool; called when the lease is first held.
     stale_s
         A running attempt whose heartbeat has not moved for so long is lost.
+    drain_s
+        Time that running jobs have to end by themselves once the service is stopped.
+    stop_s
+        Time that they have afterwards to keep a checkpoint and stop.
     """
 
     def __init__(
@@ -47,12 +54,16 @@ class Dispatcher:
         open_engine: Callable[[], Engine],
         lease_s: float,
         stale_s: float,
+        drain_s: float,
+        stop_s: float,
     ) -> None:
         self._database = database
         self._open_engine = open_engine
         self._engine: Engine | None = None
         self._lease = Lease(database, "dispatcher", lease_s=lease_s)
         self._stale_s = stale_s
+        self._drain_s = drain_s
+        self._stop_s = stop_s
         self._futures: dict[Key, Any] = {}
         self._beats: dict[Key, tuple[int, float]] = {}
         self._gone_since: dict[Key, float] = {}
@@ -70,15 +81,16 @@ class Dispatcher:
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop admitting, close the pool, and give running jobs back without charging them."""
+        """Stop admitting, let running jobs end or give them back uncharged, close the pool."""
         self._is_stopping = True
         self._wake.set()
         self._thread.join()
-        if self._engine is not None:
-            self._engine.close()
-        if self._leads:
-            self._release_ours()
+        if self._leads:  # at once: another replica need not wait for our jobs
             self._lease.release()
+        if self._engine is not None:
+            if self._engine.is_own:  # in another's pool they go on without us
+                self._drain()
+            self._engine.close()
 
     def status(self) -> str:
         """Give where the dispatcher stands: ``leading``, ``standby``, ``starting`` or ``down``."""
@@ -145,15 +157,20 @@ class Dispatcher:
             return None
         if self._has_died(job, future):
             if self._is_settled(key):
-                return store.Lost("worker_lost", f"worker {_short(job.worker)} has died")
+                return _lost(job, f"worker {_short(job.worker)} has died")
         elif self._is_stale(job):
-            detail = f"worker {_short(job.worker)} gave no sign of life for {self._stale_s:g} s"
-            return store.Lost("worker_lost", detail)
+            silence = f"gave no sign of life for {self._stale_s:g} s"
+            return _lost(job, f"worker {_short(job.worker)} {silence}")
         return None
 
     def _has_died(self, job: JobRow, future: Any) -> bool:
-        # "cancelled" or "lost" only tells that the scheduler died: the heartbeat decides then
-        if future is not None and future.status in ("error", "finished"):
+        # "cancelled" or "lost" only tells that the scheduler died: the heartbeat decides then;
+        # and a worker that ends in order leaves the pool before its attempt is settled
+        if (
+            not job.is_release_requested
+            and future is not None
+            and future.status in ("error", "finished")
+        ):
             return True
         return job.worker is not None and _identity(job.worker).is_certainly_dead()
 
@@ -175,12 +192,36 @@ class Dispatcher:
                 log.warning("job.lost", job_id=job.id, attempt=job.attempt, cause=lost.code)
         self._wake.set()
 
-    def _release_ours(self) -> None:
-        released = store.Lost("released", "the service was stopped", is_charged=False)
-        with self._database.write() as session:
-            for job in store.active(session):
-                if (job.id, job.attempt) in self._futures:
+    def _drain(self) -> None:
+        """Give our running jobs time to end, then time to keep a checkpoint and stop."""
+        with contextlib.suppress(SQLAlchemyError):  # without a database the heartbeats tell later
+            self._await_ours(self._drain_s)
+            with self._database.write() as session:
+                for job in self._ours(session):
+                    if job.worker is not None:
+                        store.request_release(session, worker=job.worker)
+            self._await_ours(self._stop_s)
+            released = store.Lost("released", "the service was stopped", is_charged=False)
+            with self._database.write() as session:
+                for job in self._ours(session):
                     store.lose(session, job, released)
+
+    def _await_ours(self, seconds: float) -> None:
+        deadline = time.monotonic() + seconds
+        while time.monotonic() < deadline:
+            with self._database.read() as session:
+                if not self._ours(session):
+                    return
+            time.sleep(_DRAIN_POLL_S)
+
+    def _ours(self, session: Session) -> list[JobRow]:
+        return [job for job in store.active(session) if (job.id, job.attempt) in self._futures]
+
+
+def _lost(job: JobRow, detail: str) -> store.Lost:
+    if job.is_release_requested:
+        return store.Lost("released", detail, is_charged=False)
+    return store.Lost("worker_lost", detail)
 
 
 def _identity(worker: str) -> ProcessIdentity:

@@ -58,6 +58,11 @@ class Engine:
         if self._cluster is not None:
             self._client.run(prepare_worker, database_url)
 
+    @property
+    def is_own(self) -> bool:
+        """Whether the pool ends with this process."""
+        return self._cluster is not None
+
     def slots(self) -> int:
         """Give the number of jobs that the workers can run at a time."""
         return sum(self._client.nthreads().values())

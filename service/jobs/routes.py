@@ -105,8 +105,11 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
         rows = store.list_page(
             session, owner, after=query.after(), limit=query.page_size + 1, state=query.state
         )
-        versions = versions_of_jobs(session, [row.id for row in rows])
-    return page([Job.from_row(r, versions.get(r.id)) for r in rows], query, key=lambda job: job.id)
+        ids = [row.id for row in rows]
+        versions = versions_of_jobs(session, ids)
+        attempts = store.attempts_of(session, ids)
+    jobs = [Job.from_row(row, versions.get(row.id), attempts[row.id]) for row in rows]
+    return page(jobs, query, key=lambda job: job.id)
 
 
 @router.get(
@@ -193,7 +196,8 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
         row = store.get(session, job_id, owner=owner)
         if row is None:
             raise _no_job(job_id)
-        return Job.from_row(row, version_of_job(session, job_id))
+        attempts = store.attempts_of(session, [job_id])[job_id]
+        return Job.from_row(row, version_of_job(session, job_id), attempts)
 
 
 def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:

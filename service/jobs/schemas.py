@@ -1,5 +1,6 @@
 """Jobs on the wire."""
 
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
@@ -7,7 +8,8 @@ from pydantic import BaseModel, Field
 
 from service.http import WireModel
 from service.jobs.states import ACTIVE, CANCELLING, FINAL, JobState
-from service.rows import EventRow, JobRow
+from service.processes import ProcessIdentity
+from service.rows import AttemptRow, EventRow, JobRow
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
@@ -32,6 +34,12 @@ class JobSpec(WireModel):
     )
     max_attempts: int | None = Field(
         None, ge=1, le=20, description="Tries before a job whose worker is lost has failed."
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="Threads of the training; without it, its share of the machine that runs it.",
     )
 
 
@@ -65,6 +73,32 @@ class JobError(BaseModel):
     field: str | None = None
 
 
+class Attempt(BaseModel):
+    """One try at a job."""
+
+    attempt: int
+    worker: str = Field(description="Host and process that supervised it.")
+    outcome: str = Field(
+        description="running, succeeded, failed, cancelled, timed_out; lost, where the worker or "
+        "the training died; released, where it was stopped to go on elsewhere, uncharged."
+    )
+    error: JobError | None
+    started_at: datetime
+    finished_at: datetime | None
+
+    @classmethod
+    def from_row(cls, row: AttemptRow) -> "Attempt":
+        """Give the wire form of a row."""
+        return cls(
+            attempt=row.attempt,
+            worker=ProcessIdentity.from_text(row.worker).name(),
+            outcome=row.outcome,
+            error=None if row.error is None else JobError(**row.error),
+            started_at=row.started_at,
+            finished_at=row.finished_at,
+        )
+
+
 class Job(BaseModel):
     """A job as it stands."""
 
@@ -85,6 +119,8 @@ class Job(BaseModel):
     memory_mb: int
     attempt: int
     max_attempts: int
+    threads: int | None
+    attempts: list[Attempt] = Field(description="Every try at it, in order.")
     progress: Progress | None
     error: JobError | None
     created_at: datetime
@@ -92,8 +128,10 @@ class Job(BaseModel):
     finished_at: datetime | None
 
     @classmethod
-    def from_row(cls, row: JobRow, version: int | None) -> "Job":
-        """Give the wire form of a row and the model version it made."""
+    def from_row(
+        cls, row: JobRow, version: int | None, attempts: Sequence[AttemptRow] = ()
+    ) -> "Job":
+        """Give the wire form of a row, of the attempts at it, and the model version it made."""
         is_cancelling = row.is_cancel_requested and row.state in ACTIVE
         return cls(
             id=row.id,
@@ -110,6 +148,8 @@ class Job(BaseModel):
             memory_mb=row.memory_mb,
             attempt=row.attempt,
             max_attempts=row.max_attempts,
+            threads=row.threads,
+            attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),
             error=None if row.error is None else JobError(**row.error),
             created_at=row.created_at,

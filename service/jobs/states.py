@@ -17,6 +17,15 @@ class JobState(StrEnum):
     TIMED_OUT = "timed_out"
 
 
+class Wish(StrEnum):
+    """What the service wants of a running attempt."""
+
+    GO_ON = "go_on"
+    CANCEL = "cancel"
+    #: Keep a checkpoint, stop, and give the job back.
+    RELEASE = "release"
+
+
 #: Shown in place of an active state while a cancel is pending.
 CANCELLING: Final = "cancelling"
 

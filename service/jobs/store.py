@@ -8,9 +8,10 @@ import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.orm import Session
 
+from service.blobs import release_blob
 from service.database import now
-from service.jobs.states import ACTIVE, FINAL, MOVES, JobState
-from service.rows import EventRow, JobRow, new_id
+from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.rows import AttemptRow, EventRow, JobRow, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +28,7 @@ class NewJob:
     timeout_s: float
     memory_mb: int
     max_attempts: int
+    threads: int | None
     traceparent: str | None
 
 
@@ -74,6 +76,15 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
 
 
+def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
+    """Give the attempts at each of some jobs, in order."""
+    found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
+    query = sa.select(AttemptRow).where(AttemptRow.job_id.in_(job_ids))
+    for row in session.scalars(query.order_by(AttemptRow.attempt)):
+        found[row.job_id].append(row)
+    return found
+
+
 def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
     """Write down something that happened to a job."""
     session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))
@@ -86,9 +97,19 @@ def move(
     leave: JobState,
     enter: JobState,
     /,
+    *,
+    outcome: str | None = None,
     **values: Any,
 ) -> bool:
-    """Move a job between states; false where it has left this state or attempt meanwhile."""
+    """Move a job between states; false where it has left this state or attempt meanwhile.
+
+    Parameters
+    ----------
+    outcome
+        How the attempt ended, where the state that is entered does not say so.
+    values
+        Other columns of the row.
+    """
     if enter not in MOVES[leave]:
         raise ValueError(f"a job cannot go from {leave} to {enter}")
     if enter in FINAL:
@@ -101,12 +122,17 @@ def move(
         state=enter,
         **values,
     )
-    if moved:
-        event: dict[str, Any] = {"state": enter}
-        if values.get("error"):
-            event["error"] = values["error"]
-        add_event(session, job_id, values.get("attempt", attempt), "state", event)
-    return moved
+    if not moved:
+        return False
+    event: dict[str, Any] = {"state": enter}
+    if values.get("error"):
+        event["error"] = values["error"]
+    add_event(session, job_id, values.get("attempt", attempt), "state", event)
+    if leave == JobState.RUNNING:
+        _end_attempt(session, job_id, attempt, outcome or enter, values.get("error"))
+    if enter in FINAL:
+        keep_checkpoint(session, job_id, None)
+    return True
 
 
 def submit(session: Session, job: JobRow) -> bool:
@@ -120,6 +146,7 @@ def submit(session: Session, job: JobRow) -> bool:
         attempt=job.attempt + 1,
         worker=None,
         progress=None,
+        is_release_requested=False,
     )
 
 
@@ -131,7 +158,7 @@ def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
     if row.is_cancel_requested:
         move(session, job_id, attempt, JobState.SUBMITTED, JobState.CANCELLED)
         return False
-    return move(
+    began = move(
         session,
         job_id,
         attempt,
@@ -141,16 +168,34 @@ def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
         charged=JobRow.charged + 1,
         started_at=sa.func.coalesce(JobRow.started_at, now()),
     )
+    if began:
+        session.add(
+            AttemptRow(job_id=job_id, attempt=attempt, worker=worker, outcome=JobState.RUNNING)
+        )
+    return began
 
 
 def beat(
-    session: Session, job_id: str, attempt: int, worker: str, progress: dict[str, Any] | None
-) -> bool | None:
-    """Say that an attempt lives; give whether a cancel is wanted, None where it was fenced out."""
+    session: Session,
+    job_id: str,
+    attempt: int,
+    worker: str,
+    progress: dict[str, Any] | None,
+    *,
+    is_told: bool = True,
+) -> Wish | None:
+    """Say that an attempt lives; give what is wanted of it, None where it was fenced out.
+
+    Parameters
+    ----------
+    is_told
+        Whether the progress becomes an event as well.
+    """
     values: dict[str, Any] = {"heartbeat": JobRow.heartbeat + 1}
     if progress is not None:
         values["progress"] = progress
-        add_event(session, job_id, attempt, "progress", progress)
+        if is_told:
+            add_event(session, job_id, attempt, "progress", progress)
     statement = (
         sa.update(JobRow)
         .where(
@@ -160,13 +205,38 @@ def beat(
             JobRow.state == JobState.RUNNING,
         )
         .values(**values)
-        .returning(JobRow.is_cancel_requested)
+        .returning(JobRow.is_cancel_requested, JobRow.is_release_requested)
         .execution_options(synchronize_session=False)
     )
-    wanted = session.scalar(statement)
+    wanted = session.execute(statement).one_or_none()
     if wanted is None:
         session.rollback()
-    return wanted
+        return None
+    is_cancelled, is_released = wanted
+    if is_cancelled:
+        return Wish.CANCEL
+    return Wish.RELEASE if is_released else Wish.GO_ON
+
+
+def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
+    """Have the next attempt at a job go on from a blob, in place of the one before it."""
+    before = session.scalar(sa.select(JobRow.checkpoint_blob_id).where(JobRow.id == job_id))
+    if before == blob_id:
+        return
+    statement = sa.update(JobRow).where(JobRow.id == job_id)
+    _update_one(session, statement, checkpoint_blob_id=blob_id)
+    if before is not None:
+        release_blob(session, before)
+
+
+def request_release(session: Session, *, worker: str) -> None:
+    """Ask a supervisor to keep a checkpoint of what it runs, stop, and give it back."""
+    session.execute(
+        sa.update(JobRow)
+        .where(JobRow.worker == worker, JobRow.state == JobState.RUNNING)
+        .values(is_release_requested=True)
+        .execution_options(synchronize_session=False)
+    )
 
 
 def request_cancel(session: Session, job: JobRow) -> None:
@@ -192,21 +262,15 @@ def lose(session: Session, job: JobRow, lost: Lost) -> bool:
     """End an active attempt that gave no result: queue the job again, or end it with the cause."""
     state = JobState(job.state)
     error = {"code": lost.code, "detail": lost.detail, "attempt": job.attempt}
+    here = (session, job.id, job.attempt, state)
     if job.is_cancel_requested:
-        return move(session, job.id, job.attempt, state, JobState.CANCELLED)
+        return move(*here, JobState.CANCELLED)
     if state == JobState.SUBMITTED:
-        return move(session, job.id, job.attempt, state, JobState.QUEUED)
+        return move(*here, JobState.QUEUED)
     if not lost.is_charged:
-        return move(
-            session,
-            job.id,
-            job.attempt,
-            state,
-            JobState.QUEUED,
-            charged=JobRow.charged - 1,
-        )
+        return move(*here, JobState.QUEUED, outcome="released", charged=JobRow.charged - 1)
     enter = JobState.QUEUED if job.charged < job.max_attempts else JobState.FAILED
-    return move(session, job.id, job.attempt, state, enter, error=error)
+    return move(*here, enter, outcome="lost", error=error)
 
 
 def count_waiting(session: Session, owner: str) -> int:
@@ -247,6 +311,15 @@ def next_queued(session: Session, limit: int) -> list[JobRow]:
         .limit(limit)
     )
     return list(session.scalars(query))
+
+
+def _end_attempt(
+    session: Session, job_id: str, attempt: int, outcome: str, error: dict[str, Any] | None
+) -> None:
+    statement = sa.update(AttemptRow).where(
+        AttemptRow.job_id == job_id, AttemptRow.attempt == attempt
+    )
+    _update_one(session, statement, outcome=outcome, error=error, finished_at=now())
 
 
 def _update_one(session: Session, statement: sa.Update, **values: Any) -> bool:

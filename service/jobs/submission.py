@@ -59,6 +59,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         timeout_s=spec.timeout_s or settings.default_timeout_s,
         memory_mb=spec.memory_mb or settings.default_memory_mb,
         max_attempts=spec.max_attempts or settings.max_attempts,
+        threads=spec.threads,
         traceparent=origin.traceparent,
     )
     row = store.create(session, job)

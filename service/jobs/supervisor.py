@@ -18,10 +18,11 @@ from typing import Any, Final, Literal
 
 import psutil
 
+from service.jobs.states import Wish
 from service.jobs.wire import Wire
 from service.settings import MIB, Settings
 
-OutcomeKind = Literal["succeeded", "failed", "cancelled", "timed_out", "lost", "fenced"]
+OutcomeKind = Literal["succeeded", "failed", "cancelled", "timed_out", "lost", "released", "fenced"]
 
 #: Between SIGTERM and SIGKILL.
 TERM_GRACE_S: Final = 1.0
@@ -31,9 +32,9 @@ DEAD_MAN_CPU_S: Final = 300
 _STDERR_TAIL_BYTES: Final = 4096
 _START_TIMEOUT_S: Final = 120
 
-#: Says that an attempt is alive and how far it is; gives whether a cancel is wanted, or None
-#: where the attempt has lost its right to the row.
-Beat = Callable[[dict[str, Any] | None], bool | None]
+#: Says that an attempt is alive and how far it is; gives what is wanted of it, or None where it
+#: has lost its right to the row.
+Beat = Callable[[dict[str, Any] | None], Wish | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,18 +58,27 @@ class Supervisor:
         self._threads = max(1, (os.cpu_count() or 1) // settings.resolved_slots())
         self._child: _Child | None = None
 
-    def warm_up(self) -> None:
-        """Start the child before it is needed."""
-        if self._child is None or not self._child.is_alive():
-            self._child = _Child(self._threads)
+    def warm_up(self, threads: int | None = None) -> "_Child":
+        """Give the child, started where there is none that uses so many threads."""
+        threads = threads or self._threads
+        child = self._child
+        if child is not None and (child.threads != threads or not child.is_alive()):
+            self._drop(child)
+            child = None
+        self._child = child or _Child(threads)
+        return self._child
 
     def run(
-        self, order: dict[str, Any], *, beat: Beat, timeout_s: float, memory_mb: int
+        self,
+        order: dict[str, Any],
+        *,
+        beat: Beat,
+        timeout_s: float,
+        memory_mb: int,
+        threads: int | None = None,
     ) -> Outcome:
         """Give the outcome of one order."""
-        self.warm_up()
-        assert self._child is not None
-        child = self._child
+        child = self.warm_up(threads)
         child.begin(order, memory_mb=memory_mb)
         watch = _Watch(child, beat, self._heartbeat_s, self._grace_s, timeout_s, memory_mb)
         try:
@@ -109,7 +119,7 @@ class _Child:
         assert self.process.stdout is not None
         os.set_blocking(self.process.stdout.fileno(), False)
         self.wire = Wire(ours)
-        self._threads = threads
+        self.threads = threads
         self._tail = b""
         self._is_ready = False
 
@@ -134,7 +144,7 @@ class _Child:
         """Let the child go on computing for a while: the dead-man's switch."""
         with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
             used = sum(psutil.Process(self.process.pid).cpu_times()[:2])
-            soft = int(used) + DEAD_MAN_CPU_S * self._threads
+            soft = int(used) + DEAD_MAN_CPU_S * self.threads
             limits = (soft, resource.RLIM_INFINITY)
             resource.prlimit(self.process.pid, resource.RLIMIT_CPU, limits)
 
@@ -219,8 +229,10 @@ class _Watch:
         self._progress = None
         if wanted is None:
             return False
-        if wanted:
+        if wanted == Wish.CANCEL:
             self._begin_stop(Outcome("cancelled", "cancelled", "cancelled by its owner"))
+        elif wanted == Wish.RELEASE:
+            self._begin_stop(Outcome("released", "released", "stopped to go on elsewhere"))
         if self.child.memory_bytes() > self.memory_mb * MIB:
             self._stop = self._out_of_memory()
             self.child.signal(signal.SIGKILL)
@@ -245,8 +257,10 @@ class _Watch:
     def _from_answer(self, message: dict[str, Any]) -> Outcome:
         if message["type"] == "succeeded":
             return Outcome("succeeded", result=message["result"])
+        if self._stop is not None:
+            return self._stop
         if message["type"] == "cancelled":
-            return self._stop or Outcome("lost", "stopped", "the training stopped by itself")
+            return Outcome("lost", "stopped", "the training stopped by itself")
         detail = message["detail"]
         if message["code"] == "defect" and (tail := self.child.tail()):
             detail = f"{detail}\n{tail}"

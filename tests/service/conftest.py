@@ -21,7 +21,7 @@ from service.client import Client, Dataset, RemoteModel
 
 START_TIMEOUT_S = 40
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
-STOP_TIMEOUT_S = 15
+STOP_TIMEOUT_S = 25
 
 
 @dataclass(frozen=True, slots=True)

@@ -48,6 +48,7 @@ def new_job(database):
             timeout_s=60,
             memory_mb=1024,
             max_attempts=max_attempts,
+            threads=None,
             traceparent=None,
         )
         with database.write() as session:

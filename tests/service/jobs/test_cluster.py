@@ -108,6 +108,29 @@ def test_workers_elsewhere_train_and_one_that_dies_is_replaced(cluster, start_se
         assert [m["version"] for m in client.models()] == [1]
 
 
+def test_a_worker_that_is_stopped_hands_its_job_on_with_its_state(cluster, start_service, rows):
+    cluster.scheduler()
+    first = cluster.worker("first")
+    service = start_service(
+        ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls", SIBLING_SLOTS=1
+    )
+    with Client(service.url) as client:
+        job = client.train(
+            client.upload(rows), "rmt-pca", limits={"max_attempts": 1}, model="m", **LONG
+        )
+        wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
+        first.terminate()
+        first.wait(20)
+        cluster.worker("second")  # it has no file of the first
+        job.wait()
+        assert [a["outcome"] for a in job.info["attempts"]] == ["released", "succeeded"]
+        told = [e for e in job.events() if e["kind"] == "progress"]
+        before = max(e["data"]["fraction"] for e in told if e["attempt"] == 1)
+        after = min(e["data"]["fraction"] for e in told if e["attempt"] == 2)
+        assert after >= before
+        assert [m["version"] for m in client.models()] == [1]
+
+
 def test_a_stranger_without_our_certificate_is_refused(cluster, tmp_path):
     from distributed import Client as DaskClient
 

@@ -1,9 +1,12 @@
 import threading
 
 import pytest
+import sqlalchemy as sa
 
+from service.blobs import BlobStore
 from service.jobs import store
-from service.jobs.states import ACTIVE, FINAL, MOVES, JobState
+from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.rows import BlobRow
 
 LOST = store.Lost("worker_lost", "gone")
 
@@ -80,11 +83,11 @@ def test_a_beat_carries_progress_out_and_the_cancel_flag_in(database, new_job, r
     job_id = new_job()
     attempt = begin(job_id)
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w", {"iteration": 1}) is False
+        assert store.beat(session, job_id, attempt, "w", {"iteration": 1}) == Wish.GO_ON
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w", None) is True
+        assert store.beat(session, job_id, attempt, "w", None) == Wish.CANCEL
     row = read_job(job_id)
     assert row.heartbeat == 2
     assert row.progress == {"iteration": 1}
@@ -182,3 +185,70 @@ def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
     told = [e.data.get("state", e.kind) for e in events]
     assert told == ["queued", "submitted", "running", "progress", "succeeded"]
     assert [e.attempt for e in events] == [0, 1, 1, 1, 1]
+
+
+def test_the_attempts_tell_who_tried_and_how_it_ended(database, new_job, begin):
+    job_id = new_job()
+    begin(job_id, "w1")
+    with database.write() as session:
+        store.lose(session, store.get(session, job_id), LOST)
+    begin(job_id, "w2")
+    released = store.Lost("released", "stopped", is_charged=False)
+    with database.write() as session:
+        store.lose(session, store.get(session, job_id), released)
+    attempt = begin(job_id, "w3")
+    with database.write() as session:
+        store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
+    with database.read() as session:
+        told = store.attempts_of(session, [job_id])[job_id]
+    assert [(a.attempt, a.worker, a.outcome) for a in told] == [
+        (1, "w1", "lost"),
+        (2, "w2", "released"),
+        (3, "w3", "succeeded"),
+    ]
+    assert told[0].error == {"code": "worker_lost", "detail": "gone", "attempt": 1}
+    assert told[2].error is None
+    assert all(a.finished_at >= a.started_at for a in told)
+
+
+def test_a_release_is_asked_of_one_worker_and_forgotten_by_the_next_attempt(
+    database, new_job, begin
+):
+    job_id, other = new_job(), new_job()
+    attempt = begin(job_id, "w1")
+    begin(other, "w2")
+    with database.write() as session:
+        store.request_release(session, worker="w1")
+    with database.write() as session:
+        assert store.beat(session, job_id, attempt, "w1", None) == Wish.RELEASE
+        assert store.beat(session, other, 1, "w2", None) == Wish.GO_ON
+    with database.write() as session:
+        store.lose(session, store.get(session, job_id), LOST)
+    attempt = begin(job_id, "w3")
+    with database.write() as session:
+        assert store.beat(session, job_id, attempt, "w3", None) == Wish.GO_ON
+
+
+def test_a_checkpoint_replaces_the_one_before_and_ends_with_the_job(
+    database, new_job, read_job, begin, tmp_path
+):
+    blobs = BlobStore(database, tmp_path / "cache", cache_bytes=10**9)
+
+    def stored():
+        with database.read() as session:
+            return session.scalar(sa.select(sa.func.count()).select_from(BlobRow))
+
+    job_id = new_job()
+    attempt = begin(job_id)
+    for content in (b"first", b"second"):
+        (tmp_path / "state").write_bytes(content)
+        with database.write() as session:
+            blob = blobs.put_file(session, tmp_path / "state")
+            store.keep_checkpoint(session, job_id, blob.id)
+        assert stored() == 1
+    blobs.copy(read_job(job_id).checkpoint_blob_id, tmp_path / "copy")
+    assert (tmp_path / "copy").read_bytes() == b"second"
+    with database.write() as session:
+        store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
+    assert read_job(job_id).checkpoint_blob_id is None
+    assert stored() == 0

@@ -4,6 +4,7 @@ import subprocess
 import sys
 import threading
 import time
+from pathlib import Path
 
 import numpy as np
 import psutil
@@ -12,6 +13,7 @@ import pytest
 from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
+from service.jobs.states import Wish
 from service.jobs.supervisor import TERM_GRACE_S, Supervisor
 from service.settings import Settings
 
@@ -73,15 +75,26 @@ def native(order):
     return order([rng.normal(size=(6000, 5000))], "pca", k=2)
 
 
-def run(supervisor, order, *, timeout_s=60, memory_mb=4096, wanted=lambda: False):
+def run(
+    supervisor,
+    order,
+    *,
+    timeout_s=60,
+    memory_mb=4096,
+    threads=None,
+    wanted=lambda _: False,
+    wish=Wish.CANCEL,
+):
     beats = []
 
     def beat(progress):
         beats.append(progress)
-        return wanted()
+        return wish if wanted(beats) else Wish.GO_ON
 
     started = time.monotonic()
-    outcome = supervisor.run(order, beat=beat, timeout_s=timeout_s, memory_mb=memory_mb)
+    outcome = supervisor.run(
+        order, beat=beat, timeout_s=timeout_s, memory_mb=memory_mb, threads=threads
+    )
     return outcome, beats, time.monotonic() - started
 
 
@@ -100,6 +113,21 @@ def test_a_child_that_answered_is_used_again(supervisor, small):
     pid = supervisor._child.process.pid
     run(supervisor, small)
     assert supervisor._child.process.pid == pid
+
+
+def test_a_job_gets_the_threads_it_asks_for(supervisor, small):
+    for threads in (2, 1):
+        outcome, _, _ = run(supervisor, small, threads=threads)
+        assert outcome.kind == "succeeded"
+        environment = psutil.Process(supervisor._child.process.pid).environ()
+        assert environment["OPENBLAS_NUM_THREADS"] == str(threads)
+        assert environment["NUMBA_NUM_THREADS"] == str(threads)
+
+
+def test_a_released_fit_leaves_its_state_to_go_on_from(supervisor, long):
+    outcome, _, _ = run(supervisor, long, wanted=any, wish=Wish.RELEASE)
+    assert outcome.kind == "released"
+    assert Path(long["checkpoint"]).stat().st_size > 0
 
 
 def test_what_is_wrong_with_the_data_fails_with_its_place(supervisor, order):
@@ -127,7 +155,7 @@ def test_progress_comes_with_the_beats(supervisor, long):
 
 def test_a_cancel_ends_an_iterating_fit_by_its_flag(supervisor, long):
     started = time.monotonic()
-    outcome, _, elapsed = run(supervisor, long, wanted=lambda: time.monotonic() > started + 1)
+    outcome, _, elapsed = run(supervisor, long, wanted=lambda _: time.monotonic() > started + 1)
     assert outcome.kind == "cancelled"
     assert elapsed < 1 + SLACK_S
     assert supervisor._child.is_alive()  # it answered, so it needed no signal
@@ -140,7 +168,7 @@ def test_a_fit_inside_native_code_ends_within_the_grace(supervisor, native, how)
         supervisor,
         native,
         timeout_s=2 if how == "timeout" else 60,
-        wanted=lambda: how == "cancel" and time.monotonic() > started + 2,
+        wanted=lambda _: how == "cancel" and time.monotonic() > started + 2,
     )
     assert outcome.kind == {"cancel": "cancelled", "timeout": "timed_out"}[how]
     assert elapsed < 2 + GRACE_S + TERM_GRACE_S + SLACK_S
@@ -169,7 +197,7 @@ def test_a_child_that_dies_is_lost_with_its_signal(supervisor, long, number):
 
 
 def test_an_attempt_that_was_fenced_out_stops_and_leaves_nothing(supervisor, long, tmp_path):
-    outcome, _, elapsed = run(supervisor, long, wanted=lambda: None)
+    outcome, _, elapsed = run(supervisor, long, wanted=lambda _: True, wish=None)
     assert outcome.kind == "fenced"
     assert elapsed < SLACK_S
     assert not (tmp_path / "model").exists()

@@ -65,20 +65,41 @@ def test_a_kill_of_the_service_in_the_middle_of_a_job_loses_and_doubles_nothing(
         )
 
 
-def test_a_stopped_service_gives_its_job_back_uncharged(start_service, rows):
-    first = start_service(SIBLING_SLOTS=1)
+def test_a_stopped_service_gives_its_job_back_uncharged_with_its_state(start_service, rows):
+    first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=0)
     with Client(first.url) as client:
         dataset = client.upload(rows)
         job = client.train(dataset, "rmt-pca", limits={"max_attempts": 1}, **LONG)
         wait_for(lambda: job.refresh().info["progress"])
+    family = psutil.Process(first.process.pid).children(recursive=True)
     first.process.terminate()
     first.process.wait(15)
+    assert not psutil.wait_procs(family, timeout=3)[1]
     second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
     with Client(second.url) as client:
         handle = client.job(job.id)
         handle.wait()
-        assert handle.info["attempt"] == 2
+        assert [a["outcome"] for a in handle.info["attempts"]] == ["released", "succeeded"]
         assert len(client.models()) == 1
+        # a checkpoint is kept twice a minute, or when the job is stopped
+        told = [e for e in handle.events() if e["kind"] == "progress"]
+        before = max(e["data"]["fraction"] for e in told if e["attempt"] == 1)
+        after = min(e["data"]["fraction"] for e in told if e["attempt"] == 2)
+        assert after >= before
+
+
+def test_a_stopped_service_lets_a_job_end_that_needs_not_long(start_service, rows):
+    first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=20)
+    with Client(first.url) as client:
+        job = client.train(client.upload(rows), "rmt-pca", **LONG)
+        wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.3)
+    first.process.terminate()
+    first.process.wait(25)
+    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    with Client(second.url) as client:
+        handle = client.job(job.id).refresh()
+        assert handle.state == "succeeded"
+        assert [a["outcome"] for a in handle.info["attempts"]] == ["succeeded"]
 
 
 def test_a_job_whose_training_process_is_killed_is_tried_again(start_service, rows):
