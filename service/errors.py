@@ -66,6 +66,12 @@ KINDS: Final[dict[str, Kind]] = {
         "The path, or the id or name in it, is unknown, or belongs to another owner.",
         "List the collection to see what is there.",
     ),
+    "no-report": Kind(
+        404,
+        "The model has no report",
+        "It was trained without a search, so nothing was compared.",
+        "Submit a job with `search` to have one.",
+    ),
     "method-not-allowed": Kind(
         405,
         "The method is not allowed here",

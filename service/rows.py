@@ -194,6 +194,8 @@ class VersionRow(Row):
     metrics: Mapped[dict[str, Any]]
     history: Mapped[dict[str, Any]]
     warnings: Mapped[list[Any]]
+    #: What was tried before it, and how it compares.
+    report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"))
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)

@@ -1,4 +1,4 @@
-"""Add attempts, parts of jobs, checkpoints and threads."""
+"""Add attempts, parts of jobs, checkpoints, threads and reports."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -40,9 +40,13 @@ def upgrade() -> None:
         batch_op.create_foreign_key(
             batch_op.f("fk_jobs_checkpoint_blob_id"), "blobs", ["checkpoint_blob_id"], ["id"]
         )
+    with op.batch_alter_table("model_versions") as batch_op:
+        batch_op.add_column(sa.Column("report", sa.JSON(), nullable=True))
 
 
 def downgrade() -> None:
+    with op.batch_alter_table("model_versions") as batch_op:
+        batch_op.drop_column("report")
     with op.batch_alter_table("jobs") as batch_op:
         batch_op.drop_constraint(batch_op.f("fk_jobs_checkpoint_blob_id"), type_="foreignkey")
         batch_op.drop_constraint(batch_op.f("fk_jobs_parent_id"), type_="foreignkey")

@@ -139,6 +139,7 @@ class Client:
         model: str | None = None,
         seed: int = 0,
         limits: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
         **params: Any,
     ) -> JobHandle:
         """Give a handle of the job that trains an algorithm with these parameters.
@@ -148,9 +149,13 @@ class Client:
         model
             Name of the model; the algorithm's by default.
         limits
-            ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``.
+            ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``, ``threads``.
+        search
+            Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``.
         """
-        return self.submit(dataset, algorithm, params, model=model, seed=seed, limits=limits)
+        return self.submit(
+            dataset, algorithm, params, model=model, seed=seed, limits=limits, search=search
+        )
 
     def submit(
         self,
@@ -161,9 +166,10 @@ class Client:
         model: str | None = None,
         seed: int = 0,
         limits: Mapping[str, Any] | None = None,
+        search: Mapping[str, Any] | None = None,
     ) -> JobHandle:
         """Give a handle of the job, as :meth:`train` does, with parameters of any name."""
-        spec = {
+        spec: dict[str, Any] = {
             "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
             "algorithm": algorithm,
             "model": model or algorithm,
@@ -171,6 +177,8 @@ class Client:
             "params": dict(params),
             **(limits or {}),
         }
+        if search is not None:
+            spec["search"] = dict(search)
         # the key makes it safe to send again: a job is created once
         headers = {"Idempotency-Key": uuid4().hex}
         return JobHandle(

@@ -64,6 +64,11 @@ class RemoteModel:
         history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
         return history
 
+    def report(self) -> dict[str, Any]:
+        """Give what was tried before it was trained; a model of a plain job has none."""
+        report: dict[str, Any] = self._http.send("GET", f"{self._path}/report").json()
+        return report
+
     def download(self, target: str | Path) -> Path:
         """Write the artifact to a file, which ``algorithms.registry.load_model`` reads."""
         target = Path(target)

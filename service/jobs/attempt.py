@@ -7,7 +7,7 @@ length, and then no heartbeat and no cancel would get through. The child can be 
 import contextlib
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -31,7 +31,6 @@ _TRY_AGAIN_S: Final = 0.5
 #: Progress becomes an event when the attempt is older by this part: some hundred events a week.
 _TOLD_GROWTH: Final = 1.02
 
-
 T = TypeVar("T")
 
 
@@ -47,87 +46,8 @@ class Worker:
     work_dir: Path
 
 
-@dataclass(slots=True)
-class Reports:
-    """What an attempt tells the database while it trains: that it lives, how far it is, its state.
-
-    Parameters
-    ----------
-    checkpoint
-        File in which the child keeps its state.
-    """
-
-    worker: Worker
-    job: JobRow
-    checkpoint: Path
-    _started: float = field(default_factory=time.monotonic)
-    _told_s: float = 0.0
-    _kept_ns: int = 0
-
-    def beat(self, progress: dict[str, Any] | None) -> Wish | None:
-        """Say that the attempt is alive; give what is wanted of it, None where it is fenced out."""
-        elapsed_s = time.monotonic() - self._started
-        is_told = progress is not None and elapsed_s >= self._told_s
-        try:
-            with self.worker.database.write() as session:
-                wish = store.beat(
-                    session,
-                    self.job.id,
-                    self.job.attempt,
-                    self.worker.name,
-                    progress,
-                    is_told=is_told,
-                )
-                if wish is not None:
-                    self.keep_checkpoint(session)
-        except OperationalError:  # the database is away: train on, the fence decides later
-            self._kept_ns = 0
-            return Wish.GO_ON
-        if is_told:
-            self._told_s = elapsed_s * _TOLD_GROWTH
-        return wish
-
-    def keep_checkpoint(self, session: Session) -> None:
-        """Store the child's state where it is newer than what is stored, within the limit."""
-        with contextlib.suppress(FileNotFoundError):
-            stat = self.checkpoint.stat()
-            limit = self.worker.settings.max_checkpoint_bytes
-            if stat.st_mtime_ns == self._kept_ns or stat.st_size > limit:
-                return
-            blob = self.worker.blobs.put_file(session, self.checkpoint)
-            store.keep_checkpoint(session, self.job.id, blob.id)
-            self._kept_ns = stat.st_mtime_ns
-
-
 #: The workers in this process, by the address of the database: one, but for tests.
 _WORKERS: Final[dict[str, Worker]] = {}
-
-
-def _worker(database_url: str) -> Worker:
-    if database_url not in _WORKERS:
-        _WORKERS[database_url] = _open_worker(database_url)
-    return _WORKERS[database_url]
-
-
-def _open_worker(database_url: str) -> Worker:
-    settings = Settings()
-    configure_logs(settings.log_level)
-    database = Database(database_url)
-    work_dir = settings.data_dir.resolve() / "work"
-    work_dir.mkdir(parents=True, exist_ok=True)
-    blobs = BlobStore(
-        database,
-        settings.data_dir.resolve() / "cache",
-        cache_bytes=settings.blob_cache_bytes,
-    )
-    return Worker(
-        name=this_process().to_text(),
-        settings=settings,
-        database=database,
-        blobs=blobs,
-        supervisor=Supervisor(settings),
-        work_dir=work_dir,
-    )
 
 
 def prepare_worker(database_url: str) -> None:
@@ -150,57 +70,161 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
             return  # another claimant was first, or the job was cancelled
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
+        parts = store.results_of_parts(session, job_id)
     log.info("attempt.began", job_id=job_id, attempt=attempt)
-    reports = Reports(worker, job, worker.work_dir / f"{job.id}-{job.attempt}.checkpoint")
-    artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
-    try:
-        outcome = _train(worker, job, dataset, reports, artifact)
-        _patiently(lambda: _settle(worker, job, dataset, outcome, reports))
-    finally:
-        reports.checkpoint.unlink(missing_ok=True)
-        artifact.unlink(missing_ok=True)
+    outcome = _Attempt(worker, job, dataset, parts).run()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
 
 
-def _train(
-    worker: Worker, job: JobRow, dataset: DatasetRow, reports: Reports, artifact: Path
-) -> Outcome:
-    try:
-        path = _patiently(lambda: _fetch(worker, job, dataset, reports.checkpoint))
-    except OSError as error:
-        return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
-    order = {
-        "dataset": str(path),
-        "manifest": dataset.manifest,
-        "algorithm": job.algorithm,
-        "params": job.params,
-        "seed": job.seed,
-        "artifact": str(artifact),
-        "checkpoint": str(reports.checkpoint),
-        "checkpoint_s": worker.settings.checkpoint_s,
-    }
-    return worker.supervisor.run(
-        order,
-        beat=reports.beat,
-        timeout_s=job.timeout_s,
-        memory_mb=job.memory_mb,
-        threads=job.threads,
-    )
+class _Attempt:
+    """A claimed attempt.
 
-
-def _fetch(worker: Worker, job: JobRow, dataset: DatasetRow, checkpoint: Path) -> Path:
-    """Give the dataset's file on this machine; put the checkpoint, if there is one, in its place.
-
-    Raises
-    ------
-    OSError
-        The disk is full, or the stored bytes are damaged.
+    Parameters
+    ----------
+    parts
+        What each part of the job came to.
     """
-    if job.checkpoint_blob_id is not None:
-        worker.blobs.copy(job.checkpoint_blob_id, checkpoint)
-    assert dataset.content_blob_id is not None
-    assert dataset.content_sha256 is not None
-    return worker.blobs.path(dataset.content_blob_id, dataset.content_sha256)
+
+    def __init__(
+        self, worker: Worker, job: JobRow, dataset: DatasetRow, parts: list[dict[str, Any]]
+    ) -> None:
+        self._worker = worker
+        self._job = job
+        self._dataset = dataset
+        self._parts = parts
+        self._artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
+        self._checkpoint = worker.work_dir / f"{job.id}-{job.attempt}.checkpoint"
+        self._started = time.monotonic()
+        self._told_s = 0.0
+        self._kept_ns = 0
+
+    def run(self) -> Outcome:
+        """Train, and write down how it ended."""
+        try:
+            outcome = self._train()
+            _patiently(lambda: self._settle(outcome))
+        finally:
+            self._artifact.unlink(missing_ok=True)
+            self._checkpoint.unlink(missing_ok=True)
+        return outcome
+
+    def _train(self) -> Outcome:
+        job = self._job
+        try:
+            dataset = _patiently(self._fetch)
+        except OSError as error:  # the disk is full, say: another worker may do better
+            return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
+        order = {
+            "dataset": str(dataset),
+            "manifest": self._dataset.manifest,
+            "algorithm": job.algorithm,
+            "params": job.params,
+            "seed": job.seed,
+            "plan": job.plan,
+            "parts": self._parts,
+            "artifact": str(self._artifact),
+            "checkpoint": str(self._checkpoint),
+            "checkpoint_s": self._worker.settings.checkpoint_s,
+        }
+        return self._worker.supervisor.run(
+            order,
+            beat=self._beat,
+            timeout_s=job.timeout_s,
+            memory_mb=job.memory_mb,
+            threads=job.threads,
+        )
+
+    def _fetch(self) -> Path:
+        """Give the dataset's file on this machine; put the checkpoint, if any, in its place."""
+        blobs, dataset = self._worker.blobs, self._dataset
+        if self._job.checkpoint_blob_id is not None:
+            blobs.copy(self._job.checkpoint_blob_id, self._checkpoint)
+        assert dataset.content_blob_id is not None
+        assert dataset.content_sha256 is not None
+        return blobs.path(dataset.content_blob_id, dataset.content_sha256)
+
+    def _beat(self, progress: dict[str, Any] | None) -> Wish | None:
+        """Say that the attempt is alive; give what is wanted of it, None where it is fenced out."""
+        job = self._job
+        elapsed_s = time.monotonic() - self._started
+        is_told = progress is not None and elapsed_s >= self._told_s
+        try:
+            with self._worker.database.write() as session:
+                wish = store.beat(
+                    session, job.id, job.attempt, self._worker.name, progress, is_told=is_told
+                )
+                if wish is not None:
+                    self._keep_checkpoint(session)
+        except OperationalError:  # the database is away: train on, the fence decides later
+            self._kept_ns = 0
+            return Wish.GO_ON
+        if is_told:
+            self._told_s = elapsed_s * _TOLD_GROWTH
+        return wish
+
+    def _keep_checkpoint(self, session: Session) -> None:
+        """Store the child's state where it is newer than what is stored, within the limit."""
+        with contextlib.suppress(FileNotFoundError):
+            stat = self._checkpoint.stat()
+            limit = self._worker.settings.max_checkpoint_bytes
+            if stat.st_mtime_ns != self._kept_ns and stat.st_size <= limit:
+                blob = self._worker.blobs.put_file(session, self._checkpoint)
+                store.keep_checkpoint(session, self._job.id, blob.id)
+                self._kept_ns = stat.st_mtime_ns
+
+    def _settle(self, outcome: Outcome) -> None:
+        """Write the outcome under the fence, all or nothing."""
+        job = self._job
+        with self._worker.database.write() as session:
+            match outcome.kind:
+                case "succeeded":
+                    publish.publish(session, self._worker.blobs, job, self._dataset, outcome)
+                case "scored":
+                    self._end(session, JobState.SUCCEEDED, result=outcome.result)
+                case "lost" | "released":
+                    self._give_back(session, outcome)
+                case "failed" | "timed_out":
+                    error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
+                    self._end(session, JobState(outcome.kind), error={**error, **outcome.place})
+                case "cancelled":
+                    self._end(session, JobState.CANCELLED)
+                case _:  # fenced out: another attempt has the row
+                    return
+
+    def _end(self, session: Session, state: JobState, **values: Any) -> None:
+        values = {"error": None, **values}
+        store.move(session, self._job.id, self._job.attempt, JobState.RUNNING, state, **values)
+
+    def _give_back(self, session: Session, outcome: Outcome) -> None:
+        row = store.get(session, self._job.id)
+        if row is not None and (row.attempt, row.state) == (self._job.attempt, JobState.RUNNING):
+            self._kept_ns = 0
+            self._keep_checkpoint(session)
+            is_charged = outcome.kind == "lost"
+            store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
+
+
+def _worker(database_url: str) -> Worker:
+    if database_url not in _WORKERS:
+        _WORKERS[database_url] = _open_worker(database_url)
+    return _WORKERS[database_url]
+
+
+def _open_worker(database_url: str) -> Worker:
+    settings = Settings()
+    configure_logs(settings.log_level)
+    database = Database(database_url)
+    data_dir = settings.data_dir.resolve()
+    work_dir = data_dir / "work"
+    work_dir.mkdir(parents=True, exist_ok=True)
+    return Worker(
+        name=this_process().to_text(),
+        settings=settings,
+        database=database,
+        blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
+        supervisor=Supervisor(settings),
+        work_dir=work_dir,
+    )
 
 
 def _patiently(function: Callable[[], T]) -> T:
@@ -213,28 +237,3 @@ def _patiently(function: Callable[[], T]) -> T:
             if time.monotonic() > deadline:
                 raise
             time.sleep(_TRY_AGAIN_S)
-
-
-def _settle(
-    worker: Worker, job: JobRow, dataset: DatasetRow, outcome: Outcome, reports: Reports
-) -> None:
-    """Write the outcome under the fence, all or nothing."""
-    with worker.database.write() as session:
-        if outcome.kind == "succeeded":
-            publish.publish(session, worker.blobs, job, dataset, outcome)
-        elif outcome.kind in ("lost", "released"):
-            row = store.get(session, job.id)
-            if row is not None and (row.attempt, row.state) == (job.attempt, JobState.RUNNING):
-                reports.keep_checkpoint(session)
-                is_charged = outcome.kind == "lost"
-                store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
-        elif outcome.kind != "fenced":
-            error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
-            store.move(
-                session,
-                job.id,
-                job.attempt,
-                JobState.RUNNING,
-                JobState(outcome.kind),
-                error=None if outcome.kind == "cancelled" else {**error, **outcome.place},
-            )

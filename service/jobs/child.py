@@ -23,6 +23,7 @@ from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.registry import ALGORITHMS, save_model
 from service.datasets.canonical import read_tasks
+from service.jobs import plans
 from service.jobs.wire import Wire
 from service.processes import die_with
 
@@ -46,7 +47,7 @@ def main() -> None:
 
 def _answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     try:
-        return {"type": "succeeded", "result": _train(order, wire)}
+        return _carry_out(order, wire)
     except Cancelled:
         return {"type": "cancelled"}
     except AlgorithmError as error:
@@ -62,29 +63,38 @@ def _answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         return {"type": "failed", "code": "defect", "detail": detail, "place": {}}
 
 
-def _train(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
+def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     algorithm = ALGORITHMS[order["algorithm"]]
     params = algorithm.Params.model_validate(order["params"], strict=False)
     tasks = read_tasks(Path(order["dataset"]), order["manifest"])
-    algorithm.check(tasks.summaries(), params)
     trace = Trace(
         on_step=_Progress(wire),
         is_cancelled=lambda: wire.receive(0) is not None or wire.is_closed,
         checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
     )
+    plan, report = order["plan"], None
+    if plan is not None and plan["kind"] == plans.SCORE:
+        result = plans.score(plan, algorithm, tasks, params, seed=order["seed"], trace=trace)
+        return {"type": "scored", "result": result}
+    if plan is not None:
+        params, report = plans.conclude(plan, order["parts"], algorithm, tasks)
+    algorithm.check(tasks.summaries(), params)
     started = time.monotonic()
     model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))
     fit_s = time.monotonic() - started
     save_model(model, Path(order["artifact"]))
-    return {
+    result = {
+        "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "methods": list(model.methods()),
         "metrics": model.metrics,
         "warnings": list(model.warnings),
         "history": _history(trace, fit_s),
+        "report": report,
         "software": {"python": platform.python_version()}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
+    return {"type": "succeeded", "result": result}
 
 
 class _Progress:

@@ -121,6 +121,7 @@ class Dispatcher:
             self._engine = self._open_engine()
             log.info("engine.started", slots=self._engine.slots())
         self._reconcile()
+        self._collect()
         self._admit(self._engine)
 
     def _admit(self, engine: Engine) -> None:
@@ -145,6 +146,14 @@ class Dispatcher:
             lost = self._find_lost(job)
             if lost is not None:
                 self._take_back(job, lost)
+
+    def _collect(self) -> None:
+        """Have jobs whose parts are done go on."""
+        with self._database.read() as session:
+            jobs = store.waiting(session)
+        for job in jobs:
+            with self._database.write() as session:
+                store.collect(session, job, store.parts_of(session, job.id))
 
     def _find_lost(self, job: JobRow) -> store.Lost | None:
         key = (job.id, job.attempt)

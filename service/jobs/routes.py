@@ -49,6 +49,9 @@ class JobQuery(PageQuery):
     """Which jobs."""
 
     state: JobState | None = Field(None, description="Only jobs in this state.")
+    parent: str | None = Field(
+        None, max_length=40, description="The parts of this job, in place of whole jobs."
+    )
 
 
 @router.post(
@@ -103,12 +106,18 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
     """List jobs, newest first."""
     with services.database.read() as session:
         rows = store.list_page(
-            session, owner, after=query.after(), limit=query.page_size + 1, state=query.state
+            session,
+            owner,
+            after=query.after(),
+            limit=query.page_size + 1,
+            state=query.state,
+            parent=query.parent,
         )
         ids = [row.id for row in rows]
         versions = versions_of_jobs(session, ids)
         attempts = store.attempts_of(session, ids)
-    jobs = [Job.from_row(row, versions.get(row.id), attempts[row.id]) for row in rows]
+        parts = store.count_parts(session, ids)
+    jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], parts[r.id]) for r in rows]
     return page(jobs, query, key=lambda job: job.id)
 
 
@@ -188,7 +197,7 @@ def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str
 
 def _validate(services: Services, spec: JobSpec, owner: str) -> dict[str, Any]:
     with services.database.read() as session:
-        return submission.check(session, spec, owner=owner, settings=services.settings)
+        return submission.check(session, spec, owner=owner, settings=services.settings)[0]
 
 
 def _read(services: Services, job_id: str, owner: str) -> Job:
@@ -197,7 +206,8 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
         if row is None:
             raise _no_job(job_id)
         attempts = store.attempts_of(session, [job_id])[job_id]
-        return Job.from_row(row, version_of_job(session, job_id), attempts)
+        parts = store.count_parts(session, [job_id])[job_id]
+        return Job.from_row(row, version_of_job(session, job_id), attempts, parts)
 
 
 def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:

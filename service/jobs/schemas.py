@@ -6,8 +6,9 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from algorithms.evaluation.search import Search
 from service.http import WireModel
-from service.jobs.states import ACTIVE, CANCELLING, FINAL, JobState
+from service.jobs.states import CANCELLING, FINAL, JobState
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
 
@@ -40,6 +41,11 @@ class JobSpec(WireModel):
         ge=1,
         le=256,
         description="Threads of the training; without it, its share of the machine that runs it.",
+    )
+    search: Search | None = Field(
+        None,
+        description="Try parameters by cross-validation, as parts spread over the pool, and train "
+        "with the best.",
     )
 
 
@@ -104,8 +110,8 @@ class Job(BaseModel):
 
     id: str
     state: str = Field(
-        description="queued, submitted, running, cancelling; then succeeded, failed, cancelled "
-        "or timed_out for good."
+        description="waiting (for its parts), queued, submitted, running, cancelling; then "
+        "succeeded, failed, cancelled or timed_out for good."
     )
     is_final: bool
     dataset_id: str
@@ -120,6 +126,9 @@ class Job(BaseModel):
     attempt: int
     max_attempts: int
     threads: int | None
+    parent: str | None = Field(description="The job that this one is a part of.")
+    parts: dict[str, int] = Field(description="Number of its parts by state.")
+    result: dict[str, Any] | None = Field(description="What a part came to; a whole makes a model.")
     attempts: list[Attempt] = Field(description="Every try at it, in order.")
     progress: Progress | None
     error: JobError | None
@@ -129,10 +138,14 @@ class Job(BaseModel):
 
     @classmethod
     def from_row(
-        cls, row: JobRow, version: int | None, attempts: Sequence[AttemptRow] = ()
+        cls,
+        row: JobRow,
+        version: int | None,
+        attempts: Sequence[AttemptRow],
+        parts: dict[str, int],
     ) -> "Job":
-        """Give the wire form of a row, of the attempts at it, and the model version it made."""
-        is_cancelling = row.is_cancel_requested and row.state in ACTIVE
+        """Give the wire form of a row, with its version, its attempts and its parts."""
+        is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
             id=row.id,
             state=CANCELLING if is_cancelling else row.state,
@@ -149,6 +162,9 @@ class Job(BaseModel):
             attempt=row.attempt,
             max_attempts=row.max_attempts,
             threads=row.threads,
+            parent=row.parent_id,
+            parts=parts,
+            result=row.result,
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),
             error=None if row.error is None else JobError(**row.error),

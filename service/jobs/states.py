@@ -7,6 +7,8 @@ from typing import Final
 class JobState(StrEnum):
     """Where a job stands."""
 
+    #: Its parts are at work; it is queued once they have all succeeded.
+    WAITING = "waiting"
     QUEUED = "queued"
     #: Handed to the engine, not yet begun.
     SUBMITTED = "submitted"
@@ -30,6 +32,7 @@ class Wish(StrEnum):
 CANCELLING: Final = "cancelling"
 
 MOVES: Final[dict[JobState, frozenset[JobState]]] = {
+    JobState.WAITING: frozenset({JobState.QUEUED, JobState.FAILED, JobState.CANCELLED}),
     JobState.QUEUED: frozenset({JobState.SUBMITTED, JobState.CANCELLED}),
     JobState.SUBMITTED: frozenset({JobState.RUNNING, JobState.QUEUED, JobState.CANCELLED}),
     JobState.RUNNING: frozenset(

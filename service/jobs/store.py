@@ -2,16 +2,19 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
-from sqlalchemy.orm import Session
+from sqlalchemy.orm import Session, defer
 
 from service.blobs import release_blob
 from service.database import now
 from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
 from service.rows import AttemptRow, EventRow, JobRow, new_id
+
+#: Ends of a part that end the whole.
+_LET_DOWN: Final = (JobState.FAILED, JobState.TIMED_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class NewJob:
     max_attempts: int
     threads: int | None
     traceparent: str | None
+    #: What else is to be done than one fit, as :mod:`service.jobs.plans` writes it.
+    plan: dict[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,11 +49,23 @@ class Lost:
 
 def create(session: Session, job: NewJob) -> JobRow:
     """Give the row of a new job, queued."""
+    return _create(session, job, JobState.QUEUED, parent_id=None)
+
+
+def create_with_parts(session: Session, job: NewJob, parts: Sequence[NewJob]) -> JobRow:
+    """Give the row of a new job that waits for its parts, which are queued."""
+    parent = _create(session, job, JobState.WAITING, parent_id=None)
+    for part in parts:
+        _create(session, part, JobState.QUEUED, parent_id=parent.id)
+    return parent
+
+
+def _create(session: Session, job: NewJob, state: JobState, *, parent_id: str | None) -> JobRow:
     values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
-    row = JobRow(id=new_id("job"), state=JobState.QUEUED, attempt=0, **values)
+    row = JobRow(id=new_id("job"), state=state, attempt=0, parent_id=parent_id, **values)
     session.add(row)
     session.flush()
-    add_event(session, row.id, 0, "state", {"state": JobState.QUEUED})
+    add_event(session, row.id, 0, "state", {"state": state})
     return row
 
 
@@ -59,10 +76,17 @@ def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | 
 
 
 def list_page(
-    session: Session, owner: str, *, after: str | None, limit: int, state: str | None
+    session: Session,
+    owner: str,
+    *,
+    after: str | None,
+    limit: int,
+    state: str | None,
+    parent: str | None,
 ) -> Sequence[JobRow]:
-    """Give jobs, newest first, older than the job ``after``."""
-    query = sa.select(JobRow).where(JobRow.owner == owner).order_by(JobRow.id.desc())
+    """Give jobs, newest first, older than the job ``after``: whole ones, or the parts of one."""
+    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == parent)
+    query = query.order_by(JobRow.id.desc())
     if after is not None:
         query = query.where(JobRow.id < after)
     if state is not None:
@@ -240,7 +264,10 @@ def request_release(session: Session, *, worker: str) -> None:
 
 
 def request_cancel(session: Session, job: JobRow) -> None:
-    """Cancel a job: at once where it waits, else by a flag that its supervisor sees."""
+    """Cancel a job: at once where it waits, else by a flag that its supervisor sees.
+
+    One that waits for its parts is cancelled with the last of them.
+    """
     if job.state == JobState.QUEUED and move(
         session, job.id, job.attempt, JobState.QUEUED, JobState.CANCELLED
     ):
@@ -256,6 +283,9 @@ def request_cancel(session: Session, job: JobRow) -> None:
     )
     if flagged:
         add_event(session, job.id, job.attempt, "cancel", {})
+        for part in parts_of(session, job.id):
+            if part.state not in FINAL:
+                request_cancel(session, part)
 
 
 def lose(session: Session, job: JobRow, lost: Lost) -> bool:
@@ -273,9 +303,71 @@ def lose(session: Session, job: JobRow, lost: Lost) -> bool:
     return move(*here, enter, outcome="lost", error=error)
 
 
+def parts_of(session: Session, job_id: str) -> Sequence[JobRow]:
+    """Give the parts of a job in their order, without what they came to, which may be large."""
+    query = sa.select(JobRow).where(JobRow.parent_id == job_id).options(defer(JobRow.result))
+    rows = session.scalars(query.execution_options(populate_existing=True)).all()
+    return sorted(rows, key=_position)
+
+
+def results_of_parts(session: Session, job_id: str) -> list[dict[str, Any]]:
+    """Give what the parts of a job came to, in their order."""
+    query = sa.select(JobRow).where(JobRow.parent_id == job_id)
+    return [row.result or {} for row in sorted(session.scalars(query), key=_position)]
+
+
+def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Give the number of parts of each of some jobs by state."""
+    query = (
+        sa.select(JobRow.parent_id, JobRow.state, sa.func.count())
+        .where(JobRow.parent_id.in_(job_ids))
+        .group_by(JobRow.parent_id, JobRow.state)
+    )
+    found: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
+    for parent_id, state, n in session.execute(query):
+        assert parent_id is not None
+        found[parent_id][state] = n
+    return found
+
+
+def waiting(session: Session) -> Sequence[JobRow]:
+    """Give the jobs that wait for their parts."""
+    query = sa.select(JobRow).where(JobRow.state == JobState.WAITING)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
+    """Have a job that waits for its parts go on, or end with the part that has failed."""
+    here = (session, job.id, job.attempt, JobState.WAITING)
+    has_ended = all(part.state in FINAL for part in parts)
+    failed = next((part for part in parts if part.state in _LET_DOWN), None)
+    if job.is_cancel_requested:
+        if has_ended:
+            move(*here, JobState.CANCELLED)
+    elif failed is not None:
+        error = failed.error or {"code": failed.state, "detail": failed.state}
+        position = parts.index(failed) + 1
+        detail = f"part {position} of {len(parts)} ({failed.id}): {error['detail']}"
+        move(*here, JobState.FAILED, error={**error, "detail": detail, "attempt": job.attempt})
+        for part in parts:
+            if part.state not in FINAL:
+                request_cancel(session, part)
+    elif has_ended and all(part.state == JobState.SUCCEEDED for part in parts):
+        move(*here, JobState.QUEUED)
+    elif has_ended:  # a part was cancelled on its own
+        request_cancel(session, job)
+        move(*here, JobState.CANCELLED)
+    else:
+        _sum_progress(session, job, parts)
+
+
 def count_waiting(session: Session, owner: str) -> int:
-    """Give the number of jobs of an owner that wait."""
-    query = sa.select(sa.func.count()).where(JobRow.owner == owner, JobRow.state == JobState.QUEUED)
+    """Give the number of jobs of an owner that wait; the parts of one count as one."""
+    query = sa.select(sa.func.count()).where(
+        JobRow.owner == owner,
+        JobRow.parent_id.is_(None),
+        JobRow.state.in_((JobState.QUEUED, JobState.WAITING)),
+    )
     return session.scalar(query) or 0
 
 
@@ -287,8 +379,10 @@ def active(session: Session) -> Sequence[JobRow]:
 
 def next_queued(session: Session, limit: int) -> list[JobRow]:
     """Give the jobs to admit next: by priority, then the owner with fewest busy, then age."""
+    # a part is as old as its whole
+    age = (sa.func.coalesce(JobRow.parent_id, JobRow.id), JobRow.id)
     rank = sa.func.row_number().over(
-        partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), JobRow.id)
+        partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), *age)
     )
     queued = (
         sa.select(JobRow.id, JobRow.owner, JobRow.priority, rank.label("rank"))
@@ -307,10 +401,40 @@ def next_queued(session: Session, limit: int) -> list[JobRow]:
         sa.select(JobRow)
         .join(queued, queued.c.id == JobRow.id)
         .outerjoin(busy, busy.c.owner == queued.c.owner)
-        .order_by(queued.c.priority.desc(), turn, JobRow.id)
+        .order_by(queued.c.priority.desc(), turn, *age)
         .limit(limit)
     )
     return list(session.scalars(query))
+
+
+def _position(part: JobRow) -> int:
+    assert part.plan is not None
+    return int(part.plan["position"])
+
+
+def _sum_progress(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
+    """Write how far the parts are together, and an event for each one more that is done."""
+    n_done = sum(part.state == JobState.SUCCEEDED for part in parts)
+    begun = sum(
+        (part.progress or {}).get("fraction", 0.0) for part in parts if part.state in ACTIVE
+    )
+    fraction = round((n_done + begun) / (len(parts) + 1), 4)  # the last step is its own
+    before = job.progress or {"iteration": -1, "fraction": -1.0}
+    if fraction == before["fraction"] and n_done == before["iteration"]:
+        return
+    elapsed_s = (now() - job.created_at).total_seconds()
+    progress = {
+        "loop": f"parts of {len(parts)}",
+        "iteration": n_done,
+        "objective": None,
+        "residual": None,
+        "fraction": fraction,
+        "elapsed_s": round(elapsed_s, 3),
+        "remaining_s": round(elapsed_s * (1 - fraction) / fraction, 3) if fraction > 0 else None,
+    }
+    _update_one(session, sa.update(JobRow).where(JobRow.id == job.id), progress=progress)
+    if n_done != before["iteration"]:
+        add_event(session, job.id, job.attempt, "progress", progress)
 
 
 def _end_attempt(

@@ -1,18 +1,21 @@
 """Turns a job specification into a queued job, or into a sentence that says why not."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
+from algorithms.evaluation.metrics import deciding_metric, metrics_for
+from algorithms.evaluation.search import grid
 from algorithms.interface.algorithm import Algorithm
 from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import store
+from service.jobs.plans import score_plan, search_plan
 from service.jobs.schemas import JobSpec
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
@@ -43,7 +46,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return session.get_one(JobRow, existing)
-    params = check(session, spec, owner=origin.owner, settings=settings)
+    params, *tried = check(session, spec, owner=origin.owner, settings=settings)
     waiting = store.count_waiting(session, origin.owner)
     if waiting >= settings.max_queued:
         detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
@@ -62,13 +65,26 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         threads=spec.threads,
         traceparent=origin.traceparent,
     )
-    row = store.create(session, job)
+    if spec.search is None:
+        row = store.create(session, job)
+    else:
+        job = replace(job, plan=search_plan(spec.search))
+        parts = [
+            replace(job, params=values, plan=score_plan(spec.search, position))
+            for position, values in enumerate(tried)
+        ]
+        row = store.create_with_parts(session, job, parts)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 
 
-def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> dict[str, Any]:
-    """Give the parameters, complete with defaults, where everything fits together."""
+def check(
+    session: Session, spec: JobSpec, *, owner: str, settings: Settings
+) -> list[dict[str, Any]]:
+    """Give the parameters, complete with defaults, where everything fits together.
+
+    Those of the job come first, then those that its search tries.
+    """
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
         known = ", ".join(sorted(ALGORITHMS))
@@ -77,26 +93,34 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
         detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
         raise Problem("invalid-request", detail, errors=[_place("/timeout_s", detail)])
-    params = _parse_params(algorithm, spec.params)
+    params = [_parse_params(algorithm, spec.params, ("params",))]
+    if spec.search is not None:
+        tries = grid(spec.params, spec.search)
+        params += [_parse_params(algorithm, values, ("search", "space")) for values in tries]
     dataset = session.get(DatasetRow, spec.dataset_id)
     if dataset is None or dataset.owner != owner:
         detail = f"there is no dataset '{spec.dataset_id}'"
         raise Problem("not-found", detail, errors=[_place("/dataset_id", detail)])
     if dataset.state != "ready" or dataset.manifest is None:
         raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
-    algorithm.check(summaries(dataset.manifest), params)
-    values: dict[str, Any] = params.model_dump(mode="json")
-    return values
+    tasks = summaries(dataset.manifest)
+    for values in params:
+        algorithm.check(tasks, values)
+    if spec.search is not None:
+        deciding_metric(metrics_for(algorithm, tasks[0].target), spec.search.metric)
+    return [values.model_dump(mode="json") for values in params]
 
 
-def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
+def _parse_params(
+    algorithm: Algorithm[Any, Any], values: dict[str, Any], place: tuple[str, ...]
+) -> Any:
     try:
         # read as JSON, where a list may stand for a tuple and 1 for 1.0, but nothing else
         return algorithm.Params.model_validate_json(orjson.dumps(values))
     except ValidationError as error:
         entries = [
             {
-                "pointer": json_pointer(("params", *e["loc"])),
+                "pointer": json_pointer((*place, *e["loc"])),
                 "code": e["type"],
                 "detail": e["msg"],
             }

@@ -22,7 +22,9 @@ from service.jobs.states import Wish
 from service.jobs.wire import Wire
 from service.settings import MIB, Settings
 
-OutcomeKind = Literal["succeeded", "failed", "cancelled", "timed_out", "lost", "released", "fenced"]
+OutcomeKind = Literal[
+    "succeeded", "scored", "failed", "cancelled", "timed_out", "lost", "released", "fenced"
+]
 
 #: Between SIGTERM and SIGKILL.
 TERM_GRACE_S: Final = 1.0
@@ -255,8 +257,8 @@ class _Watch:
             self.child.signal(signal.SIGTERM)
 
     def _from_answer(self, message: dict[str, Any]) -> Outcome:
-        if message["type"] == "succeeded":
-            return Outcome("succeeded", result=message["result"])
+        if message["type"] in ("succeeded", "scored"):
+            return Outcome(message["type"], result=message["result"])
         if self._stop is not None:
             return self._stop
         if message["type"] == "cancelled":

@@ -20,7 +20,7 @@ from service.http import (
     secured,
 )
 from service.models import store
-from service.models.schemas import History, Model
+from service.models.schemas import History, Model, Report
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
@@ -77,6 +77,25 @@ def get_history(
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json_response(History.model_validate(found.row.history), ETag=tag)
+
+
+@router.get(
+    "/{name}/versions/{version}/report",
+    response_model=Report,
+    responses={304: _ONE[304], **problems("not-found", "no-report", "invalid-request")},
+)
+def get_report(
+    name: Name, version: Version, request: Request, services: Context, owner: Owner
+) -> Response:
+    """Give what was tried before the model was trained, and how it compares."""
+    found = find_version(services, owner, name, version)
+    tag = etag(found.row.id)
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    if found.row.report is None:
+        detail = f"version {found.row.version} of '{name}' was trained without a search"
+        raise Problem("no-report", detail)
+    return json_response(Report.model_validate(found.row.report), ETag=tag)
 
 
 @router.get(

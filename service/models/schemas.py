@@ -86,3 +86,27 @@ class History(BaseModel):
     fit_s: float
     peak_memory_mb: float = Field(description="Peak resident memory of the training process.")
     steps: Steps
+
+
+class Candidate(BaseModel):
+    """Parameters that were tried, and what came of it on held-out rows."""
+
+    params: dict[str, Any]
+    mean: dict[str, float] = Field(description="Mean over tasks, by metric.")
+    by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
+
+
+class SearchReport(BaseModel):
+    """A search: what was tried, and what was best."""
+
+    metric: str = Field(description="What decided.")
+    larger_is_better: bool
+    n_folds: int
+    best: int = Field(description="Position of the best candidate.")
+    candidates: list[Candidate]
+
+
+class Report(BaseModel):
+    """What was tried before a model was trained."""
+
+    search: SearchReport | None = None

@@ -45,6 +45,7 @@ def order(tmp_path):
             "algorithm": algorithm,
             "params": params,
             "seed": 0,
+            "plan": None,
             "artifact": str(tmp_path / "model"),
             "checkpoint": str(tmp_path / "checkpoint"),
             "checkpoint_s": 60,

@@ -1,0 +1,255 @@
+"""A job of parts: spread over the pool, collected, cancelled and failed as one."""
+
+import time
+
+import httpx
+import numpy as np
+import pytest
+
+from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.splits import fold_split
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+from service.client import Client, JobFailed, ServiceError
+from service.jobs import store
+from service.jobs.states import JobState
+
+LOST = store.Lost("worker_lost", "gone")
+
+
+@pytest.fixture
+def whole(database, new_job):
+    """Give a function that makes a job of three parts."""
+
+    def create(owner="ada") -> tuple[str, list[str]]:
+        new_job(owner)  # the dataset is there
+        with database.write() as session:
+            job = store.NewJob(
+                owner=owner,
+                dataset_id="ds_1",
+                algorithm="pca",
+                params={},
+                seed=0,
+                model_name="m",
+                priority=5,
+                timeout_s=60,
+                memory_mb=1024,
+                max_attempts=1,
+                threads=None,
+                traceparent=None,
+                plan={"kind": "search"},
+            )
+            parts = [
+                store.NewJob(
+                    **{
+                        name: getattr(job, name)
+                        for name in store.NewJob.__dataclass_fields__
+                        if name != "plan"
+                    },
+                    plan={"kind": "score", "position": position},
+                )
+                for position in range(3)
+            ]
+            row = store.create_with_parts(session, job, parts)
+            return row.id, [part.id for part in store.parts_of(session, row.id)]
+
+    return create
+
+
+@pytest.fixture
+def end(database):
+    """Give a function that runs a queued job to an end."""
+
+    def run(job_id, state=JobState.SUCCEEDED, **values):
+        with database.write() as session:
+            job = store.get(session, job_id)
+            attempt = job.attempt + 1
+            assert store.submit(session, job)
+            assert store.claim(session, job_id, attempt, "w")
+            here = (session, job_id, attempt, JobState.RUNNING)
+            assert store.move(*here, state, **values)
+
+    return run
+
+
+@pytest.fixture
+def collect(database, read_job):
+    def run(job_id):
+        with database.write() as session:
+            for job in store.waiting(session):
+                store.collect(session, job, store.parts_of(session, job.id))
+        return read_job(job_id)
+
+    return run
+
+
+def test_a_whole_is_queued_once_all_its_parts_have_succeeded(whole, end, collect, database):
+    job_id, parts = whole()
+    assert collect(job_id).state == "waiting"
+    for n_done, part in enumerate(reversed(parts), start=1):
+        end(part, result={"part": parts.index(part)})
+        row = collect(job_id)
+        assert (row.state == "queued") == (n_done == 3)
+    with database.read() as session:
+        assert [r["part"] for r in store.results_of_parts(session, job_id)] == [0, 1, 2]
+        assert store.count_parts(session, [job_id]) == {job_id: {"succeeded": 3}}
+
+
+def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, database):
+    job_id, parts = whole()
+    end(parts[0])
+    with database.write() as session:
+        store.submit(session, store.get(session, parts[1]))
+        store.claim(session, parts[1], 1, "w")
+        store.beat(session, parts[1], 1, "w", {"fraction": 0.5})
+    row = collect(job_id)
+    # one part and a half of three, and the training that comes after them
+    assert row.progress["fraction"] == pytest.approx(1.5 / 4)
+    assert row.progress["iteration"] == 1
+    with database.read() as session:
+        kinds = [e.kind for e in store.events_after(session, job_id, 0, 100)]
+    assert kinds == ["state", "progress"]
+
+
+@pytest.mark.parametrize("state", [JobState.FAILED, JobState.TIMED_OUT])
+def test_a_part_that_fails_fails_the_whole_with_its_cause(whole, end, collect, read_job, state):
+    job_id, parts = whole()
+    end(parts[1], state, error={"code": "diverged", "detail": "too steep", "attempt": 1})
+    row = collect(job_id)
+    assert row.state == "failed"
+    assert row.error["code"] == "diverged"
+    assert row.error["detail"] == f"part 2 of 3 ({parts[1]}): too steep"
+    assert [read_job(part).state for part in parts] == ["cancelled", state, "cancelled"]
+
+
+def test_a_cancel_of_the_whole_goes_to_all_parts(whole, end, collect, database, read_job):
+    job_id, parts = whole()
+    end(parts[0])
+    with database.write() as session:
+        store.submit(session, store.get(session, parts[1]))
+        store.claim(session, parts[1], 1, "w")
+    with database.write() as session:
+        store.request_cancel(session, store.get(session, job_id))
+    assert collect(job_id).state == "waiting"  # until the running part has stopped
+    with database.write() as session:
+        store.move(session, parts[1], 1, JobState.RUNNING, JobState.CANCELLED)
+    assert collect(job_id).state == "cancelled"
+    assert [read_job(part).state for part in parts] == ["succeeded", "cancelled", "cancelled"]
+
+
+def test_a_part_that_is_cancelled_on_its_own_cancels_the_whole(whole, end, collect, database):
+    job_id, parts = whole()
+    with database.write() as session:
+        store.request_cancel(session, store.get(session, parts[0]))
+    for part in parts[1:]:
+        end(part)
+    assert collect(job_id).state == "cancelled"
+
+
+def test_parts_are_as_old_as_their_whole_and_count_as_one_in_the_queue(whole, database):
+    job_id, parts = whole()
+    with database.read() as session:
+        assert store.count_waiting(session, "ada") == 2
+        assert {job.id for job in store.next_queued(session, 3)} == set(parts)
+        listed = store.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
+        assert {job.id for job in listed} == set(parts)
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(3)
+    basis = np.linalg.qr(rng.normal(size=(8, 3)))[0]
+    made = {}
+    for name in ("a", "b", "c"):
+        made[name] = rng.normal(size=(30, 3)) @ basis.T * 3 + rng.normal(size=(30, 8)) * 0.3
+    return made
+
+
+def test_a_search_trains_with_the_best_of_what_it_tried(client, rows):
+    job = client.train(
+        client.upload(rows),
+        "pca",
+        model="searched",
+        search={"space": {"k": [1, 2, 3]}, "n_folds": 3, "metric": "retained_variance"},
+    )
+    model = job.wait()
+    report = model.report()["search"]
+    assert (report["metric"], report["larger_is_better"]) == ("retained_variance", True)
+    assert [c["params"]["k"] for c in report["candidates"]] == [1, 2, 3]
+    assert report["best"] == 2
+    assert model.info["lineage"]["params"]["k"] == 3
+    assert job.info["parts"] == {"succeeded": 3}
+    # judged by hand: the same folds, a model each, the mean of the folds
+    tasks = TaskSet(tuple(Task.from_rows(name, X) for name, X in rows.items()))
+    values = []
+    for fold in range(3):
+        split = fold_split(tasks, fold=fold, n_folds=3, seed=0)
+        algorithm = ALGORITHMS["pca"]
+        fitted = algorithm.fit(
+            split.train, algorithm.Params(k=2), trace=Trace(), rng=np.random.default_rng(0)
+        )
+        metric = METRICS["retained_variance"]
+        values.append([metric.of(fitted, task) for task in split.test])
+    by_task = report["candidates"][1]["by_task"]
+    np.testing.assert_allclose([by_task[n] for n in rows], np.mean(values, axis=0), rtol=1e-12)
+
+
+def test_parts_are_listed_under_their_whole_only(client, http, rows):
+    job = client.train(client.upload(rows), "pca", search={"space": {"k": [1, 2]}, "n_folds": 2})
+    job.wait()
+    listed = http.get("/v1/jobs").json()["items"]
+    assert job.id in [j["id"] for j in listed]
+    assert not [j for j in listed if j["parent"]]
+    parts = http.get("/v1/jobs", params={"parent": job.id}).json()["items"]
+    assert {p["parent"] for p in parts} == {job.id}
+    assert all(p["result"]["scores"]["reconstruction_error"] for p in parts)
+    with pytest.raises(ServiceError, match="without a search"):
+        client.train(client.upload(rows), "pca", k=1).wait().report()
+
+
+@pytest.mark.parametrize(
+    ("search", "told"),
+    [
+        ({"space": {}}, "at least 1"),
+        ({"space": {"k": []}}, "'k' has no value"),
+        ({"space": {"nothing": [1]}}, "nothing"),
+        ({"space": {"k": [0]}}, "greater than or equal to 1"),
+        ({"space": {"k": [1], "n_folds": [2] * 2}}, "n_folds"),
+        ({"space": {"k": list(range(1, 1002))}}, "1001 combinations"),
+        ({"space": {"k": [1]}, "metric": "beauty"}, "no metric 'beauty'"),
+        ({"space": {"k": [1]}, "n_folds": 1}, "greater than or equal to 2"),
+        ({"space": {"k": [1, 9]}}, "k"),
+    ],
+)
+def test_a_search_that_cannot_be_is_refused(client, rows, search, told):
+    before = len(list(client.jobs()))
+    with pytest.raises(ServiceError, match=told) as caught:
+        client.train(client.upload(rows), "pca", search=search)
+    assert 400 <= caught.value.status < 500
+    assert len(list(client.jobs())) == before
+
+
+def test_a_search_is_cancelled_with_all_its_parts(start_service):
+    rng = np.random.default_rng(0)
+    rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
+    service = start_service(SIBLING_SLOTS=1)
+    with Client(service.url) as client:
+        space = {"k": [1, 2, 3, 4]}
+        job = client.train(
+            client.upload(rows),
+            "rmt-pca",
+            selection="cv",
+            n_folds=10,
+            starts="many",
+            search={"space": space, "n_folds": 10},
+        )
+        deadline = time.monotonic() + 40
+        while "running" not in job.refresh().info["parts"]:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        assert job.cancel().state == "cancelling"
+        with pytest.raises(JobFailed, match="cancelled"):
+            job.wait()
+        assert job.info["parts"] == {"cancelled": 4}
+        assert httpx.get(f"{service.url}/v1/models").json()["items"] == []
