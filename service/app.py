@@ -17,7 +17,8 @@ from service.database import Database
 from service.datasets.ingest import Ingester
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
-from service.health import router as health
+from service.health.routes import router as health
+from service.health.watch import Watch
 from service.http import ProblemSchema
 from service.inference.cache import ModelCache
 from service.inference.pool import ComputePool
@@ -126,6 +127,8 @@ def _start(settings: Settings) -> Services:
         stop_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
     )
     dispatcher.start()
+    watch = Watch(database, dispatcher)
+    watch.start()
     ingester = Ingester(database, blobs, settings)
     threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
     models = ModelCache(blobs, max_bytes=settings.model_cache_bytes)
@@ -133,10 +136,11 @@ def _start(settings: Settings) -> Services:
         threads=settings.resolved_inference_threads(), waiting=settings.inference_waiting
     )
     gate = Gate(database, is_open=not settings.asks_for_keys())
-    return Services(settings, database, blobs, gate, ingester, dispatcher, models, compute)
+    return Services(settings, database, blobs, gate, ingester, dispatcher, watch, models, compute)
 
 
 def _stop(services: Services) -> None:
     services.compute.close()
+    services.watch.stop()
     services.dispatcher.stop()
     services.database.close()

@@ -12,6 +12,7 @@ from service.settings import Settings
 if TYPE_CHECKING:
     from service.access.gate import Gate
     from service.datasets.ingest import Ingester
+    from service.health.watch import Watch
     from service.inference.cache import ModelCache
     from service.inference.pool import ComputePool
     from service.jobs.dispatcher import Dispatcher
@@ -27,6 +28,7 @@ class Services:
     gate: "Gate"
     ingester: "Ingester"
     dispatcher: "Dispatcher"
+    watch: "Watch"
     models: "ModelCache"
     compute: "ComputePool"
 

@@ -15,6 +15,8 @@ from sqlalchemy.orm import Session
 
 #: How long a writer waits for another one on SQLite.
 BUSY_TIMEOUT_S = 30
+#: How long a server may take to let us in.
+CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
 
 
@@ -92,7 +94,8 @@ def _with_driver(url: str) -> str:
 def _open(url: str) -> sa.Engine:
     if not url.startswith("sqlite"):
         # said outright, because a server without a locale would have its texts read as bytes
-        return sa.create_engine(url, pool_pre_ping=True, connect_args={"client_encoding": "utf8"})
+        arguments = {"client_encoding": "utf8", "connect_timeout": CONNECT_TIMEOUT_S}
+        return sa.create_engine(url, pool_pre_ping=True, connect_args=arguments)
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)

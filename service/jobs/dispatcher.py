@@ -69,7 +69,8 @@ class Dispatcher:
         self._gone_since: dict[Key, float] = {}
         self._wake = threading.Event()
         self._is_stopping = False
-        self._leads = False
+        #: None: not known yet.
+        self._leads: bool | None = None
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
@@ -93,10 +94,13 @@ class Dispatcher:
             self._engine.close()
 
     def status(self) -> str:
-        """Give where the dispatcher stands: ``leading``, ``standby``, ``starting`` or ``down``."""
+        """Give where it stands: ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
+
+        It asks the scheduler, which may take a second.
+        """
         if not self._thread.is_alive():
-            return "down"
-        if not self._leads:
+            return "stopped"
+        if self._leads is False:
             return "standby"
         if self._engine is None:
             return "starting"

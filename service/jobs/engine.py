@@ -13,6 +13,7 @@ from service.jobs.cluster import DASK_CONFIG, check_version
 from service.jobs.tls import find_security
 
 _CLOSE_TIMEOUT_S: Final = 2
+_ANSWER_TIMEOUT_S: Final = 1
 
 
 class Engine:
@@ -86,8 +87,14 @@ class Engine:
         return future
 
     def is_healthy(self) -> bool:
-        """Tell whether the scheduler is connected."""
-        return bool(self._client.status == "running" and self._client.scheduler is not None)
+        """Tell whether the scheduler is connected and answers; that may take a second."""
+        if self._client.status != "running" or self._client.scheduler is None:
+            return False
+        try:
+            self._client.sync(self._client.scheduler.identity, callback_timeout=_ANSWER_TIMEOUT_S)
+        except (TimeoutError, OSError):
+            return False
+        return True
 
     def close(self) -> None:
         """Disconnect; a pool of its own ends, and its children with it."""

@@ -2,6 +2,7 @@
 
 import contextlib
 import os
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -18,6 +19,7 @@ import psutil
 import pytest
 
 from service.client import Client, Dataset, RemoteModel
+from service.jobs.tls import make_certificates
 
 START_TIMEOUT_S = 40
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
@@ -239,3 +241,63 @@ def wait_until() -> Callable[..., None]:
             time.sleep(0.02)
 
     return wait
+
+
+@pytest.fixture
+def cluster(tmp_path: Path) -> Iterator["Cluster"]:
+    """A scheduler and workers of their own, over TLS, which end with the test."""
+    make_certificates(tmp_path / "tls")
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    cluster = Cluster(tmp_path, f"tls://127.0.0.1:{port}", str(port))
+    yield cluster
+    cluster.stop()
+
+
+class Cluster:
+    """Processes of ``sibling scheduler`` and ``sibling worker``."""
+
+    def __init__(self, folder: Path, url: str, port: str) -> None:
+        self.folder, self.url, self.port = folder, url, port
+        self.processes: list[subprocess.Popen[Any]] = []
+
+    def scheduler(self) -> "subprocess.Popen[Any]":
+        return self._start("scheduler", "scheduler", "--port", self.port)
+
+    def worker(self, name: str) -> "subprocess.Popen[Any]":
+        return self._start(name, "worker")
+
+    @staticmethod
+    def family(process: "subprocess.Popen[Any]") -> list[psutil.Process]:
+        """Give the process and all below it, the deepest first."""
+        try:
+            root = psutil.Process(process.pid)
+            return [*reversed(root.children(recursive=True)), root]
+        except psutil.NoSuchProcess:
+            return []
+
+    def stop(self) -> None:
+        for process in self.processes:
+            for member in self.family(process):
+                member.kill()
+            process.wait()
+
+    def _start(self, name: str, *command: str) -> "subprocess.Popen[Any]":
+        env = {
+            "PATH": "",
+            "SIBLING_TLS_DIR": str(self.folder / "tls"),
+            "SIBLING_DATA_DIR": str(self.folder / name),
+            "SIBLING_SLOTS": "1",
+            "ENGINE_URL": self.url,
+        }
+        with (self.folder / f"{name}.log").open("wb") as log:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "service", *command],
+                cwd=Path(__file__).parents[2],
+                env=env,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+            )
+        self.processes.append(process)
+        return process

@@ -1,19 +1,16 @@
 """A scheduler and workers of their own, over TLS, as on several machines."""
 
-import socket
 import subprocess
 import sys
 import time
 from pathlib import Path
 
 import numpy as np
-import psutil
 import pytest
 
 from service.client import Client
 from service.jobs.tls import find_security, make_certificates
 
-ROOT = Path(__file__).parents[3]
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9.9'\n"
 
@@ -22,65 +19,6 @@ OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9
 def rows():
     rng = np.random.default_rng(0)
     return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
-
-
-@pytest.fixture
-def cluster(tmp_path):
-    """Give a function that starts schedulers and workers, which end with the test."""
-    make_certificates(tmp_path / "tls")
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    cluster = Cluster(tmp_path, f"tls://127.0.0.1:{port}", str(port))
-    yield cluster
-    cluster.stop()
-
-
-class Cluster:
-    def __init__(self, folder, url, port):
-        self.folder, self.url, self.port = folder, url, port
-        self.processes = []
-
-    def env(self, name):
-        return {
-            "PATH": "",
-            "SIBLING_TLS_DIR": str(self.folder / "tls"),
-            "SIBLING_DATA_DIR": str(self.folder / name),
-            "SIBLING_SLOTS": "1",
-            "ENGINE_URL": self.url,
-        }
-
-    def start(self, name, *command):
-        with (self.folder / f"{name}.log").open("wb") as log:
-            process = subprocess.Popen(
-                [sys.executable, "-m", "service", *command],
-                cwd=ROOT,
-                env=self.env(name),
-                stdout=log,
-                stderr=subprocess.STDOUT,
-            )
-        self.processes.append(process)
-        return process
-
-    def scheduler(self):
-        return self.start("scheduler", "scheduler", "--port", self.port)
-
-    def worker(self, name):
-        return self.start(name, "worker")
-
-    def stop(self):
-        for process in self.processes:
-            for child in _family(process):
-                child.kill()
-            process.wait()
-
-
-def _family(process):
-    try:
-        root = psutil.Process(process.pid)
-        return [*root.children(recursive=True), root]
-    except psutil.NoSuchProcess:
-        return []
 
 
 def wait_for(condition, *, seconds=50):
@@ -101,7 +39,7 @@ def test_workers_elsewhere_train_and_one_that_dies_is_replaced(cluster, start_se
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         wait_for(lambda: job.refresh().info["progress"])
         cluster.worker("second")
-        for process in _family(first):
+        for process in cluster.family(first):
             process.kill()
         job.wait()
         assert job.info["attempt"] == 2
