@@ -109,9 +109,9 @@ class ProjectionClassifier(Model):
         del method
         return int(self.part_of(task).U.shape[0])
 
-    def classes_of(self, task: str) -> NDArray[Any]:
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
         """Give the labels of a task, sorted, in the order of the columns of the distances."""
-        return np.array(self.part_of(task).classes)
+        return self.part_of(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:
         """Give the coordinates ((X - mean) / scale) U of rows.
@@ -142,9 +142,9 @@ class ProjectionClassifier(Model):
         rows = self.check_rows(X, method="predict", task=task)
         part = self.part_of(task)
         chosen = [_nearest_class(part, block) for block in _blocks(rows, part)]
-        return self.classes_of(task)[np.concatenate(chosen)]
+        return np.array(part.classes)[np.concatenate(chosen)]
 
-    def predict_distances(self, X: object, *, task: str) -> Array:
+    def distances(self, X: object, *, task: str) -> Array:
         """Give the distance to the nearest training row, or to the mean, of each class.
 
         Parameters
@@ -154,9 +154,9 @@ class ProjectionClassifier(Model):
         Returns
         -------
         (n_samples, n_classes)
-            In the projected space; columns in the order of :meth:`classes_of`.
+            In the projected space; columns in the order of :meth:`classes`.
         """
-        rows = self.check_rows(X, method="predict", task=task)
+        rows = self.check_rows(X, method="distances", task=task)
         part = self.part_of(task)
         found = [
             _per_class(cdist(part.standardised(block) @ part.U, part.prototypes), part)

@@ -191,6 +191,8 @@ class VersionRow(Row):
     software: Mapped[dict[str, Any]]
     methods: Mapped[list[Any]]
     tasks: Mapped[list[Any]]
+    #: Labels by task, for the models that know classes.
+    classes: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]
     history: Mapped[dict[str, Any]]
     warnings: Mapped[list[Any]]

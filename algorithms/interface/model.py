@@ -11,14 +11,16 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array, unknown_task
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
-METHODS = ("transform", "inverse_transform", "predict")
+METHODS = ("transform", "inverse_transform", "predict", "distances")
+#: Those whose columns are the classes of the task, in the order of :meth:`Model.classes`.
+CLASS_METHODS = frozenset({"distances"})
 
 
 class Model(ABC):
     """A trained model: frozen, and all of it in named arrays and a JSON header.
 
-    A subclass that can ``transform``, ``inverse_transform`` or ``predict`` defines the method
-    ``(X, *, task) -> array`` with X (n_samples, :meth:`width`), vectorised over rows.
+    A subclass defines those of :data:`METHODS` that it can: ``(X, *, task) -> array`` with X
+    (n_samples, :meth:`width`), vectorised over rows.
     """
 
     @property
@@ -44,6 +46,11 @@ class Model(ABC):
     @abstractmethod
     def width(self, method: str, *, task: str) -> int:
         """Give the number of columns that a method takes for a task."""
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Give the labels of a task, sorted; none where the model knows no classes."""
+        self.task_index(task)
+        return ()
 
     @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:

@@ -47,17 +47,27 @@ class RemoteModel:
         metrics: dict[str, dict[str, float]] = self.info["metrics"]
         return metrics
 
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Give the labels of a task, in the order of the columns of :meth:`distances`."""
+        if task not in self.tasks:
+            raise ValueError(f"model '{self.name}' has no task '{task}'")
+        return tuple(self.info["classes"].get(task, ()))
+
     def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Give the projected rows (n_samples, k) of rows (n_samples, n_features)."""
         return self._call("transform", X, task)
 
     def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
         """Give the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
-        return self._call("inverse-transform", Z, task)
+        return self._call("inverse_transform", Z, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Give the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
         return self._call("predict", X, task)
+
+    def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give how far rows (n_samples, n_features) are from each class, (n_samples, n_classes)."""
+        return self._call("distances", X, task)
 
     def history(self) -> dict[str, Any]:
         """Give how the fit went, step by step."""
@@ -84,7 +94,7 @@ class RemoteModel:
         np.save(body, np.asarray(rows), allow_pickle=False)
         response = self._http.send(
             "POST",
-            f"{self._path}/{method}",
+            f"{self._path}/{method.replace('_', '-')}",
             params={"task": task},
             content=body.getvalue(),
             headers={"Content-Type": _NPY, "Accept": _NPY},

@@ -7,7 +7,7 @@ import numpy as np
 from fastapi import APIRouter, Query, Request, Response
 from numpy.typing import NDArray
 
-from algorithms.interface.model import METHODS, Model
+from algorithms.interface.model import CLASS_METHODS, METHODS, Model
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, problems, secured
@@ -100,7 +100,9 @@ async def _call(request: Request, target: Target, services: Services, owner: str
         call = read_call(request, body)
         version, model = _find_model(services, owner, target)
         outputs = _apply(model, target.method, call)
-        head = {"model": target.name, "version": version, "task": call.task}
+        head: dict[str, Any] = {"model": target.name, "version": version, "task": call.task}
+        if target.method in CLASS_METHODS:
+            head["classes"] = model.classes(call.task)
         return write_outputs(outputs, head, media_type)
 
     return Response(await services.compute.run(compute), media_type=media_type)

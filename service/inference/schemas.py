@@ -18,6 +18,9 @@ class InferenceResponse(BaseModel):
     model: str
     version: int
     task: str
+    classes: list[str | int] | None = Field(
+        None, description="Labels of the columns, where the columns are classes (`distances`)."
+    )
     outputs: list[list[float]] | list[str | int | float] = Field(
         description="For each row, in order: a list of numbers, or a predicted label or number."
     )

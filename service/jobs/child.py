@@ -86,6 +86,7 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     result = {
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
+        "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
         "methods": list(model.methods()),
         "metrics": model.metrics,
         "warnings": list(model.warnings),

@@ -58,6 +58,7 @@ def _version(
         software=result["software"],
         methods=result["methods"],
         tasks=result["tasks"],
+        classes=result["classes"],
         metrics=result["metrics"],
         history=result["history"],
         warnings=result["warnings"],

@@ -27,8 +27,12 @@ class Model(BaseModel):
     name: str
     version: int
     algorithm: str
-    methods: list[str] = Field(description="What it can do: transform, predict, ...")
+    methods: list[str] = Field(description="What it can do: transform, predict, distances, ...")
     tasks: list[str]
+    classes: dict[str, list[str | int]] = Field(
+        description="Labels by task, in the order of the columns of `distances`; empty for a model "
+        "without classes."
+    )
     metrics: dict[str, dict[str, float]] = Field(
         description="Scores on the training rows, `{metric: {task: value}}`."
     )
@@ -50,6 +54,7 @@ class Model(BaseModel):
             algorithm=row.algorithm,
             methods=row.methods,
             tasks=row.tasks,
+            classes=row.classes,
             metrics=row.metrics,
             warnings=row.warnings,
             stop_reason=row.history["stop_reason"],

@@ -12,6 +12,7 @@ from pydantic import ValidationError
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import Cancelled, InvalidData, UnknownTask
+from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
 from algorithms.problems import covariance_tasks, identical_gaussians, tilted_gaussians
@@ -21,6 +22,8 @@ from algorithms.registry import ALGORITHMS, load_model, save_model
 MONOTONE_RTOL = 1e-12
 #: Permuted tasks add up in another order.
 PERMUTED_RTOL = 1e-7
+#: Distances that differ by rounding are equal, and the class is then chosen otherwise.
+NEAREST_RTOL = 1e-9
 
 
 def with_targets(tasks: TaskSet, kind: str) -> TaskSet:
@@ -205,6 +208,39 @@ def test_a_saved_model_answers_with_the_same_bits(algorithm, tasks, tmp_path) ->
     for task in tasks:
         here, there = answers(model, task, rows), answers(loaded, task, rows)
         assert all(here[method].tobytes() == there[method].tobytes() for method in here)
+
+
+@over_cases
+def test_columns_by_class_are_those_of_the_labels(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    has_columns = CLASS_METHODS & set(model.methods())
+    for task in tasks:
+        if not has_columns:
+            assert model.classes(task.name) == () or "predict" in model.methods()
+            continue
+        assert model.classes(task.name) == tuple(np.unique(task.y).tolist())
+        here = answers(model, task, np.random.default_rng(0).standard_normal((5, task.n_features)))
+        for method in has_columns:
+            assert here[method].shape == (5, len(model.classes(task.name)))
+            assert here[method].dtype == np.float64
+    with pytest.raises(UnknownTask, match=tasks.names[0]):
+        model.classes("nobody")
+
+
+@over_cases
+def test_the_predicted_class_is_the_nearest(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    if not {"predict", "distances"} <= set(model.methods()):
+        return
+    for task in tasks:
+        rows = np.random.default_rng(0).standard_normal((20, task.n_features))
+        distances = model.distances(rows, task=task.name)
+        chosen = np.searchsorted(model.classes(task.name), model.predict(rows, task=task.name))
+        nearest = distances.min(axis=1)
+        assert (nearest >= 0).all()
+        np.testing.assert_allclose(
+            distances[np.arange(20), chosen], nearest, rtol=NEAREST_RTOL, atol=NEAREST_RTOL
+        )
 
 
 @over_cases

@@ -563,23 +563,23 @@ def test_distances_are_those_of_the_projected_rows() -> None:
     rows = np.random.default_rng(0).standard_normal((7, 8))
     for classifier in ("nearest-neighbour", "nearest-centroid"):
         model = fit(tasks, d=3, classifier=classifier)
-        found = model.predict_distances(rows, task="t1")
+        found = model.distances(rows, task="t1")
         Z, T = model.transform(rows, task="t1"), model.transform(task.X, task="t1")
-        for k, label in enumerate(model.classes_of("t1")):
+        for k, label in enumerate(model.classes("t1")):
             own = T[task.y == label]
             own = own if classifier == "nearest-neighbour" else own.mean(axis=0, keepdims=True)
             expected = np.linalg.norm(Z[:, None] - own[None], axis=2).min(axis=1)
             np.testing.assert_allclose(found[:, k], expected, atol=1e-12)
-        nearest = model.classes_of("t1")[found.argmin(axis=1)]
+        nearest = np.array(model.classes("t1"))[found.argmin(axis=1)]
         np.testing.assert_array_equal(model.predict(rows, task="t1"), nearest)
-        assert model.predict_distances(rows[:0], task="t1").shape == (0, 4)
+        assert model.distances(rows[:0], task="t1").shape == (0, 4)
 
 
 def test_integer_labels_come_back_as_integers() -> None:
     X = np.random.default_rng(0).standard_normal((6, 3))
     model = fit(TaskSet((Task.from_rows("t", X, y=np.array([10, 9, 9, 10, -3, -3])),)))
     assert model.predict(X, task="t").dtype.kind == "i"
-    assert model.classes_of("t").tolist() == [-3, 9, 10]
+    assert model.classes("t") == (-3, 9, 10)
 
 
 def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:

@@ -50,6 +50,55 @@ def test_predictions_over_http_equal_the_offline_ones(
         assert answer.json()["outputs"] == labels.tolist()
 
 
+@pytest.mark.parametrize("algorithm", CLASSIFIERS)
+def test_distances_over_http_equal_the_offline_ones_and_name_their_columns(
+    client, service, faces, faces_dataset, algorithm, tmp_path
+):
+    X, y = faces
+    model = client.train(faces_dataset, algorithm, model=f"distances-{algorithm}", d=1).wait()
+    offline = load_model(model.download(tmp_path / "model"))
+    assert model.info["classes"] == {camera: sorted(set(y[camera])) for camera in X}
+    for camera, rows in X.items():
+        unseen = rows + 0.1
+        expected = offline.distances(unseen, task=camera)
+        distances = model.distances(unseen, task=camera)
+        assert distances.tobytes() == expected.tobytes()
+        assert distances.shape == (len(rows), len(model.classes(camera)))
+        nearest = np.array(model.classes(camera))[distances.argmin(axis=1)]
+        np.testing.assert_array_equal(nearest, model.predict(unseen, task=camera))
+        for path in (model.name, f"{model.name}/versions/1"):
+            answer = httpx.post(
+                f"{service.url}/v1/models/{path}/distances",
+                json={"task": camera, "inputs": unseen.tolist()},
+            ).json()
+            assert answer["classes"] == list(model.classes(camera))
+            assert np.array(answer["outputs"]).tobytes() == expected.tobytes()
+    with pytest.raises(ValueError, match="no task 'cellar'"):
+        model.classes("cellar")
+
+
+def test_whole_numbers_are_labels_and_stay_numbers(client, service):
+    rng = np.random.default_rng(2)
+    y = np.repeat([-3, 9, 10], 4)
+    X = rng.normal(size=(12, 4)) + y[:, np.newaxis]
+    dataset = client.upload({"t": X}, {"t": y}, name="codes", target_kind="classes")
+    model = client.train(dataset, "lda-rt", model="codes", d=1).wait()
+    assert model.classes("t") == (-3, 9, 10)
+    assert model.predict(X, task="t").dtype.kind == "i"
+    body = {"task": "t", "inputs": X[:1].tolist()}
+    answer = httpx.post(f"{service.url}/v1/models/codes/distances", json=body).json()
+    assert answer["classes"] == [-3, 9, 10]
+
+
+def test_a_model_without_classes_has_no_distances(http, model):
+    assert model.info["classes"] == {}
+    assert model.classes("north") == ()
+    body = {"task": "north", "inputs": [[1.0] * 5]}
+    answer = http.post("/v1/models/shared/distances", json=body)
+    assert (answer.status_code, answer.json()["code"]) == (422, "unsupported-method")
+    assert "classes" not in http.post("/v1/models/shared/transform", json=body).json()
+
+
 def test_the_manifest_tells_classes_and_widths(http, faces, faces_dataset):
     X, y = faces
     tasks = http.get(f"/v1/datasets/{faces_dataset.id}/manifest").json()["tasks"]

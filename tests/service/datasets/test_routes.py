@@ -36,8 +36,8 @@ def add_version(app, dataset_id):
             VersionRow(
                 id="ver_1", model_id="mdl_1", version=3, job_id="job_1", dataset_id=dataset_id,
                 dataset_sha256="0", algorithm="pca", params={}, seed=0, software={}, methods=[],
-                tasks=[], metrics={}, history={}, warnings=[], artifact_blob_id="blob_1",
-                artifact_sha256="1", artifact_bytes=0,
+                tasks=[], classes={}, metrics={}, history={}, warnings=[],
+                artifact_blob_id="blob_1", artifact_sha256="1", artifact_bytes=0,
             )
         )  # fmt: skip
 
