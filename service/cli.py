@@ -13,6 +13,8 @@ from rich.text import Text
 
 from service.access.cli import keys
 from service.client import Client, JobFailed, ServiceError
+from service.client.client import DEFAULT_URL
+from service.inference.cli import Url, inference
 
 app = typer.Typer(
     name="sibling",
@@ -24,10 +26,6 @@ app = typer.Typer(
 
 app.add_typer(keys, name="keys")
 
-Url = Annotated[
-    str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")
-]
-_DEFAULT_URL: Final = "http://127.0.0.1:8000"
 #: Columns where the output is no terminal: a file or a pipe wants whole lines.
 _PIPE_WIDTH: Final = 240
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
@@ -118,28 +116,28 @@ def demo() -> None:
 
 
 @app.command()
-def algorithms(url: Url = _DEFAULT_URL) -> None:
+def algorithms(url: Url = DEFAULT_URL) -> None:
     """List what can be trained."""
     with _client(url) as client:
         _show(client.algorithms(), "name", "title", "methods")
 
 
 @app.command()
-def datasets(url: Url = _DEFAULT_URL) -> None:
+def datasets(url: Url = DEFAULT_URL) -> None:
     """List the datasets."""
     with _client(url) as client:
         _show(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
 
 
 @app.command()
-def jobs(url: Url = _DEFAULT_URL) -> None:
+def jobs(url: Url = DEFAULT_URL) -> None:
     """List the jobs."""
     with _client(url) as client:
         _show(client.jobs(), "id", "state", "algorithm", "model", "version", "created_at")
 
 
 @app.command()
-def models(url: Url = _DEFAULT_URL) -> None:
+def models(url: Url = DEFAULT_URL) -> None:
     """List the models."""
     with _client(url) as client:
         _show(client.models(), "name", "version", "algorithm", "methods", "created_at")
@@ -160,7 +158,7 @@ def train(
         str | None, typer.Option(help="Column of a CSV with the target.")
     ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the fit.")] = 0,
-    url: Url = _DEFAULT_URL,
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Upload data, train a model, and show how it goes."""
     params = dict(_param(text) for text in param or [])
@@ -180,30 +178,7 @@ def train(
             _err.print(f"note: {warning}", markup=False)
 
 
-@app.command()
-def transform(
-    model: Annotated[str, typer.Argument(help="Name of a model, or NAME/VERSION.")],
-    rows: Annotated[Path, typer.Argument(help="A .npy file, or a .csv of numbers only.")],
-    *,
-    task: Annotated[str, typer.Option(help="Task that the rows belong to.")],
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", help=".npy or .csv file.")
-    ] = None,
-    url: Url = _DEFAULT_URL,
-) -> None:
-    """Project rows with a trained model."""
-    name, _, version = model.partition("/")
-    if version and not version.isdecimal():
-        raise typer.BadParameter(f"'{model}' is neither NAME nor NAME/VERSION")
-    with _client(url) as client:
-        remote = client.model(name, int(version) if version else None)
-        outputs = remote.transform(_read_rows(rows), task=task)
-    if output is None:
-        np.savetxt(_out.file, outputs, delimiter=",")
-    elif output.suffix == ".npy":
-        np.save(output, outputs, allow_pickle=False)
-    else:
-        np.savetxt(output, outputs, delimiter=",")
+app.add_typer(inference)
 
 
 def main() -> None:
@@ -241,12 +216,6 @@ def _param(text: str) -> tuple[str, Any]:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:
         return name, value  # a bare word is a string
-
-
-def _read_rows(path: Path) -> Any:
-    if path.suffix == ".npy":
-        return np.load(path, allow_pickle=False)
-    return np.loadtxt(path, delimiter=",", ndmin=2)
 
 
 def _show(items: list[dict[str, Any]], *columns: str) -> None:

@@ -1,5 +1,7 @@
 """The command line, as a user runs it."""
 
+import csv
+import json
 import os
 import re
 import signal
@@ -21,7 +23,7 @@ RNG = np.random.default_rng(0)
 def run(tmp_path):
     """``run(*arguments, url=...)``: the command in a process; gives its end."""
 
-    def run_command(*arguments, url=None, **env):
+    def run_command(*arguments, url=None, standard_input=None, **env):
         kept = {
             k: v
             for k, v in os.environ.items()
@@ -29,8 +31,9 @@ def run(tmp_path):
         }
         return subprocess.run(
             [sys.executable, "-m", "service", *arguments, *(("--url", url) if url else ())],
+            input=standard_input,
             capture_output=True,
-            text=True,
+            encoding="utf-8",
             timeout=50,
             cwd=tmp_path,
             env=kept | {"SIBLING_DATA_DIR": str(tmp_path / "data")} | env,
@@ -103,6 +106,75 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         np.testing.assert_array_equal(answer, expected)
 
 
+@pytest.fixture(scope="module")
+def cameras(client):
+    """A classifier of two tasks with widths of their own; one label has a comma."""
+    X = {"door": RNG.standard_normal((12, 3)), "hall": RNG.standard_normal((12, 5))}
+    y = {"door": ["ada", "bo, jr"] * 6, "hall": ["ada", "cy", "dé"] * 4}
+    dataset = client.upload(X, y, name="cameras")
+    return client.train(dataset, "lda-rt", model="cli-cameras", d=1).wait(), X["hall"]
+
+
+def run_rows(run, service, method, body, *options):
+    """Run a method on rows from the standard input; give what it wrote."""
+    end = run(
+        method, "cli-cameras", "--task", "hall", *options, url=service.url, standard_input=body
+    )
+    assert end.returncode == 0, end
+    return end.stdout
+
+
+@pytest.mark.parametrize("method", ["predict", "distances", "transform"])
+def test_every_method_answers_in_every_format(run, service, cameras, tmp_path, method):
+    model, X = cameras
+    expected = getattr(model, method)(X, task="hall")
+    body = "\n".join(",".join(map(repr, row)) for row in X.tolist())
+
+    lines = list(csv.reader(run_rows(run, service, method, body, "-").splitlines()))
+    if method == "distances":
+        assert lines.pop(0) == ["ada", "cy", "dé"]
+    cells = np.array(lines).astype(expected.dtype).reshape(expected.shape)
+    np.testing.assert_array_equal(cells, expected)
+
+    answer = json.loads(run_rows(run, service, method, body, "--format", "json"))
+    assert (answer["model"], answer["version"], answer["task"]) == ("cli-cameras", 1, "hall")
+    np.testing.assert_array_equal(np.array(answer["outputs"]), expected)
+    columns = ["ada", "cy", "dé"] if method == "distances" else None
+    assert answer.get("classes") == columns
+
+    run_rows(run, service, method, body, "-o", str(tmp_path / "out.npy"))
+    np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
+    run_rows(run, service, method, body, "-o", str(tmp_path / "out"), "-f", "json")
+    assert json.loads((tmp_path / "out").read_text(encoding="utf-8")) == answer
+
+
+def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run, service, cameras):
+    model, _ = cameras
+    rows = np.arange(6.0).reshape(2, 3)
+    body = "\ufeff0,1,2\r\n3,4,5\r\n"
+    end = run("predict", "cli-cameras/1", "--task", "door", url=service.url, standard_input=body)
+    found = [cells for (cells,) in csv.reader(end.stdout.splitlines())]
+    assert found == model.predict(rows, task="door").tolist()
+    end = run("distances", "cli-cameras", "--task", "door", url=service.url, standard_input=body)
+    assert end.stdout.startswith('ada,"bo, jr"\n')
+
+
+@pytest.mark.usefixtures("cameras")
+@pytest.mark.parametrize(
+    ("body", "words"),
+    [
+        ("", ("the input is empty",)),
+        ("a,b,c\n1,2,3\n", ("the input cannot be read", "without a header")),
+        ("1,2\n", ("task 'door' expects rows of 3 numbers", "(1, 2)")),
+        ("1,2,3\n1,2\n", ("the input cannot be read",)),
+        ("1,2,nan\n", ("task 'door', row 0, column 2 is nan",)),
+    ],
+)
+def test_refused_rows_are_told_in_a_sentence(run, service, body, words):
+    end = run("predict", "cli-cameras", "--task", "door", url=service.url, standard_input=body)
+    assert_fails(end, *words)
+
+
 def test_train_takes_the_id_of_a_dataset_and_the_address_from_the_environment(
     run, service, dataset
 ):
@@ -153,6 +225,8 @@ def test_wrong_use_is_told_in_a_sentence(run):
     assert_fails(end, "NAME=VALUE", code=2)
     end = run("transform", "shared/x", "rows.npy", "--task", "a")
     assert_fails(end, "NAME/VERSION", code=2)
+    end = run("predict", "shared", "rows.npy", "--task", "a", "-o", "out.txt")
+    assert_fails(end, "out.txt", "--format", code=2)
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
@@ -206,5 +280,5 @@ def test_serve_takes_a_free_port_and_ends_at_ctrl_c(start_service):
 def test_help_is_quick_and_lists_the_commands(run):
     end = run("--help")
     assert end.returncode == 0
-    for command in ("serve", "train", "transform", "demo", "migrate"):
+    for command in ("serve", "train", "transform", "predict", "distances", "demo", "migrate"):
         assert command in end.stdout

@@ -1,0 +1,133 @@
+"""``sibling predict``, ``transform``, ...: what a model makes of the rows of a file."""
+
+import csv
+import inspect
+import io
+import sys
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import numpy as np
+import orjson
+import typer
+from numpy.typing import NDArray
+
+from algorithms.interface.model import CLASS_METHODS, METHODS
+from service.client import Client, RemoteModel
+from service.client.client import DEFAULT_URL
+
+Url = Annotated[
+    str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")
+]
+Format = Literal["csv", "npy", "json"]
+
+_FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
+_NPY_MAGIC: Final = b"\x93NUMPY"
+_STANDARD: Final = Path("-")
+
+inference = typer.Typer()
+
+
+def _add_method(method: str) -> None:
+    """Add the command of a method."""
+
+    def command(
+        model: Annotated[str, typer.Argument(help="Name of a model, or NAME/VERSION.")],
+        rows: Annotated[
+            Path, typer.Argument(help="A .npy or .csv file of numbers only; - is the input.")
+        ] = _STANDARD,
+        *,
+        task: Annotated[str, typer.Option(help="Task that the rows belong to.")],
+        output: Annotated[
+            Path | None,
+            typer.Option("--output", "-o", help="A .csv, .npy or .json file; else the output."),
+        ] = None,
+        format_: Annotated[
+            Format | None,
+            typer.Option("--format", "-f", help="By default as the file is named, or csv."),
+        ] = None,
+        url: Url = DEFAULT_URL,
+    ) -> None:
+        name, version = _named(model)
+        chosen = format_ or _format_of(output)
+        array = _read_rows(rows)
+        with Client(url) as client:
+            remote = client.model(name, version)
+            outputs: NDArray[Any] = getattr(remote, method)(array, task=task)
+        labels = remote.classes(task) if method in CLASS_METHODS else ()
+        head: dict[str, Any] = {"model": remote.name, "version": remote.version, "task": task}
+        body = _WRITERS[chosen](outputs, labels, head)
+        if output is None:
+            sys.stdout.buffer.write(body)
+        else:
+            output.write_bytes(body)
+
+    what = inspect.getdoc(getattr(RemoteModel, method)) or ""
+    if method in CLASS_METHODS:
+        what += " The first line of a CSV has the labels."
+    inference.command(method.replace("_", "-"), help=what)(command)
+
+
+def _named(model: str) -> tuple[str, int | None]:
+    """Give the name of a model, and the version where one is named."""
+    name, _, version = model.partition("/")
+    if version and not version.isdecimal():
+        raise typer.BadParameter(f"'{model}' is neither NAME nor NAME/VERSION")
+    return name, int(version) if version else None
+
+
+def _format_of(output: Path | None) -> Format:
+    if output is None:
+        return "csv"
+    found = _FORMATS.get(output.suffix.lower())
+    if found is None:
+        raise typer.BadParameter(f"'{output.name}' is none of {', '.join(_FORMATS)}; say --format")
+    return found
+
+
+def _read_rows(path: Path) -> NDArray[Any]:
+    """Give the rows of a file or of the standard input, whose first bytes tell the format."""
+    body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
+    name = "the input" if path == _STANDARD else f"'{path.name}'"
+    if not body.strip():
+        raise ValueError(f"{name} is empty; expected rows of numbers")
+    try:
+        if body.startswith(_NPY_MAGIC):
+            found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
+            return found
+        return np.loadtxt(io.BytesIO(body), delimiter=",", ndmin=2, encoding="utf-8-sig")
+    except ValueError as error:
+        reason = f"{error}; expected .npy, or CSV of numbers without a header"
+        raise ValueError(f"{name} cannot be read: {reason}") from error
+
+
+def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    """Give one line a row; floats are written so that they read back as the same bits."""
+    del head
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    if labels:
+        writer.writerow(labels)
+    writer.writerows(outputs.reshape(len(outputs), -1).tolist() if outputs.size else [])
+    return text.getvalue().encode()
+
+
+def _as_npy(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    del labels, head
+    body = io.BytesIO()
+    np.save(body, outputs, allow_pickle=False)
+    return body.getvalue()
+
+
+def _as_json(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
+    """Give what the service answers in JSON."""
+    columns = {"classes": labels} if labels else {}
+    return orjson.dumps(
+        {**head, **columns, "outputs": outputs.tolist()}, option=orjson.OPT_APPEND_NEWLINE
+    )
+
+
+_WRITERS: Final = {"csv": _as_csv, "npy": _as_npy, "json": _as_json}
+
+for _method in METHODS:
+    _add_method(_method)
