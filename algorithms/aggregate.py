@@ -15,31 +15,28 @@ Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, 
 doi:10.1609/aaai.v25i1.7909
 """
 
-import json
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.evaluation import select_params
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.ratio_trace import generalised_directions
+from algorithms.projection_algorithm import ProjectionAlgorithm, in_order_of_names
 from algorithms.projection_model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
     cap_warnings,
-    check_new_task,
     extend_model,
     flat_warnings,
 )
-from algorithms.projection_params import Dimension, RidgeParams, candidates
-from algorithms.scatters import Scatters, check_classes, estimate_scatters
+from algorithms.projection_params import Dimension, RidgeParams
+from algorithms.scatters import Scatters, estimate_scatters
 
 Array = NDArray[np.float64]
 
@@ -68,7 +65,7 @@ class AggregateParams(RidgeParams):
     )
 
 
-class Aggregate(Algorithm[AggregateParams, ProjectionClassifier]):
+class Aggregate(ProjectionAlgorithm[AggregateParams]):
     """PCA of each task to a common dimension, and one LDA over all rows."""
 
     name = "aggregate"
@@ -78,32 +75,15 @@ class Aggregate(Algorithm[AggregateParams, ProjectionClassifier]):
         "over the rows of all tasks there. Crude, yet strong where tasks look alike."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
-    needs = Needs(same_features=False, target="classes")
-    monotone = "up"
     Params = AggregateParams
-    Model = ProjectionClassifier
 
-    def check(self, summaries: Sequence[TaskSummary], params: AggregateParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_classes(summaries, algorithm=self.name)
-
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Give U_i = W_i P, with the parameters as given or chosen on these rows."""
-        self.check(tasks.summaries(), params)
         trace.expect(2 if params.selection == "cv" else 1)
-        # in the order of names every sum rounds alike: permuted tasks permute the answer
-        ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
-        facts: dict[str, Any] = {"selection": params.selection}
-        if params.selection == "cv":
-            tried = candidates(params)
-            selection = select_params(
-                self, ordered, tried, n_folds=params.n_folds, trace=trace, rng=rng
-            )
-            params = selection.params
-            facts["cv_error"] = list(selection.losses)
+        ordered = in_order_of_names(tasks)
+        params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
         }
@@ -125,9 +105,7 @@ class Aggregate(Algorithm[AggregateParams, ProjectionClassifier]):
 
     def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
         """Give the model with one more task: its own PCA, and the P of the others."""
-        check_new_task(model, task)
-        params = AggregateParams.model_validate_json(json.dumps(model.facts["params"]))
-        self.check([task.summary()], params)
+        params = self.params_for(model, task)
         assert model.P is not None
         scatters = estimate_scatters(task, standardise=params.standardise)
         return extend_model(model, task.name, _part(scatters, model.P, params), facts={})

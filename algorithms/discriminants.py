@@ -18,9 +18,8 @@ doi:10.1609/aaai.v25i1.7909; Belhumeur, Hespanha, Kriegman, *Eigenfaces vs. Fish
 Pattern Recognition 2000, doi:10.1016/S0031-3203(99)00139-9.
 """
 
-import json
 from abc import abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -29,9 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.dinkelbach import climb
-from algorithms.evaluation import select_params
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.ratio_trace import (
     NULL_RTOL,
@@ -39,17 +36,17 @@ from algorithms.numerics.ratio_trace import (
     null_space_directions,
 )
 from algorithms.numerics.trace_ratio import leading_directions
+from algorithms.projection_algorithm import ProjectionAlgorithm
 from algorithms.projection_model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
     cap_warnings,
-    check_new_task,
     extend_model,
     flat_warnings,
 )
-from algorithms.projection_params import ProjectionParams, RidgeParams, candidates
-from algorithms.scatters import Scatters, check_classes, estimate_scatters
+from algorithms.projection_params import ProjectionParams, RidgeParams
+from algorithms.scatters import Scatters, estimate_scatters
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=ProjectionParams)
@@ -107,28 +104,19 @@ class Learned:
     facts: dict[str, Any]
 
 
-class TaskByTask(Algorithm[P, ProjectionClassifier]):
+class TaskByTask(ProjectionAlgorithm[P]):
     """A projection of each task from its own rows alone, with parameters of its own."""
 
     reference = _PAPER
-    needs = Needs(same_features=False, target="classes")
-    monotone = "up"
-    Model = ProjectionClassifier
 
     @abstractmethod
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
         """Give the directions of one task; runs one loop of the given name."""
 
-    def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_classes(summaries, algorithm=self.name)
-
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Give the projection of each task, its parameters as given or chosen on its own rows."""
-        self.check(tasks.summaries(), params)
         trace.expect(len(tasks) * (2 if params.selection == "cv" else 1))
         seed = int(rng.integers(2**32))
         learned = {task.name: self._learn(task, params, trace=trace, seed=seed) for task in tasks}
@@ -147,29 +135,20 @@ class TaskByTask(Algorithm[P, ProjectionClassifier]):
 
     def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
         """Give the model with one more task, from its own rows, as the others were learned."""
-        check_new_task(model, task)
-        params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
-        self.check([task.summary()], params)
+        params = self.params_for(model, task)
         new = self._learn(task, params, trace=Trace(), seed=model.facts["seed"])
         return extend_model(
             model, task.name, new.part, facts=new.facts, warnings=_warnings({task.name: new})
         )
 
     def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
-        facts: dict[str, Any] = {}
-        if params.selection == "cv":
-            tried = candidates(params)
-            selection = select_params(
-                self,
-                TaskSet((task,)),
-                tried,
-                n_folds=params.n_folds,
-                trace=trace,
-                rng=np.random.default_rng(seed),
-                loop=f"selection of '{task.name}'",
-            )
-            params = selection.params
-            facts["cv_error"] = list(selection.losses)
+        params, facts = self.choose(
+            TaskSet((task,)),
+            params,
+            trace=trace,
+            rng=np.random.default_rng(seed),
+            loop=f"selection of '{task.name}'",
+        )
         scatters = estimate_scatters(task, standardise=params.standardise)
         found = self.directions(scatters, params, trace=trace, loop=f"task '{task.name}'")
         U = scatters.lift(found.Y, k=max(found.k, 1))

@@ -66,33 +66,28 @@ Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, 
 doi:10.1609/aaai.v25i1.7909
 """
 
-import json
 from collections.abc import Mapping, Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.dinkelbach import climb
-from algorithms.evaluation import select_params
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
 from algorithms.numerics.eigen import complete
 from algorithms.numerics.trace_ratio import leading_directions
+from algorithms.projection_algorithm import ProjectionAlgorithm, in_order_of_names
 from algorithms.projection_model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
     cap_warnings,
-    check_new_task,
     extend_model,
     flat_warnings,
 )
-from algorithms.projection_params import candidates
-from algorithms.scatters import Scatters, check_classes, estimate_scatters
+from algorithms.scatters import Scatters, estimate_scatters
 
 Array = NDArray[np.float64]
 
@@ -100,7 +95,7 @@ Array = NDArray[np.float64]
 COLLAPSED = 1.0 - 1e-9
 
 
-class MTDA(Algorithm[MTDAParams, ProjectionClassifier]):
+class MTDA(ProjectionAlgorithm[MTDAParams]):
     """Multi-task discriminant analysis."""
 
     name = "mtda"
@@ -111,32 +106,15 @@ class MTDA(Algorithm[MTDAParams, ProjectionClassifier]):
         "lda-rt and lda-tr on your own data."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
-    needs = Needs(same_features=False, target="classes")
-    monotone = "up"
     Params = MTDAParams
-    Model = ProjectionClassifier
 
-    def check(self, summaries: Sequence[TaskSummary], params: MTDAParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_classes(summaries, algorithm=self.name)
-
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Give the projections that maximise eq. 3, the parameters as given or chosen."""
-        self.check(tasks.summaries(), params)
         trace.expect(2 if params.selection == "cv" else 1)
-        # in the order of names every sum rounds alike: permuted tasks permute the answer
-        ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
-        facts: dict[str, Any] = {"selection": params.selection}
-        if params.selection == "cv":
-            tried = candidates(params)
-            selection = select_params(
-                self, ordered, tried, n_folds=params.n_folds, trace=trace, rng=rng
-            )
-            params = selection.params
-            facts["cv_error"] = list(selection.losses)
+        ordered = in_order_of_names(tasks)
+        params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
         }
@@ -158,9 +136,7 @@ class MTDA(Algorithm[MTDAParams, ProjectionClassifier]):
 
     def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
         """Give the model with one more task: the top-d of S_b - αS_t, α and the others frozen."""
-        check_new_task(model, task)
-        params = MTDAParams.model_validate_json(json.dumps(model.facts["params"]))
-        self.check([task.summary()], params)
+        params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
         part = _part(new, model.facts["alpha"], model.P, params)
         warnings = cap_warnings({task.name: (params.d, part.U.shape[1])})

@@ -1,0 +1,76 @@
+"""What MTDA and the algorithms it is compared with have in common around their mathematics."""
+
+import json
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from algorithms.evaluation import select_params
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.numerics.threads import threads_for
+from algorithms.projection_model import ProjectionClassifier, check_new_task
+from algorithms.projection_params import ProjectionParams, candidates
+from algorithms.scatters import check_classes
+
+P = TypeVar("P", bound=ProjectionParams)
+
+
+class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
+    """A discriminant projection of each task, and a classifier behind it."""
+
+    needs = Needs(same_features=False, target="classes")
+    monotone = "up"
+    Model = ProjectionClassifier
+
+    @abstractmethod
+    def learn(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> ProjectionClassifier:
+        """Give the model of tasks that fit."""
+
+    def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_classes(summaries, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> ProjectionClassifier:
+        """Give the projection of each task, the parameters as given or chosen on these rows."""
+        self.check(tasks.summaries(), params)
+        # no matrix is larger than the span of a task's rows
+        with threads_for(max(min(task.X.shape) for task in tasks)):
+            return self.learn(tasks, params, trace=trace, rng=rng)
+
+    def choose(
+        self,
+        tasks: TaskSet,
+        params: P,
+        *,
+        trace: Trace,
+        rng: np.random.Generator,
+        loop: str = "selection",
+    ) -> tuple[P, dict[str, Any]]:
+        """Give the parameters, as given or chosen by cross-validation, and facts of the choice."""
+        if params.selection == "given":
+            return params, {"selection": "given"}
+        selection = select_params(
+            self, tasks, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
+        )
+        return selection.params, {"selection": "cv", "cv_error": list(selection.losses)}
+
+    def params_for(self, model: ProjectionClassifier, task: Task) -> P:
+        """Give the parameters a model was learned with, for a new task that can join it."""
+        check_new_task(model, task)
+        params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
+        self.check([task.summary()], params)
+        return params
+
+
+def in_order_of_names(tasks: TaskSet) -> TaskSet:
+    """Give the tasks sorted: every sum rounds alike, so that permuted tasks permute the answer."""
+    return TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
