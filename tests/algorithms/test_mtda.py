@@ -1,6 +1,3 @@
-import os
-from pathlib import Path
-
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -647,19 +644,10 @@ def test_too_few_iterations_are_warned_of() -> None:
 # ---- faces --------------------------------------------------------------------------------------
 
 
-def faces_file(name: str) -> Path:
-    """Give a file of the data folder, or skip the test with the reason."""
-    beside = Path(__file__).resolve().parents[2].parent / "shared" / "data"
-    folder = Path(os.environ.get("SIBLING_DATA", beside))
-    if not (folder / name).exists():
-        pytest.skip(f"{name} is not in {folder}; set SIBLING_DATA to the folder that holds it")
-    return folder / name
-
-
-def test_faces_of_few_images_are_in_the_degenerate_regime() -> None:
+def test_faces_of_few_images_are_in_the_degenerate_regime(data_file) -> None:
     tasks = []
     for name in ("orl", "yale"):
-        with np.load(faces_file(f"{name}_32x32.npz"), allow_pickle=False) as file:
+        with np.load(data_file(f"{name}_32x32.npz"), allow_pickle=False) as file:
             X, y = file["X"].astype(np.float64), file["y"].astype(np.int64)
         first = np.flatnonzero([np.sum(y[:i] == y[i]) < 2 for i in range(len(y))])
         tasks.append(Task.from_rows(name, X[first], y=y[first]))
