@@ -99,7 +99,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             warnings=(
                 *cap_warnings(capped),
                 *_rank_warnings(list(every.values()), P.shape[0]),
-                *flat_warnings([task.name for task in every.values() if task.rank == 0]),
+                *flat_warnings([n for n, task in every.items() if task.rank == 0], len(every)),
             ),
         )
 

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.dinkelbach import climb
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, counted
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.ratio_trace import (
     NULL_RTOL,
@@ -288,9 +288,9 @@ def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
     regular = [n for n, one in learned.items() if one.facts.get("has_null_space") is False]
     flat = [name for name, one in learned.items() if not one.part.references.any()]
     plain = (
-        f"{len(regular)} tasks (the first is '{regular[0]}') have no direction in which every "
-        "class is one point; they got the plain LDA"
+        f"{counted(regular, len(learned))} have no direction in which every class is one point and "
+        "got the plain LDA"
         if regular
         else ""
     )
-    return (*cap_warnings(wanted), *flat_warnings(flat), *([plain] if plain else []))
+    return (*cap_warnings(wanted), *flat_warnings(flat, len(learned)), *([plain] if plain else []))

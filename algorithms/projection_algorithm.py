@@ -12,7 +12,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import threads_for
-from algorithms.projection_model import ProjectionClassifier, check_new_task
+from algorithms.projection_model import ProjectionClassifier
 from algorithms.projection_params import ProjectionParams, candidates
 from algorithms.scatters import check_classes
 
@@ -65,7 +65,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Give the parameters a model was learned with, for a new task that can join it."""
-        check_new_task(model, task)
+        model.check_new_name(task.name)
         params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
         self.check([task.summary()], params)
         return params

@@ -1,6 +1,6 @@
 """The model that every discriminant algorithm trains: a projection and its neighbours per task."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Self, final
 
@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task
+from algorithms.interface.model import Model, check_array
+from algorithms.interface.tasks import counted
 from algorithms.scatters import Scatters
 
 Array = NDArray[np.float64]
@@ -139,9 +139,9 @@ class ProjectionClassifier(Model):
         (n_samples,)
             Strings or integers, as the labels of the task were.
         """
-        rows = self.check_rows(X, method="predict", task=task)
         part = self.part_of(task)
-        chosen = [_nearest_class(part, block) for block in _blocks(rows, part)]
+        compared = self._compared(X, method="predict", task=task)
+        chosen = [_nearest_class(part, rows, near) for rows, near in compared]
         return np.array(part.classes)[np.concatenate(chosen)]
 
     def distances(self, X: object, *, task: str) -> Array:
@@ -156,13 +156,32 @@ class ProjectionClassifier(Model):
         (n_samples, n_classes)
             In the projected space; columns in the order of :meth:`classes`.
         """
-        rows = self.check_rows(X, method="distances", task=task)
         part = self.part_of(task)
-        found = [
-            _per_class(cdist(part.standardised(block) @ part.U, part.prototypes), part)
-            for block in _blocks(rows, part)
-        ]
-        return np.concatenate(found)
+        compared = self._compared(X, method="distances", task=task)
+        return np.concatenate([_per_class(near, part) for _, near in compared])
+
+    def _compared(self, X: object, *, method: str, task: str) -> Iterator[tuple[Array, Array]]:
+        """Give rows, standardised, and their distances to the prototypes, (n, d_i) and (n, m_i).
+
+        They come in blocks whose distances fit into memory; at least one block.
+        """
+        rows = self.check_rows(X, method=method, task=task)
+        part = self.part_of(task)
+        n_rows = max(BLOCK_SIZE // max(len(part.references), 1), 1)
+        for start in range(0, max(len(rows), 1), n_rows):
+            with np.errstate(over="ignore", invalid="ignore"):
+                block = part.standardised(rows[start : start + n_rows])
+                near = cdist(block @ part.U, part.prototypes)
+                is_finite = np.isfinite(near).all(axis=1) & np.isfinite((block**2).sum(axis=1))
+            if not is_finite.all():
+                row = start + int(is_finite.argmin())
+                raise InvalidData(
+                    f"task '{task}', row {row} is so large that its distances overflow; are its "
+                    "units those of the training rows?",
+                    task=task,
+                    row=row,
+                )
+            yield block, near
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Give every learned array by name, those of task i ending in ``.i``."""
@@ -262,12 +281,6 @@ def extend_model(
     )
 
 
-def check_new_task(model: ProjectionClassifier, task: Task) -> None:
-    """Raise InvalidData where a task cannot join the model; the algorithm checks the rest."""
-    if task.name in model.tasks:
-        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
-
-
 def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
     """Give a warning where tasks got fewer dimensions than asked for.
 
@@ -287,19 +300,23 @@ def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
     return (warning,)
 
 
-def flat_warnings(flat: Sequence[str]) -> tuple[str, ...]:
+def flat_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Give a warning where tasks, given by name, have no variance at all."""
-    if not flat:
-        return ()
-    return (f"{len(flat)} tasks (the first is '{flat[0]}') have no variance at all",)
+    return (f"{counted(flat, n_tasks)} have no variance at all",) if flat else ()
 
 
-def _nearest_class(part: TaskProjection, block: Array) -> NDArray[np.intp]:
-    """Give the position of the class of each row, ties broken as the model says, (n,)."""
-    rows = part.standardised(block)
+def _nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.intp]:
+    """Give the position of the class of each row, ties broken as the model says, (n,).
+
+    Parameters
+    ----------
+    rows : (n, d_i)
+        Standardised.
+    near : (n, m_i)
+        Their distances to the prototypes.
+    """
     size = np.linalg.norm(rows, axis=1) + np.linalg.norm(part.references, axis=1).max()
     stretch = np.linalg.norm(part.U)  # of Frobenius: no less than the largest stretch, and cheap
-    near = cdist(rows @ part.U, part.prototypes)
     is_tied = _ties(near, TIE_RTOL * stretch * size)
     chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)
     n_tied_classes = _per_class(np.where(is_tied, 0.0, np.inf), part) == 0.0
@@ -322,12 +339,6 @@ def _per_class(distances: Array, part: TaskProjection) -> Array:
     return np.stack(columns, axis=1)
 
 
-def _blocks(rows: Array, part: TaskProjection) -> list[Array]:
-    """Give the rows in blocks whose distances fit into memory; at least one block."""
-    n_rows = max(BLOCK_SIZE // max(len(part.references), 1), 1)
-    return [rows[i : i + n_rows] for i in range(0, max(len(rows), 1), n_rows)]
-
-
 def _check_shapes(model: ProjectionClassifier) -> None:
     if len(model.tasks) != len(model.parts):
         raise ValueError(f"{len(model.parts)} parts for {len(model.tasks)} tasks")
@@ -336,10 +347,6 @@ def _check_shapes(model: ProjectionClassifier) -> None:
         m = len(part.labels)
         expected = {"mean": (d,), "scale": (d,), "references": (m, d), "prototypes": (m, k)}
         for array, shape in expected.items():
-            found = getattr(part, array)
-            if found.shape != shape or found.dtype != np.float64:
-                raise ValueError(
-                    f"{array} of '{name}' is {found.dtype} {found.shape}, expected float64 {shape}"
-                )
+            check_array(getattr(part, array), shape, name=f"{array} of '{name}'")
         if set(part.labels.tolist()) != set(range(len(part.classes))):
             raise ValueError(f"labels of '{name}' do not fit its {len(part.classes)} classes")

@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task
+from algorithms.interface.model import Model, check_array
+from algorithms.interface.tasks import Task, counted
 from algorithms.moments import (
     Moments,
     estimate_moments,
@@ -215,8 +215,7 @@ def extend_model(model: SubspaceModel, task: Task, U: Array | None) -> SubspaceM
 
 def check_new_task(model: SubspaceModel, task: Task) -> None:
     """Raise InvalidData where a task cannot join the model."""
-    if task.name in model.tasks:
-        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+    model.check_new_name(task.name)
     if task.n_features != model.U.shape[1]:
         raise InvalidData(
             f"task '{task.name}' has {task.n_features} features, the model {model.U.shape[1]}",
@@ -235,7 +234,7 @@ def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
     if not scarce:
         return ()
     warning = (
-        f"{len(scarce)} of {len(tasks)} tasks (the first is '{scarce[0]}') have at most k = {k} "
+        f"{counted(scarce, len(tasks))} have at most k = {k} "
         "rows, which leaves part of their subspace undetermined; lower k or add rows"
     )
     return (warning,)
@@ -264,7 +263,7 @@ def _variance_warnings(moments: Moments) -> tuple[str, ...]:
     flat = [name for name, v in zip(moments.names, moments.C.traces, strict=True) if v == 0]
     if not flat:
         return ()
-    return (f"{len(flat)} tasks (the first is '{flat[0]}') have no variance at all",)
+    return (f"{counted(flat, len(moments.names))} have no variance at all",)
 
 
 def _own_or_shared(stack: Array, index: int) -> Array:
@@ -281,8 +280,6 @@ def _check_shapes(model: SubspaceModel) -> None:
         "total_variance": (n_tasks,),
     }
     for name, shape in expected.items():
-        array = getattr(model, name)
-        if array.shape != shape or array.dtype != np.float64:
-            raise ValueError(f"{name} is {array.dtype} {array.shape}, expected float64 {shape}")
+        check_array(getattr(model, name), shape, name=name)
     if not {n_bases, model.mean.shape[0]} <= {1, n_tasks}:
         raise ValueError(f"{n_bases} bases and {model.mean.shape[0]} means for {n_tasks} tasks")

@@ -74,9 +74,11 @@ def select_params(
     parts = [fold_split(tasks, fold=fold, n_folds=n_folds, seed=seed) for fold in range(n_folds)]
     splits = [part for part in parts if part is not None]
     if not splits:
+        which = f"task '{tasks.names[0]}'"
+        which += " has" if len(tasks) == 1 else " and all others have"
         raise InvalidData(
-            f"task '{tasks.names[0]}' and all others have one row of each class, which leaves "
-            "none to hold out; give the parameters instead of choosing them",
+            f"{which} one row of each class, which leaves none to hold out; give the parameters "
+            "instead of choosing them",
             task=tasks.names[0],
         )
     n_steps = len(candidates) * len(splits)

@@ -77,6 +77,11 @@ class Model(ABC):
         except ValueError:
             raise unknown_task(task, self.tasks) from None
 
+    def check_new_name(self, task: str) -> None:
+        """Raise InvalidData where the model has a task of this name."""
+        if task in self.tasks:
+            raise InvalidData(f"the model has a task '{task}' already", task=task)
+
     def check_rows(self, X: object, *, method: str, task: str) -> Array:
         """Give X as floats, checked for the width that the method takes for the task.
 
@@ -108,3 +113,9 @@ class Model(ABC):
                 column=column,
             )
         return rows
+
+
+def check_array(array: NDArray[Any], shape: tuple[int, ...], *, name: str) -> None:
+    """Raise ValueError where an array of a model is not float64 of this shape."""
+    if array.shape != shape or array.dtype != np.float64:
+        raise ValueError(f"{name} is {array.dtype} {array.shape}, expected float64 {shape}")

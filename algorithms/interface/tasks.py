@@ -277,6 +277,11 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
     return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
 
 
+def counted(names: Sequence[str], n_tasks: int) -> str:
+    """Give the subject of a warning that is true of some tasks: how many, and the first."""
+    return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
+
+
 def _as_floats(values: object, task: str) -> Array:
     array = np.asarray(values)
     if array.dtype.kind not in "fiub":

@@ -195,7 +195,7 @@ def _warnings(
 ) -> tuple[str, ...]:
     found = [
         *cap_warnings({name: (params.d, part.U.shape[1]) for name, part in parts.items()}),
-        *flat_warnings([name for name, task in tasks.items() if task.rank == 0]),
+        *flat_warnings([name for name, task in tasks.items() if task.rank == 0], len(tasks)),
     ]
     if alpha >= COLLAPSED:
         found.append(

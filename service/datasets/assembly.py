@@ -181,10 +181,13 @@ def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:
     labels = np.unique(values)
     check_classes(len(labels), task=task)
     for label in labels:
-        reason = label_problem(str(label)) if label else "a target is empty; fill it"
+        is_blank = not str(label).strip()
+        empty = "the target is empty; fill it, or leave the row out"
+        reason = empty if is_blank else label_problem(str(label))
         if reason is not None:
             row = int(np.flatnonzero(values == label)[0])
-            reject("not-a-label", f"{where}{reason}", task=task, row=row)
+            code = "empty-cell" if is_blank else "not-a-label"
+            reject(code, f"{where}row {row}: {reason}", task=task, row=row)
 
 
 def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:

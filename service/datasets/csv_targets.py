@@ -1,9 +1,9 @@
 """A target column of a table, read batch by batch.
 
-``numbers`` and ``classes`` are taken at their word. Under ``auto`` the first cell decides between
-text (classes) and numbers, and a cell of the other kind below it is a complaint: it is far more
-often a slip than a class. Whole numbers are numbers unless ``target_kind=classes`` says that they
-are labels, since scores and counts are as common as codes.
+``numbers`` and ``classes`` are taken at their word. Under ``auto`` the first filled cell decides
+between text (classes) and numbers, and a cell of the other kind below it is a complaint: it is far
+more often a slip than a class. Whole numbers are numbers unless ``target_kind=classes`` says that
+they are labels, since scores and counts are as common as codes.
 """
 
 import re
@@ -41,8 +41,9 @@ class TargetColumn:
     def add(self, batch: Batch, *, task_of: TaskOf, complaints: Complaints) -> None:
         """Add the cells of a batch."""
         if self._wish == "auto":
-            first = batch.records[0][self._position]
-            self._wish = "numbers" if is_number(first) or not first.strip() else "classes"
+            cells = (record[self._position] for record in batch.records)
+            first = next((cell for cell in cells if cell.strip()), "")
+            self._wish = "numbers" if is_number(first) or not first else "classes"
         if self._wish == "classes":
             self._add_labels(batch, task_of, complaints)
             return
@@ -94,7 +95,7 @@ class TargetColumn:
             code, what = "not-a-label", reason
         else:
             return
+        task = task_of(i)
         place = f"{batch.place(i)}, column '{self.name}'"
-        complaints.add(
-            code, f"{place}: {what}", task=task_of(i), row=batch.numbers[i], column=self.name
-        )
+        place += "" if task is None else f", task '{task}'"
+        complaints.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=self.name)

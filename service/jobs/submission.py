@@ -1,5 +1,6 @@
 """Turns a job specification into a queued job, or into a sentence that says why not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -10,6 +11,8 @@ from sqlalchemy.orm import Session
 from algorithms.evaluation.metrics import deciding_metric, metrics_for
 from algorithms.evaluation.search import grid
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
@@ -105,10 +108,22 @@ def check(
         raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
     tasks = summaries(dataset.manifest)
     for values in params:
-        algorithm.check(tasks, values)
+        _check_tasks(algorithm, tasks, values)
     if spec.search is not None:
         deciding_metric(metrics_for(algorithm, tasks[0].target), spec.search.metric)
     return [values.model_dump(mode="json") for values in params]
+
+
+def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
+    """Raise InvalidData where the tasks do not fit, with what an upload can say to mend it."""
+    try:
+        algorithm.check(tasks, params)
+    except InvalidData as error:
+        targets = {task.name: task.target for task in tasks}
+        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
+            advice = "if they are codes of classes, upload them with target_kind=classes"
+            raise InvalidData(f"{error.message}; {advice}", task=error.task) from None
+        raise
 
 
 def _parse_params(

@@ -197,7 +197,9 @@ def test_null_space_lda_is_the_best_of_the_null_space(d) -> None:
 def test_many_rows_leave_no_null_space_and_get_the_plain_lda() -> None:
     task = task_of(11)
     model = fit(NullSpaceLDA(), task, d=3)
-    assert any("they got the plain LDA" in warning for warning in model.warnings)
+    assert any(
+        "1 of 1 tasks" in warning and "the plain LDA" in warning for warning in model.warnings
+    )
     plain = fit(RatioTraceLDA(), task, d=3, gamma=0.0)
     np.testing.assert_allclose(model.part_of("t").U, plain.part_of("t").U)
 

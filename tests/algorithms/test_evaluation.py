@@ -167,7 +167,7 @@ def test_a_loss_that_is_not_finite_diverges() -> None:
 
 
 def test_nothing_to_hold_out_is_told() -> None:
-    with pytest.raises(InvalidData, match="have one row of each class"):
+    with pytest.raises(InvalidData, match=r"task 't' has one row of each class"):
         select(TaskSet((numbered(1, 1),)), [RatioTraceLDA.Params()])
 
 
