@@ -1,4 +1,34 @@
-"""Judging what was learned: splits, metrics, selection, cross-validation."""
+"""Judging what was learned: splits, metrics, and the choice of parameters, for any algorithm.
+
+*Stratified split.* Each task is split by itself: n random rows of every class train, all others
+test. So every class of a task is in both parts, however many rows it has; a class of n rows or
+fewer is refused by name (:func:`stratified_split`).
+
+*Error rate.* The share of the held-out rows of a task whose predicted label is not the true one.
+An error over several tasks is the mean of their error rates: a task of ten rows counts as much as
+one of a thousand (:func:`error_rates`, :func:`mean_error_rate`). What guessing would give is
+1 - 1/c for c classes of equal size, which differs from task to task.
+
+*Inner cross-validation* (``selection="cv"``). The rows of every class of a task are dealt to
+``n_folds`` folds in turn. Each candidate is fitted without one fold and judged by the mean error
+rate on it; the candidate of least mean over the folds is then fitted on all rows, the plainest of
+equal ones. A class of one row is never held out, so that no fit lacks a class. An algorithm that
+ties its tasks chooses once for all of them, one that looks at each task alone for each
+(:func:`stratified_folds`, :func:`select_params`).
+
+*Search* (a job's ``search``). The same folds for any algorithm and metric, one part of a job for
+each combination of values; it decides by the mean over tasks of the mean over folds, and the
+model's ``/report`` keeps every value. It chooses once for all tasks.
+
+No row that is used for a choice is used to judge it. :func:`select_params` sees the rows of a
+dataset only, all of which are for training: whoever wants an error keeps rows out of the upload,
+predicts them with the model, and compares. The error of the choice itself (``cv_error`` among the
+model's facts, the best of a report) is too small, being the least of many.
+
+*Which algorithm?* Upload the training rows once, train every algorithm with class targets on
+them with ``selection="cv"``, and compare their error rates on the same held-out rows. A difference
+that does not repeat over several random splits is none.
+"""
 
 from algorithms.evaluation.metrics import error_rates, mean_error_rate
 from algorithms.evaluation.selection import Selection, select_params

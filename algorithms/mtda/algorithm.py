@@ -7,24 +7,37 @@ divided by n_i. Learned are projections U_i = W_i P, W_iᵀW_i = I of d' columns
 
 and a row takes the label of its nearest neighbour in the d-dimensional space.
 
-What eq. 3 is, each point with a test in ``tests/algorithms/test_mtda.py``:
+What eq. 3 is, each point with its tests in ``tests/algorithms/test_mtda.py``:
 
 1. *P and d' are redundant.* Only U_i = W_i P enters. Let P be any (d', d) with PᵀP = I and U_i any
    (d_i, d) with orthonormal columns, d' <= d_i; complete them to [P, P⊥] and [U_i, V_i], of d'
    columns. Then W_i = [U_i, V_i][P, P⊥]ᵀ has WᵀW = [P, P⊥][P, P⊥]ᵀ = I and W_i P = U_i. So the U_i
    are free of each other, and what ties the tasks is one number: the ratio.
+   ``test_any_projection_is_reached_with_any_common_part``
+   ``test_the_tasks_are_tied_by_the_ratio_alone``
 2. *The global optimum is within reach.* F(α) = Σ_i max_U tr(Uᵀ(S_bⁱ - αS_tⁱ)U) is convex and
    falls; its root is the optimum of eq. 3. Newton's method on F: U_i are the top-d eigenvectors
-   of S_bⁱ - αS_tⁱ, α their ratio. Five to seven steps. The paper claims a local maximum only.
+   of S_bⁱ - αS_tⁱ, α their ratio. Five to eight steps. The paper claims a local maximum only.
+   ``test_alpha_is_that_of_the_full_spaces``
+   ``test_no_orthonormal_projections_have_a_larger_ratio``
+   ``test_newton_needs_few_steps_and_climbs``
 3. *Theorem 1 of the paper fails* for its "any orthogonal Q"; see
    :mod:`algorithms.mtda.alternation` for the counterexample and the mended procedure. Table 1 as
-   printed is not monotone and depends on d'.
+   printed is not monotone and depends on d'; mended, it climbs to the optimum of point 2.
+   ``test_theorem_1_fails_for_a_turn_that_does_not_commute``
+   ``test_theorem_1_needs_both_in_descending_order``
+   ``test_theorem_1_mended_is_the_sum_of_products``
+   ``test_table_1_as_printed_is_not_monotone_and_depends_on_the_intermediate_dimension``
+   ``test_the_alternation_climbs_to_the_exact_optimum``
 4. *Degenerate regime.* The ratio is 1 iff no U_i has any within-class scatter, and some has
    between-class scatter. n_i independent rows in d_i >= n_i - 1 features leave S_w with a null
    space of c_i - 1 directions in their span. Thus for d <= c_i - 1 and γ = 0 the optimum is
    exactly 1, each task gets its null-space LDA, and nothing is shared; with fillers (point 5) the
    same holds up to d = c_i - 1 + d_i - r. Faces with few images per person are there, and so are
    the experiments of the paper.
+   ``test_the_degenerate_regime_is_null_space_lda``
+   ``test_fillers_widen_the_degenerate_regime``
+   ``test_faces_of_few_images_are_in_the_degenerate_regime``
 5. *Span reduction.* Outside the span of a task's rows S_bⁱ and S_tⁱ are 0. In the span, of
    dimension r <= n_i - 1, S_t is diagonal and S_b has a factor of c_i rows. S_b - αS_t has
    eigenvalue 0 outside, so that nothing is lost in the span iff d eigenvalues there are >= 0, or
@@ -32,7 +45,11 @@ What eq. 3 is, each point with a test in ``tests/algorithms/test_mtda.py``:
    directions inside (``null="keep"``). All training rows have the coordinate 0 in a filler: it
    adds the same to all distances of a new row, and changes no prediction. ``null="exclude"``
    takes the negative directions, which makes another classifier.
+   ``test_nothing_is_lost_in_the_span_iff_d_eigenvalues_are_not_negative``
+   ``test_fillers_are_constant_on_the_training_rows_and_change_no_prediction``
+   ``test_excluding_the_null_space_takes_negative_directions_of_the_span``
 6. *Shifts.* a_iI and b_iI of eq. 5, and the ridge ρI, move all eigenvalues equally.
+   ``test_ridge_and_shifts_move_all_eigenvalues_alike``
 
 What is added: S_t is shrunk, S_t + ρI with ρ = γ tr(S_t)/d_i, since with few rows the ratio on the
 training rows says nothing; each task is divided by one number so that tr S_t = 1, since the sum

@@ -37,11 +37,14 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, curl, command, offline = outputs
+    python, classifier, curl, command, offline = outputs
     assert "(8, 2) (8, 12)" in python
+    assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
+    assert classifier.endswith(" 0% wrong\n")
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
     assert "pupils" in command
+    assert '"task":"north","outputs":[[' in command
     assert offline.startswith("('patient 0',")
 
 
