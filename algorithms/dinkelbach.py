@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.trace_ratio import Pencil, best_ratio
 
-#: Newton's method needs five to eight steps; this many means that something is wrong.
+#: Newton's method needs four to seven steps; this many means that something is wrong.
 MAX_ITER = 100
 #: Change of α at which the loop ends. The steps are quadratic: the error is far below.
 ALPHA_ATOL = 1e-12

@@ -17,7 +17,7 @@ What eq. 3 is, each point with its tests in ``tests/algorithms/test_mtda.py``:
    ``test_the_tasks_are_tied_by_the_ratio_alone``
 2. *The global optimum is within reach.* F(α) = Σ_i max_U tr(Uᵀ(S_bⁱ - αS_tⁱ)U) is convex and
    falls; its root is the optimum of eq. 3. Newton's method on F: U_i are the top-d eigenvectors
-   of S_bⁱ - αS_tⁱ, α their ratio. Five to eight steps. The paper claims a local maximum only.
+   of S_bⁱ - αS_tⁱ, α their ratio. Four to seven steps. The paper claims a local maximum only.
    ``test_alpha_is_that_of_the_full_spaces``
    ``test_no_orthonormal_projections_have_a_larger_ratio``
    ``test_newton_needs_few_steps_and_climbs``

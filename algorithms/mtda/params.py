@@ -22,7 +22,7 @@ class MTDAParams(RidgeParams):
         "exact",
         title="Solver",
         description="'exact': Newton's method on the common ratio, to the global optimum in "
-        "five to eight steps. 'alternating': the paper's procedure, its Theorem 1 mended; it "
+        "four to seven steps. 'alternating': the paper's procedure, its Theorem 1 mended; it "
         "reaches the same optimum and also gives the parts W_i and P of U_i = W_i P.",
     )
     d_prime: Dimension = Field(

@@ -130,7 +130,7 @@ def test_newton_needs_few_steps_and_climbs(shape, d, gamma) -> None:
     trace = Trace()
     fit(made(3, shape, spread=0.7), d=d, gamma=gamma, trace=trace)
     objectives = [step.objective for step in trace.history]
-    assert 5 <= len(objectives) <= 8
+    assert 4 <= trace.history[-1].iteration <= 7
     assert np.diff(objectives).min() >= -MONOTONE_ATOL
     assert trace.stop_reason == "converged"
 

@@ -8,6 +8,7 @@ import httpx
 import numpy as np
 import pytest
 
+from algorithms.interface.model import METHODS
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
 from service.client import Client, ServiceError
 
@@ -15,6 +16,10 @@ ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(
 #: What anybody may see: that the service lives, and its pages, which hold no data.
 OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}
 OPEN |= {"/docs/oauth2-redirect"}
+
+
+#: Ends of the addresses that call a model.
+CALLS = tuple("/" + method.replace("_", "-") for method in METHODS)
 
 
 def make_key(service, owner, scopes, *options) -> str:
@@ -115,7 +120,7 @@ def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
         if path in OPEN or path.startswith("/v1/algorithms"):
             continue
         resource = path.split("/")[2]
-        is_call = path.endswith(("transform", "predict")) and method == "POST"
+        is_call = path.endswith(CALLS) and method == "POST"
         needed = "infer" if is_call else f"{resource}:{'read' if method == 'GET' else 'write'}"
         others = ",".join(s for s in SCOPES if s not in (needed, "admin"))
         key = _cached_key(guarded, others)
@@ -140,7 +145,7 @@ def test_what_belongs_to_another_owner_is_not_there(guarded, ada, everything):
     for method, path in everything:
         if path in OPEN or path.startswith("/v1/algorithms"):
             continue
-        is_call = path.endswith(("transform", "predict"))
+        is_call = path.endswith(CALLS)
         body = {"task": "a", "inputs": [[1, 2, 3, 4]]} if is_call else None
         response = httpx.request(method, guarded.url + path, headers=headers, json=body)
         if path in ("/v1/jobs", "/v1/datasets", "/v1/models"):
