@@ -16,7 +16,6 @@ doi:10.1609/aaai.v25i1.7909
 """
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass
 from typing import Annotated, Literal
 
 import numpy as np
@@ -24,7 +23,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import generalised_directions
 from algorithms.projection_algorithm import ProjectionAlgorithm, in_order_of_names
 from algorithms.projection_model import (
@@ -111,27 +110,18 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         return extend_model(model, task.name, _part(scatters, model.P, params), facts={})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Common(LoopState):
-    """P (d', d), found in one step."""
-
-    P: Array
-
-
 def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: Trace) -> Array:
-    """Give P by one step under the trace: the place where a cancel enters."""
+    """Give P (d', d), the leading discriminant directions of all rows together."""
 
-    def step(state: _Common) -> _Common:
-        del state
+    def solve() -> tuple[Array, float]:
         between, total = _pooled(tasks, params)
         ridge = params.gamma * float(total.mean()) if total.size else 0.0
         P, values = generalised_directions(between, total, ridge=ridge, d=params.d)
         if P.shape[1] == 0:  # nothing tells any classes apart
             P = np.eye(max(total.size, 1), 1)
-        return _Common(objective=float(values.sum()), residual=0.0, P=P)
+        return P, float(values.sum())
 
-    start = _Common(objective=0.0, residual=1.0, P=np.zeros((1, 1)))
-    return trace.run("decomposition", step, start, max_iter=1, tolerance=0.5).P
+    return trace.once("decomposition", solve)
 
 
 def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, Array]:

@@ -9,7 +9,6 @@ https://proceedings.mlr.press/v63/yamane65.html
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -20,7 +19,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import Trace
 from algorithms.moments import check_dimension, estimate_moments
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_factor
@@ -170,25 +169,15 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
         return extend_model(model, task, None)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Bases(LoopState):
-    """Bases U (n_tasks or 1, k, d) of a decomposition that is done in one step."""
-
-    U: Array
-
-
 def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) -> Array:
-    """Give the bases by one step under the trace: the place where a cancel enters."""
+    """Give the bases U (n_tasks or 1, k, d); the objective is half the variance they retain."""
 
-    def step(state: _Bases) -> _Bases:
-        del state
+    def solve() -> tuple[Array, float]:
         U = decompose()
         every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
-        retained = 0.5 * float(np.vdot(C.times_lifted(every), every))
-        return _Bases(objective=retained, residual=0.0, U=U)
+        return U, 0.5 * float(np.vdot(C.times_lifted(every), every))
 
-    start = _Bases(objective=0.0, residual=1.0, U=np.zeros((1, 1, 1)))
-    return trace.run("decomposition", step, start, max_iter=1, tolerance=0.5).U
+    return trace.once("decomposition", solve)
 
 
 def _union(tasks: TaskSet) -> Array:

@@ -19,7 +19,6 @@ Pattern Recognition 2000, doi:10.1016/S0031-3203(99)00139-9.
 """
 
 from abc import abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -29,7 +28,7 @@ from pydantic import Field
 
 from algorithms.dinkelbach import climb
 from algorithms.interface.tasks import Task, TaskSet, counted
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import (
     NULL_RTOL,
     generalised_directions,
@@ -174,7 +173,7 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
     ) -> Directions:
         """Give the leading eigenvectors of S_t: the basis of the span is in their order."""
         k = min(params.d, task.rank)
-        Y = _at_once(lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())), trace, loop)
+        Y = trace.once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
         return Directions(Y, k, {})
 
 
@@ -205,7 +204,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
             )
             return np.concatenate([Y, np.zeros((task.rank - q, Y.shape[1]))]), float(values.sum())
 
-        Y = _at_once(solve, trace, loop)
+        Y = trace.once(loop, solve)
         return Directions(Y, Y.shape[1], {"rho": ridge})
 
 
@@ -258,29 +257,10 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
                 Y, _ = generalised_directions(task.between, task.total, ridge=0.0, d=d)
             return Y, float(np.sum((task.between @ Y) ** 2))
 
-        Y = _at_once(solve, trace, loop)
+        Y = trace.once(loop, solve)
         within = float(np.sum((task.within() @ Y) ** 2))
         is_null = within <= NULL_RTOL * float(np.sum(task.total @ Y**2))
         return Directions(Y, Y.shape[1], {"has_null_space": is_null})
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Solved(LoopState):
-    """Directions Y (r, m) that are found in one step."""
-
-    Y: Array
-
-
-def _at_once(solve: Callable[[], tuple[Array, float]], trace: Trace, loop: str) -> Array:
-    """Give the directions by one step under the trace: the place where a cancel enters."""
-
-    def step(state: _Solved) -> _Solved:
-        del state
-        Y, value = solve()
-        return _Solved(objective=value, residual=0.0, Y=Y)
-
-    start = _Solved(objective=0.0, residual=1.0, Y=np.zeros((1, 1)))
-    return trace.run(loop, step, start, max_iter=1, tolerance=0.5).Y
 
 
 def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:

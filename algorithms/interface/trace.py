@@ -53,6 +53,13 @@ class LoopState:
         return cls(**values)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Found(LoopState):
+    """An array that is found in one step."""
+
+    array: NDArray[np.float64]
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One iteration as the outside sees it."""
@@ -187,6 +194,19 @@ class Trace:
                 "@reason": reason_code,
             }
         return state
+
+    def once(
+        self, loop: str, solve: Callable[[], tuple[NDArray[np.float64], float]]
+    ) -> NDArray[np.float64]:
+        """Give the array that is found, with its objective, in a loop of one step."""
+
+        def step(state: _Found) -> _Found:
+            del state
+            array, objective = solve()
+            return _Found(objective=objective, residual=0.0, array=array)
+
+        start = _Found(objective=0.0, residual=1.0, array=np.zeros((1, 1)))
+        return self.run(loop, step, start, max_iter=1, tolerance=0.5).array
 
     def _resume(self, loop: str, start: State) -> tuple[State, int, StopReason | None]:
         arrays = self._resumed.get(loop)
