@@ -16,7 +16,7 @@ doi:10.1609/aaai.v25i1.7909
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,6 +42,8 @@ Array = NDArray[np.float64]
 
 class AggregateParams(RidgeParams):
     """Parameters of one LDA over all tasks."""
+
+    GRIDS: ClassVar = {"d": "d_grid", "gamma": "gamma_grid", "d_prime": "d_prime_grid"}
 
     d_prime: Dimension = Field(
         30,

@@ -1,7 +1,7 @@
 """Parameters that all discriminant algorithms have, and the candidates of a selection."""
 
 import itertools
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
@@ -19,6 +19,8 @@ DEFAULT_GAMMA_GRID = (0.01, 0.1, 1.0, 10.0)
 
 class ProjectionParams(Params):
     """Parameters of a projection with a classifier in the projected space."""
+
+    GRIDS: ClassVar = {"d": "d_grid"}
 
     d: Dimension = Field(
         2,
@@ -68,6 +70,8 @@ class ProjectionParams(Params):
 class RidgeParams(ProjectionParams):
     """Parameters of a projection whose total scatter is shrunk towards a sphere."""
 
+    GRIDS: ClassVar = {"d": "d_grid", "gamma": "gamma_grid"}
+
     gamma: Ridge = Field(
         0.1,
         title="Shrinkage gamma",
@@ -92,9 +96,7 @@ def candidates(params: P) -> list[P]:
 
     Fewer dimensions before more, and stronger shrinkage before weaker.
     """
-    names = [
-        name for name in type(params).model_fields if f"{name}_grid" in type(params).model_fields
-    ]
+    names = list(params.GRIDS)
     grids = [
         sorted(set(getattr(params, f"{name}_grid")), reverse=name == "gamma") for name in names
     ]

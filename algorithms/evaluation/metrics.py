@@ -1,10 +1,11 @@
 """What a model is worth on rows it has not seen, by the field's names."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from scipy.stats import rankdata
 
 from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
@@ -40,6 +41,20 @@ class Metric:
 def error_rate(model: Any, task: Task) -> float:
     """Give the share of rows whose label is wrong."""
     return float(np.mean(model.predict(task.X, task=task.name) != labels_of(task)))
+
+
+def auc(model: Any, task: Task) -> float:
+    """Give the area under the ROC curve: the chance that a row of a class scores above another.
+
+    Of several classes the mean over each against the rest. NaN where the rows lack a class.
+    """
+    y = labels_of(task)
+    scores = model.decision_function(task.X, task=task.name)
+    classes = model.classes(task.name)
+    if scores.ndim == 1:  # of the class that sorts last
+        return _area(scores, y == classes[-1])
+    areas = [_area(scores[:, c], y == label) for c, label in enumerate(classes)]
+    return float(np.mean(areas))
 
 
 def rmse(model: Any, task: Task) -> float:
@@ -82,6 +97,14 @@ METRICS: Final[dict[str, Metric]] = {
             methods=("predict",),
             larger_is_better=False,
             of=error_rate,
+        ),
+        Metric(
+            "auc",
+            "AUC",
+            target="classes",
+            methods=("decision_function",),
+            larger_is_better=True,
+            of=auc,
         ),
         Metric(
             "rmse",
@@ -127,8 +150,10 @@ METRICS: Final[dict[str, Metric]] = {
 }
 
 
-def metrics_for(algorithm: Algorithm[Any, Any], target: Kind) -> tuple[Metric, ...]:
-    """Give the metrics by which models of an algorithm can be judged, the deciding one first.
+def metrics_for(algorithms: Sequence[Algorithm[Any, Any]], target: Kind) -> tuple[Metric, ...]:
+    """Give the metrics by which models of all these algorithms can be judged.
+
+    The one that decides where none is named comes first.
 
     Parameters
     ----------
@@ -140,14 +165,15 @@ def metrics_for(algorithm: Algorithm[Any, Any], target: Kind) -> tuple[Metric, .
     InvalidData
         There is none: the algorithm neither predicts such targets nor maps rows back.
     """
-    methods = algorithm.Model.methods()
+    methods = set.intersection(*(set(a.Model.methods()) for a in algorithms))
     found = [
         metric
         for metric in METRICS.values()
-        if metric.target in (target, "none") and set(metric.methods) <= set(methods)
+        if metric.target in (target, "none") and set(metric.methods) <= methods
     ]
     if not found:
-        raise InvalidData(f"models of {algorithm.name} do nothing that could be judged on new rows")
+        names = ", ".join(algorithm.name for algorithm in algorithms)
+        raise InvalidData(f"models of {names} do nothing that could be judged on new rows")
     return tuple(sorted(found, key=lambda metric: metric.target == "none"))
 
 
@@ -173,9 +199,23 @@ def error_rates(model: Model, tasks: TaskSet) -> dict[str, float]:
     return {task.name: error_rate(model, task) for task in tasks}
 
 
+def mean_squared_error(model: Model, tasks: TaskSet) -> float:
+    """Give the mean over tasks of the mean squared error of predicted numbers."""
+    return float(np.mean([rmse(model, task) ** 2 for task in tasks]))
+
+
 def mean_error_rate(model: Model, tasks: TaskSet) -> float:
     """Give the mean over tasks of the share of wrong labels."""
     return float(np.mean(list(error_rates(model, tasks).values())))
+
+
+def _area(scores: Any, is_positive: Any) -> float:
+    n_positive = int(np.count_nonzero(is_positive))
+    n_negative = is_positive.size - n_positive
+    if n_positive == 0 or n_negative == 0:
+        return float("nan")
+    ranks = rankdata(scores)[is_positive].sum()
+    return float((ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
 
 
 def _residuals(model: Any, task: Task) -> Any:

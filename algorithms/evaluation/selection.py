@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import mean_error_rate
-from algorithms.evaluation.splits import fold_split
+from algorithms.evaluation.splits import fold_splits
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSet
@@ -71,16 +70,7 @@ def select_params(
         No task has two rows of a class, so that nothing can be held out.
     """
     seed = int(rng.integers(2**32))
-    parts = [fold_split(tasks, fold=fold, n_folds=n_folds, seed=seed) for fold in range(n_folds)]
-    splits = [part for part in parts if part is not None]
-    if not splits:
-        which = f"task '{tasks.names[0]}'"
-        which += " has" if len(tasks) == 1 else " and all others have"
-        raise InvalidData(
-            f"{which} one row of each class, which leaves none to hold out; give the parameters "
-            "instead of choosing them",
-            task=tasks.names[0],
-        )
+    splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
     n_steps = len(candidates) * len(splits)
 
     def step(state: _Scores) -> _Scores:

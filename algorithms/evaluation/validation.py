@@ -1,6 +1,6 @@
-"""Cross-validation of one algorithm with one choice of parameters."""
+"""Fits on one part of the rows, judged on the other."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -8,17 +8,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import Metric
-from algorithms.evaluation.splits import Split, fold_split
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.params import Params
+from algorithms.evaluation.splits import Split, Splits, nothing_to_hold_out
+from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
 
 Array = NDArray[np.float64]
 
-#: ``{metric: {task: [value in each split]}}``; None where the task has no row to test on.
+#: ``{metric: {task: [value in each split]}}``; None where the split holds out no row of the task.
 Scores = dict[str, dict[str, list[float | None]]]
+
+#: Gives the model of some training rows.
+Fit = Callable[[TaskSet, np.random.Generator], Model]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -29,42 +30,44 @@ class _Judged(LoopState):
     n_done: int
 
 
-def cross_validate(
-    algorithm: Algorithm[Any, Any],
+def judge(
+    fit: Fit,
     tasks: TaskSet,
-    params: Params,
+    splits: Splits,
+    indices: Sequence[int],
     *,
     metrics: Sequence[Metric],
-    n_folds: int,
     seed: int,
     trace: Trace,
 ) -> Scores:
-    """Give every metric on every task in every fold, each fold judged by a fit without it.
+    """Give every metric on the held-out rows of every task in some of the splits.
+
+    Parameters
+    ----------
+    fit
+        Called with the training rows of a split, and a generator that depends on ``seed`` and the
+        split alone.
 
     Raises
     ------
     InvalidData
-        No task has two rows (of a class), so that nothing can be held out.
+        Nothing can be held out in any of them.
     """
-    parts = [fold_split(tasks, fold=fold, n_folds=n_folds, seed=seed) for fold in range(n_folds)]
-    splits = [part for part in parts if part is not None]
-    if not splits:
-        raise InvalidData(
-            f"task '{tasks.names[0]}' and all others have too few rows to hold any out",
-            task=tasks.names[0],
-        )
+    parts = [splits.split(tasks, index, seed=seed) for index in indices]
+    if all(part is None for part in parts):
+        raise nothing_to_hold_out(tasks)
 
     def step(state: _Judged) -> _Judged:
-        fold = state.n_done
-        rng = np.random.default_rng([seed, fold])
-        model = algorithm.fit(splits[fold].train, params, trace=Trace(), rng=rng)
+        which = state.n_done
         values = state.values.copy()
-        values[fold] = _judge(model, splits[fold], tasks.names, metrics)
-        return _judged(values, n_done=fold + 1)
+        split = parts[which]
+        if split is not None:
+            model = fit(split.train, np.random.default_rng([seed, indices[which]]))
+            values[which] = _values(model, split, tasks.names, metrics)
+        return _judged(values, n_done=which + 1)
 
-    start = _judged(np.full((len(splits), len(metrics), len(tasks)), np.nan), n_done=0)
-    loop = "cross-validation"
-    values = trace.run(loop, step, start, max_iter=len(splits), tolerance=0.0).values
+    start = _judged(np.full((len(parts), len(metrics), len(tasks)), np.nan), n_done=0)
+    values = trace.run("splits", step, start, max_iter=len(parts), tolerance=0.0).values
     return {
         metric.name: {
             name: [_known(value) for value in values[:, m, t]] for t, name in enumerate(tasks.names)
@@ -75,11 +78,17 @@ def cross_validate(
 
 def mean_score(scores: Mapping[str, Sequence[float | None]]) -> float:
     """Give the mean over tasks of the mean over splits; tasks without a value are left out."""
-    known = [[v for v in values if v is not None] for values in scores.values()]
-    return float(np.mean([np.mean(values) for values in known if values]))
+    means = [mean_known(values) for values in scores.values()]
+    return float(np.mean([mean for mean in means if mean is not None]))
 
 
-def _judge(model: Any, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
+def mean_known(values: Sequence[float | None]) -> float | None:
+    """Give the mean of the values that are there; None where none is."""
+    known = [value for value in values if value is not None]
+    return float(np.mean(known)) if known else None
+
+
+def _values(model: Any, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names)), np.nan)
     for task in split.test:
         for m, metric in enumerate(metrics):

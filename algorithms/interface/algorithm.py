@@ -1,12 +1,15 @@
 """What every algorithm promises; the contract tests run over all of them."""
 
+import json
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import ClassVar, Generic, Literal, TypeVar
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Generic, Literal, TypeVar
 
 import numpy as np
+from pydantic import ValidationError
 
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
@@ -14,6 +17,31 @@ from algorithms.interface.trace import Trace
 
 P = TypeVar("P", bound=Params)
 M = TypeVar("M", bound=Model)
+
+
+#: What a rival stands for: each task learned alone, one model of all tasks, or another way of
+#: learning together.
+Role = Literal["apart", "pooled", "other"]
+
+
+@dataclass(frozen=True, slots=True)
+class Rival:
+    """An algorithm that another is compared with.
+
+    Parameters
+    ----------
+    algorithm
+        Name in the registry.
+    shares
+        Parameters that it takes over, so that both answer the same question.
+    values
+        Its other parameters; what they leave out has its default.
+    """
+
+    algorithm: str
+    role: Role
+    shares: tuple[str, ...] = ()
+    values: Mapping[str, Any] = field(default_factory=dict)
 
 
 class Algorithm(ABC, Generic[P, M]):
@@ -27,10 +55,34 @@ class Algorithm(ABC, Generic[P, M]):
     #: Paper, year and DOI or address.
     reference: ClassVar[str]
     needs: ClassVar[Needs]
+    #: What it is compared with, to tell whether learning together helps.
+    rivals: ClassVar[tuple[Rival, ...]] = ()
     #: Direction in which theory says that the objective moves, if it says so.
     monotone: ClassVar[Literal["up", "down"] | None] = None
     Params: type[P]
     Model: type[M]
+
+    def parse(self, values: Mapping[str, Any], *, place: str | None = None) -> P:
+        """Give the parameters of values read from JSON, a list for a tuple and 1 for 1.0 included.
+
+        Parameters
+        ----------
+        place
+            Where the values come from, if not from the parameters of a job.
+
+        Raises
+        ------
+        InvalidParams
+            A name is unknown, or a value out of its bounds; the first of them is told.
+        """
+        try:
+            return self.Params.model_validate_json(json.dumps(dict(values)))
+        except ValidationError as error:
+            first = error.errors(include_input=False, include_url=False)[0]
+            field = ".".join(str(part) for part in first["loc"])
+            where = f"{place}: " if place else ""
+            message = f"{self.name}: {where}'{field}': {first['msg']}"
+            raise InvalidParams(message, field=field) from None
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""

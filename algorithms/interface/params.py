@@ -1,5 +1,7 @@
 """The parameters of an algorithm: one frozen pydantic class each, the source of every form."""
 
+from typing import ClassVar
+
 from pydantic import BaseModel, ConfigDict
 
 
@@ -10,3 +12,8 @@ class Params(BaseModel):
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    #: The parameters that a ``selection`` chooses, and the field of the values that it tries.
+    GRIDS: ClassVar[dict[str, str]] = {}
+    #: The value of ``selection`` that chooses inside the training rows.
+    CHOSEN: ClassVar[str] = "cv"

@@ -89,6 +89,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.dinkelbach import climb
+from algorithms.interface.algorithm import Rival, Role
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda.alternation import alternate, parts_from
@@ -112,6 +113,11 @@ Array = NDArray[np.float64]
 COLLAPSED = 1.0 - 1e-9
 
 
+def _rival(name: str, role: Role) -> Rival:
+    shares = ("standardise", "classifier", "n_folds", "d_grid")
+    return Rival(name, role, shares=shares, values={"selection": "cv"})
+
+
 class MTDA(ProjectionAlgorithm[MTDAParams]):
     """Multi-task discriminant analysis."""
 
@@ -123,6 +129,12 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         "lda-rt and lda-tr on your own data."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
+    rivals = (
+        _rival("lda-rt", "apart"),
+        _rival("lda-tr", "apart"),
+        _rival("lda-null", "apart"),
+        _rival("aggregate", "pooled"),
+    )
     Params = MTDAParams
 
     def learn(

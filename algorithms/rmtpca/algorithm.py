@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, Rival
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.moments import check_dimension, task_covariance
@@ -71,6 +71,7 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
     )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
     needs = Needs(same_features=True, covariances=True, min_samples=2)
+    rivals = (Rival("pca", "apart", shares=("k",)), Rival("common-pca", "pooled", shares=("k",)))
     monotone = "up"
     Params = RMTPCAParams
     Model = SubspaceModel

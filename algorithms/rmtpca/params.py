@@ -1,6 +1,6 @@
 """The parameters of RMT-PCA."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -14,6 +14,8 @@ Coupling = Annotated[float, Field(ge=0.0, le=1e9)]
 
 class RMTPCAParams(Params):
     """Parameters of RMT-PCA."""
+
+    GRIDS: ClassVar = {"lam": "grid"}
 
     k: int = Field(
         2,

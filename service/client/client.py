@@ -140,6 +140,7 @@ class Client:
         seed: int = 0,
         limits: Mapping[str, Any] | None = None,
         search: Mapping[str, Any] | None = None,
+        compare: bool | Mapping[str, Any] = False,
         **params: Any,
     ) -> JobHandle:
         """Give a handle of the job that trains an algorithm with these parameters.
@@ -152,9 +153,19 @@ class Client:
             ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``, ``threads``.
         search
             Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``.
+        compare
+            Judge it beside methods that learn the tasks apart; the model's report says whether
+            sharing helps. ``{"splits": {...}, "metric": ...}`` says how.
         """
         return self.submit(
-            dataset, algorithm, params, model=model, seed=seed, limits=limits, search=search
+            dataset,
+            algorithm,
+            params,
+            model=model,
+            seed=seed,
+            limits=limits,
+            search=search,
+            compare=compare,
         )
 
     def submit(
@@ -167,6 +178,7 @@ class Client:
         seed: int = 0,
         limits: Mapping[str, Any] | None = None,
         search: Mapping[str, Any] | None = None,
+        compare: bool | Mapping[str, Any] = False,
     ) -> JobHandle:
         """Give a handle of the job, as :meth:`train` does, with parameters of any name."""
         spec: dict[str, Any] = {
@@ -175,6 +187,7 @@ class Client:
             "model": model or algorithm,
             "seed": seed,
             "params": dict(params),
+            "compare": compare if isinstance(compare, bool) else dict(compare),
             **(limits or {}),
         }
         if search is not None:

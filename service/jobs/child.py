@@ -65,19 +65,20 @@ def _answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
 
 def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     algorithm = ALGORITHMS[order["algorithm"]]
-    params = algorithm.Params.model_validate(order["params"], strict=False)
     tasks = read_tasks(Path(order["dataset"]), order["manifest"])
     trace = Trace(
         on_step=_Progress(wire),
         is_cancelled=lambda: wire.receive(0) is not None or wire.is_closed,
         checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
     )
-    plan, report = order["plan"], None
+    plan, values, report = order["plan"], order["params"], None
     if plan is not None and plan["kind"] == plans.SCORE:
-        result = plans.score(plan, algorithm, tasks, params, seed=order["seed"], trace=trace)
+        result = plans.carry_out(plan, algorithm, tasks, values, seed=order["seed"], trace=trace)
         return {"type": "scored", "result": result}
     if plan is not None:
-        params, report = plans.conclude(plan, order["parts"], algorithm, tasks)
+        found, report = plans.draw_on(plan, order["parts"], algorithm, tasks)
+        values = found or values
+    params = algorithm.parse(values)
     algorithm.check(tasks.summaries(), params)
     started = time.monotonic()
     model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))

@@ -2,10 +2,11 @@
 
 from collections.abc import Sequence
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, BeforeValidator, Field
 
+from algorithms.evaluation.comparison import Compare
 from algorithms.evaluation.search import Search
 from service.http import WireModel
 from service.jobs.states import CANCELLING, FINAL, JobState
@@ -13,6 +14,13 @@ from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+
+
+def _as_compare(value: Any) -> Any:
+    """Read true as a comparison in the usual way, false as none."""
+    if isinstance(value, bool):
+        return {} if value else None
+    return value
 
 
 class JobSpec(WireModel):
@@ -46,6 +54,14 @@ class JobSpec(WireModel):
         None,
         description="Try parameters by cross-validation, as parts spread over the pool, and train "
         "with the best.",
+    )
+    compare: Annotated[
+        Compare | None,
+        BeforeValidator(_as_compare, json_schema_input_type=bool | Compare | None),
+    ] = Field(
+        None,
+        description="Judge it beside methods that learn each task alone, or all tasks as one, on "
+        "the same held-out rows; the model's report says whether sharing helps.",
     )
 
 

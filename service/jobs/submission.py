@@ -1,6 +1,5 @@
 """Turns a job specification into a queued job, or into a sentence that says why not."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -8,17 +7,14 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from algorithms.evaluation.metrics import deciding_metric, metrics_for
-from algorithms.evaluation.search import grid
+from algorithms.evaluation.comparison import freed
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import store
-from service.jobs.plans import score_plan, search_plan
+from service.jobs.plans import Study, lay_out
 from service.jobs.schemas import JobSpec
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
@@ -49,7 +45,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return session.get_one(JobRow, existing)
-    params, *tried = check(session, spec, owner=origin.owner, settings=settings)
+    params, study = check(session, spec, owner=origin.owner, settings=settings)
     waiting = store.count_waiting(session, origin.owner)
     if waiting >= settings.max_queued:
         detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
@@ -68,26 +64,22 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         threads=spec.threads,
         traceparent=origin.traceparent,
     )
-    if spec.search is None:
+    if study is None:
         row = store.create(session, job)
     else:
-        job = replace(job, plan=search_plan(spec.search))
         parts = [
-            replace(job, params=values, plan=score_plan(spec.search, position))
-            for position, values in enumerate(tried)
+            replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
+            for part in study.parts
         ]
-        row = store.create_with_parts(session, job, parts)
+        row = store.create_with_parts(session, replace(job, plan=study.plan), parts)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 
 
 def check(
     session: Session, spec: JobSpec, *, owner: str, settings: Settings
-) -> list[dict[str, Any]]:
-    """Give the parameters, complete with defaults, where everything fits together.
-
-    Those of the job come first, then those that its search tries.
-    """
+) -> tuple[dict[str, Any], Study | None]:
+    """Give the parameters, complete with defaults, and the parts, where everything fits."""
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
         known = ", ".join(sorted(ALGORITHMS))
@@ -96,10 +88,9 @@ def check(
     if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
         detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
         raise Problem("invalid-request", detail, errors=[_place("/timeout_s", detail)])
-    params = [_parse_params(algorithm, spec.params, ("params",))]
-    if spec.search is not None:
-        tries = grid(spec.params, spec.search)
-        params += [_parse_params(algorithm, values, ("search", "space")) for values in tries]
+    # what a comparison judges is what is trained
+    values = spec.params if spec.compare is None else freed(algorithm, spec.params)
+    params = _parse_params(algorithm, values)
     dataset = session.get(DatasetRow, spec.dataset_id)
     if dataset is None or dataset.owner != owner:
         detail = f"there is no dataset '{spec.dataset_id}'"
@@ -107,35 +98,22 @@ def check(
     if dataset.state != "ready" or dataset.manifest is None:
         raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
     tasks = summaries(dataset.manifest)
-    for values in params:
-        _check_tasks(algorithm, tasks, values)
-    if spec.search is not None:
-        deciding_metric(metrics_for(algorithm, tasks[0].target), spec.search.metric)
-    return [values.model_dump(mode="json") for values in params]
+    algorithm.check(tasks, params)
+    complete = params.model_dump(mode="json")
+    if spec.search is None and spec.compare is None:
+        return complete, None
+    study = lay_out(algorithm, spec.params, tasks, search=spec.search, comparison=spec.compare)
+    return complete, study
 
 
-def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
-    """Raise InvalidData where the tasks do not fit, with what an upload can say to mend it."""
-    try:
-        algorithm.check(tasks, params)
-    except InvalidData as error:
-        targets = {task.name: task.target for task in tasks}
-        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
-            advice = "if they are codes of classes, upload them with target_kind=classes"
-            raise InvalidData(f"{error.message}; {advice}", task=error.task) from None
-        raise
-
-
-def _parse_params(
-    algorithm: Algorithm[Any, Any], values: dict[str, Any], place: tuple[str, ...]
-) -> Any:
+def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
     try:
         # read as JSON, where a list may stand for a tuple and 1 for 1.0, but nothing else
         return algorithm.Params.model_validate_json(orjson.dumps(values))
     except ValidationError as error:
         entries = [
             {
-                "pointer": json_pointer((*place, *e["loc"])),
+                "pointer": json_pointer(("params", *e["loc"])),
                 "code": e["type"],
                 "detail": e["msg"],
             }

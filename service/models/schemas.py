@@ -111,7 +111,55 @@ class SearchReport(BaseModel):
     candidates: list[Candidate]
 
 
+class Method(BaseModel):
+    """A method that was judged, and what came of it on held-out rows."""
+
+    algorithm: str
+    role: str = Field(description="itself; apart: each task alone; pooled: all as one; other.")
+    params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
+
+
+class Gain(BaseModel):
+    """How much better the algorithm is than a rival; null where there are too few splits."""
+
+    rival: str
+    role: str
+    gain: float | None = Field(description="In units of the metric; positive: better.")
+    low: float | None = Field(description="Lower end of the 95 % interval.")
+    high: float | None
+    p_value: float | None = Field(
+        description="Chance of so large a difference were there none (corrected resampled t)."
+    )
+
+
+class TaskVerdict(BaseModel):
+    """What can be said of one task."""
+
+    verdict: str
+    sentence: str
+
+
+class Comparison(BaseModel):
+    """Whether learning together helps."""
+
+    verdict: str = Field(description="helps, hurts, or unclear.")
+    sentences: list[str] = Field(description="The same in words; a rival that wins comes first.")
+    metric: str
+    title: str
+    larger_is_better: bool
+    splits: dict[str, Any]
+    n_splits: int
+    methods: list[Method]
+    overall: list[Gain]
+    tasks: dict[str, TaskVerdict]
+    by_task: dict[str, list[Gain]]
+    left_out: list[dict[str, str]] = Field(description="Rivals that do not fit the tasks, and why.")
+
+
 class Report(BaseModel):
-    """What was tried before a model was trained."""
+    """What was tried before a model was trained, and how it compares."""
 
     search: SearchReport | None = None
+    comparison: Comparison | None = None

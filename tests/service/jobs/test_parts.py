@@ -253,3 +253,42 @@ def test_a_search_is_cancelled_with_all_its_parts(start_service):
             job.wait()
         assert job.info["parts"] == {"cancelled": 4}
         assert httpx.get(f"{service.url}/v1/models").json()["items"] == []
+
+
+def test_a_comparison_tells_whether_sharing_helps(client):
+    rng = np.random.default_rng(1)
+    basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
+    rows = {
+        f"t{i}": 2 * rng.normal(size=(12, 2)) @ basis.T + rng.normal(size=(12, 10))
+        for i in range(6)
+    }
+    job = client.train(client.upload(rows), "rmt-pca", model="compared", compare=True, k=2)
+    model = job.wait()
+    found = model.report()["comparison"]
+    assert found["verdict"] == "helps"
+    assert found["sentences"][0].startswith("Sharing helps")
+    assert [m["algorithm"] for m in found["methods"]] == ["rmt-pca", "pca", "common-pca"]
+    assert set(found["tasks"]) == set(rows)
+    # what was judged is what was trained
+    assert model.info["lineage"]["params"]["selection"] == "cv"
+    assert job.info["parts"] == {"succeeded": 30}
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "compare", "told"),
+    [
+        ("pca", True, "pca cannot be compared"),
+        ("rmt-pca", {"metric": "auc"}, "no metric 'auc'"),
+        ("rmt-pca", {"splits": {"scheme": "kfold", "n_folds": 1}}, "greater than or equal to 2"),
+        ("rmt-pca", {"splits": {"scheme": "given"}}, "given"),
+        ("rmt-pca", {"splits": {"scheme": "given", "given": [{"nobody": [0]}]}}, "nobody"),
+        ("rmt-pca", {"splits": {"scheme": "given", "given": [{"a": [30]}]}}, "row 30"),
+        ("rmt-pca", {"beauty": 1}, "beauty"),
+    ],
+)
+def test_a_comparison_that_cannot_be_is_refused(client, rows, algorithm, compare, told):
+    before = len(list(client.jobs()))
+    with pytest.raises(ServiceError, match=told) as caught:
+        client.train(client.upload(rows), algorithm, compare=compare)
+    assert 400 <= caught.value.status < 500
+    assert len(list(client.jobs())) == before

@@ -1,0 +1,211 @@
+"""Does learning together help? An algorithm and its rivals on the same splits.
+
+Every method sees the same training rows and chooses its free parameters inside them. For each
+split the *gain* over a rival is the difference of the deciding metric, the better way up: positive
+where the algorithm is better. Splits of one dataset share rows, so that the plain t test is far
+too sure; the variance is corrected by the part that is held out,
+
+    s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
+
+Reference: Nadeau, Bengio, *Inference for the generalization error*, Machine Learning 52 (2003),
+doi:10.1023/A:1024068626366
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
+from scipy.stats import t as student
+
+from algorithms.evaluation.metrics import Metric
+from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.validation import Scores, mean_known, mean_score
+from algorithms.interface.algorithm import Algorithm, Role
+
+#: Chance of taking noise for a difference that is accepted.
+LEVEL: Final = 0.05
+
+
+class Compare(BaseModel):
+    """How an algorithm is compared with its rivals."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
+    metric: str | None = Field(
+        None,
+        max_length=64,
+        description="What decides: error_rate, rmse, ...; by default what suits the targets.",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Contender:
+    """A method in a comparison.
+
+    Parameters
+    ----------
+    role
+        ``"itself"``, or what the rival stands for.
+    values
+        Its parameters, as they are given to its ``Params``.
+    """
+
+    algorithm: str
+    role: Role | Literal["itself"]
+    values: dict[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better the algorithm is than a rival, with what the splits leave open.
+
+    Parameters
+    ----------
+    mean, low, high
+        In units of the metric, positive where the algorithm is better; a 95 % interval.
+    p_value
+        Chance of so large a difference, either way, were there none.
+    """
+
+    mean: float
+    low: float
+    high: float
+    p_value: float
+
+
+def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the values, with the choice of what they leave open made inside the training rows.
+
+    A parameter that is given is not chosen again: its grid is that one value.
+    """
+    params = algorithm.Params
+    if "selection" not in params.model_fields or "selection" in values:
+        return dict(values)
+    given = {
+        grid: [values[name]]
+        for name, grid in params.GRIDS.items()
+        if name in values and grid not in values
+    }
+    return {**values, **given, "selection": params.CHOSEN}
+
+
+def contenders(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> list[Contender]:
+    """Give the algorithm itself and its rivals, each with its parameters.
+
+    Parameters
+    ----------
+    values
+        Parameters as the user gave them.
+    """
+    itself = Contender(algorithm.name, "itself", freed(algorithm, values))
+    params = algorithm.Params.model_validate(itself.values, strict=False)
+    rivals = [
+        Contender(
+            rival.algorithm,
+            rival.role,
+            {**{name: getattr(params, name) for name in rival.shares}, **rival.values},
+        )
+        for rival in algorithm.rivals
+    ]
+    return [itself, *rivals]
+
+
+def gain(
+    ours: Sequence[float | None], theirs: Sequence[float | None], metric: Metric, *, ratio: float
+) -> Gain | None:
+    """Give the gain over splits in which both have a value; None where these are fewer than two.
+
+    Parameters
+    ----------
+    ratio
+        Held-out rows per training row, n_test/n_train.
+    """
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    if len(pairs) < 2:
+        return None
+    sign = 1.0 if metric.larger_is_better else -1.0
+    differences = np.array([sign * (a - b) for a, b in pairs])
+    n = len(differences)
+    mean = float(differences.mean())
+    error = float(np.sqrt(differences.var(ddof=1) * (1 / n + ratio)))
+    if error <= abs(mean) * np.finfo(float).eps:  # the same in every split
+        return Gain(mean, mean, mean, 1.0 if mean == 0 else 0.0)
+    reach = float(student.ppf(1 - LEVEL / 2, n - 1)) * error
+    p_value = float(2 * student.sf(abs(mean) / error, n - 1))
+    return Gain(mean, mean - reach, mean + reach, p_value)
+
+
+def over_tasks(scores: Mapping[str, Sequence[float | None]]) -> list[float | None]:
+    """Give the mean over tasks in each split."""
+    return [mean_known(values) for values in zip(*scores.values(), strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Judged:
+    """A contender and what came of it in every split."""
+
+    contender: Contender
+    scores: Scores
+
+
+def compare(
+    judged: Sequence[Judged], metric: Metric, splits: Splits, *, ratio: float
+) -> dict[str, Any]:
+    """Give the comparison of the first of some methods with the others, as JSON.
+
+    Parameters
+    ----------
+    ratio
+        Held-out rows per training row.
+    """
+    itself, *rivals = judged
+    ours = itself.scores[metric.name]
+    overall = []
+    by_task: dict[str, list[dict[str, Any]]] = {name: [] for name in ours}
+    for rival in rivals:
+        theirs = rival.scores[metric.name]
+        label = {"rival": rival.contender.algorithm, "role": rival.contender.role}
+        whole = gain(over_tasks(ours), over_tasks(theirs), metric, ratio=ratio)
+        overall.append(label | _told(whole))
+        for task, values in ours.items():
+            by_task[task].append(label | _told(gain(values, theirs[task], metric, ratio=ratio)))
+    return {
+        "metric": metric.name,
+        "title": metric.title,
+        "larger_is_better": metric.larger_is_better,
+        "splits": splits.model_dump(mode="json", exclude={"given"}),
+        "n_splits": splits.count(),
+        "methods": [
+            {
+                "algorithm": entry.contender.algorithm,
+                "role": entry.contender.role,
+                "params": entry.contender.values,
+                "mean": {name: _mean_score(entry.scores[name]) for name in entry.scores},
+                "by_task": {
+                    task: mean_known(values) for task, values in entry.scores[metric.name].items()
+                },
+            }
+            for entry in judged
+        ],
+        "overall": overall,
+        "by_task": by_task,
+    }
+
+
+def _mean_score(scores: Mapping[str, Sequence[float | None]]) -> float | None:
+    known = any(value is not None for values in scores.values() for value in values)
+    return mean_score(scores) if known else None
+
+
+def _told(found: Gain | None) -> dict[str, Any]:
+    if found is None:
+        return {"gain": None, "low": None, "high": None, "p_value": None}
+    return {
+        "gain": found.mean,
+        "low": found.low,
+        "high": found.high,
+        "p_value": found.p_value,
+    }
