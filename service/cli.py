@@ -152,6 +152,13 @@ def train(
         list[str] | None,
         typer.Option("--param", "-p", help="A parameter as NAME=VALUE, the value as in JSON."),
     ] = None,
+    search: Annotated[
+        list[str] | None,
+        typer.Option("--search", "-s", help="Values to try of a parameter: NAME=[V1,V2,...]."),
+    ] = None,
+    compare: Annotated[
+        bool, typer.Option("--compare", help="Tell whether learning together helps.")
+    ] = False,
     model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
     task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
     target_column: Annotated[
@@ -166,7 +173,10 @@ def train(
     options: Any = {name: value for name, value in columns.items() if value is not None}
     with _client(url) as client:
         dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
-        job = client.submit(dataset, algorithm, params, model=model, seed=seed)
+        space = {"space": dict(_param(text) for text in search)} if search else None
+        job = client.submit(
+            dataset, algorithm, params, model=model, seed=seed, search=space, compare=compare
+        )
         trained = job.wait(progress=True)
         _out.print(f"model {trained.name}, version {trained.version}", markup=False)
         scores = [
@@ -176,6 +186,8 @@ def train(
         _show(scores, "metric", "mean over tasks")
         for warning in trained.info["warnings"]:
             _err.print(f"note: {warning}", markup=False)
+        if search or compare:
+            _show_report(trained.report())
 
 
 app.add_typer(inference)
@@ -216,6 +228,22 @@ def _param(text: str) -> tuple[str, Any]:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:
         return name, value  # a bare word is a string
+
+
+def _show_report(report: dict[str, Any]) -> None:
+    found = report["search"]
+    if found is not None:
+        rows = [
+            {
+                "tried": ", ".join(f"{name}={value}" for name, value in tried["params"].items()),
+                found["metric"]: f"{tried['mean'][found['metric']]:.4g}",
+                "best": "*" if position == found["best"] else "",
+            }
+            for position, tried in enumerate(found["candidates"])
+        ]
+        _show(rows, "tried", found["metric"], "best")
+    for sentence in (report["comparison"] or {"sentences": []})["sentences"]:
+        _out.print(sentence, markup=False, soft_wrap=True)
 
 
 def _show(items: list[dict[str, Any]], *columns: str) -> None:

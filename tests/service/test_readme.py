@@ -37,13 +37,16 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, classifier, curl, command, offline = outputs
+    python, classifier, judged, curl, command, offline = outputs
     assert "(8, 2) (8, 12)" in python
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
+    assert {"helps", "hurts", "unclear"} & set(judged.splitlines())
+    assert "95 % interval of the gain" in judged
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
     assert "pupils" in command
+    assert "k=2" in command
     assert '"task":"north","outputs":[[' in command
     assert offline.startswith("('patient 0',")
 
