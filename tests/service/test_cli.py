@@ -6,13 +6,13 @@ import os
 import re
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 from contextlib import closing
 
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from service.client import Client
 
@@ -260,21 +260,21 @@ def test_serve_on_a_taken_port_says_so(run):
         assert_fails(run("serve", "--port", str(port)), f"port {port} is taken")
 
 
-def test_serve_refuses_a_schema_it_does_not_know(run, tmp_path):
-    (tmp_path / "data").mkdir()
-    assert run("migrate").returncode == 0
-    with closing(sqlite3.connect(tmp_path / "data" / "sibling.db")) as database:
-        database.execute("UPDATE alembic_version SET version_num = 'of the future'")
-        database.commit()
-    assert_fails(run("serve", "--port", "0"), "error: ", "of the future")
+def test_serve_refuses_a_schema_it_does_not_know(run, empty_database):
+    url = empty_database.url
+    assert run("migrate", DATABASE_URL=url).returncode == 0
+    with empty_database.write() as session:
+        session.execute(sa.text("UPDATE alembic_version SET version_num = 'of the future'"))
+    assert_fails(run("serve", "--port", "0", DATABASE_URL=url), "error: ", "of the future")
 
 
-def test_serve_takes_a_free_port_and_ends_at_ctrl_c(start_service):
-    service = start_service(SIBLING_SLOTS=1)
-    assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
-    service.process.send_signal(signal.SIGINT)
-    assert service.process.wait(15) in (0, 130, -signal.SIGINT)
-    assert "Traceback" not in service.log()
+def test_serve_takes_a_free_port_and_a_file_and_ends_at_ctrl_c(launch_on):
+    with launch_on("", SIBLING_SLOTS=1) as service:
+        assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
+        assert (service.data_dir / "sibling.db").exists()
+        service.process.send_signal(signal.SIGINT)
+        assert service.process.wait(15) in (0, 130, -signal.SIGINT)
+        assert "Traceback" not in service.log()
 
 
 def test_help_is_quick_and_lists_the_commands(run):

@@ -2,14 +2,12 @@
 
 import signal
 import time
+from contextlib import contextmanager
 
 import httpx
 import psutil
 import pytest
 import sqlalchemy as sa
-
-from service.database import Database
-from service.schema import migrate
 
 #: Between the fault and the answer that tells it.
 TOLD_WITHIN_S = 2.5
@@ -38,56 +36,59 @@ def is_ready(response):
 
 def test_a_schema_of_another_version_is_told(start_service):
     service = start_service(SIBLING_SLOTS=1)
-    database = Database(f"sqlite:///{service.data_dir / 'sibling.db'}")
-    with database.engine.begin() as connection:
-        before = connection.scalar(sa.text("SELECT version_num FROM alembic_version"))
-        connection.execute(sa.text("UPDATE alembic_version SET version_num = 'of-tomorrow'"))
-    body, took = until(service.url, is_told("schema of-tomorrow"))
-    assert body["live"]
-    assert took < TOLD_WITHIN_S
-    assert httpx.get(f"{service.url}/v2/health/live").json()["live"]
-    with database.engine.begin() as connection:
-        connection.execute(
-            sa.text("UPDATE alembic_version SET version_num = :before"), {"before": before}
-        )
-    until(service.url, is_ready)
-    database.close()
+    with service.open_database() as database:
+        with database.write() as session:
+            before = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
+            session.execute(sa.text("UPDATE alembic_version SET version_num = 'of-tomorrow'"))
+        body, took = until(service.url, is_told("schema of-tomorrow"))
+        assert body["live"]
+        assert took < TOLD_WITHIN_S
+        assert httpx.get(f"{service.url}/v2/health/live").json()["live"]
+        with database.write() as session:
+            session.execute(
+                sa.text("UPDATE alembic_version SET version_num = :before"), {"before": before}
+            )
+        until(service.url, is_ready)
 
 
-def test_a_database_that_hangs_is_told_and_health_does_not_hang(start_service, new_postgres):
-    url = new_postgres()
-    database = Database(url)
-    migrate(database)
-    service = start_service(DATABASE_URL=url, SIBLING_SLOTS=1)
+@contextmanager
+def held_still(database):
+    """Hold the processes of the server of a database still, until the end of the block."""
     with database.engine.connect() as connection:
         pid = connection.scalar(sa.text("SELECT pg_backend_pid()"))
         server = psutil.Process(pid).parent()
-    database.close()
-    backends = [server, *server.children(recursive=True)]
-    for process in backends:
+    processes = [server, *server.children(recursive=True)]
+    for process in processes:
         process.send_signal(signal.SIGSTOP)
     try:
-        _, took = until(service.url, is_told("has not answered"))
-        assert took < TOLD_WITHIN_S
-        started = time.monotonic()
-        assert httpx.get(f"{service.url}/v2/health/live", timeout=1).status_code == 200
-        assert time.monotonic() - started < 0.5
+        yield
     finally:
-        for process in reversed(backends):
+        for process in reversed(processes):
             process.send_signal(signal.SIGCONT)
-    until(service.url, is_ready)
+
+
+def test_a_database_that_hangs_is_told_and_health_does_not_hang(launch_on, postgres):
+    """A file does not hang; a server can."""
+    with launch_on(postgres.create(), SIBLING_SLOTS=1) as service:
+        with service.open_database() as database, held_still(database):
+            _, took = until(service.url, is_told("has not answered"))
+            assert took < TOLD_WITHIN_S
+            started = time.monotonic()
+            assert httpx.get(f"{service.url}/v2/health/live", timeout=1).status_code == 200
+            assert time.monotonic() - started < 0.5
+        until(service.url, is_ready)
 
 
 @pytest.mark.parametrize("fault", [signal.SIGKILL, signal.SIGSTOP])
-def test_a_scheduler_that_is_gone_or_hangs_is_told(start_service, cluster, fault):
+def test_a_scheduler_that_is_gone_or_hangs_is_told(launch_on, cluster, fault):
+    """On the database of a newcomer: which it is plays no part."""
     scheduler = cluster.scheduler()
     cluster.worker("worker")
-    service = start_service(
-        ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls", SIBLING_SLOTS=1
-    )
-    scheduler.send_signal(fault)
-    _, took = until(service.url, is_told("scheduler does not answer"))
-    assert took < TOLD_WITHIN_S
-    if fault == signal.SIGSTOP:
-        scheduler.send_signal(signal.SIGCONT)
-        until(service.url, is_ready)
+    settings = {"ENGINE_URL": cluster.url, "SIBLING_TLS_DIR": cluster.folder / "tls"}
+    with launch_on("", **settings, SIBLING_SLOTS=1) as service:
+        scheduler.send_signal(fault)
+        _, took = until(service.url, is_told("scheduler does not answer"))
+        assert took < TOLD_WITHIN_S
+        if fault == signal.SIGSTOP:
+            scheduler.send_signal(signal.SIGCONT)
+            until(service.url, is_ready)

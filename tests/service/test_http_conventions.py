@@ -1,10 +1,8 @@
 """Every route keeps the same conventions, whatever it is sent."""
 
 import base64
-import contextlib
 import json
 import re
-import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
@@ -12,6 +10,7 @@ import httpx
 import pytest
 
 from service.errors import KINDS
+from service.rows import DatasetRow
 
 ROOT = "/v1/jobs"
 needs_model = pytest.mark.usefixtures("model")
@@ -514,28 +513,25 @@ def test_a_broken_trace_context_does_not_matter(http, spec, given):
 
 
 def test_a_defect_is_a_problem_with_its_request_id_and_no_inside_view(spare):
-    with contextlib.closing(sqlite3.connect(spare.data_dir / "sibling.db")) as database:
-        names = "id,owner,name,state,media_type,options,fingerprint,upload_sha256,size_bytes"
-        values = "'ds_1','local','n','ready','m','not json','f','u',1,'[]','2026','2026'"
-        database.execute(
-            f"INSERT INTO datasets({names},complaints,created_at,updated_at) VALUES({values})"
-        )
-        database.commit()
+    row = DatasetRow(
+        id="ds_1", owner="local", name="n", state="ready", media_type="m", options="no options",
+        fingerprint="f", upload_sha256="u", size_bytes=1,
+    )  # fmt: skip
+    with spare.open_database() as database, database.write() as session:
+        session.add(row)
     with httpx.Client(base_url=spare.url) as http:
         body = assert_problem(http.get("/v1/datasets/ds_1", headers={"X-Request-Id": "q1"}), 500)
-        assert "not json" not in body["detail"]
+        assert "no options" not in body["detail"]
     defects = [json.loads(line) for line in spare.log().splitlines() if '"defect"' in line]
     assert [event["request_id"] for event in defects] == ["q1"]
     assert "Traceback" not in spare.log().replace("\\n", "")
 
 
-def test_a_database_that_does_not_answer_is_503(spare):
-    with contextlib.closing(sqlite3.connect(spare.data_dir / "sibling.db")) as database:
-        database.execute("ALTER TABLE models RENAME TO away")
-        with httpx.Client(base_url=spare.url) as http:
+def test_a_database_that_does_not_answer_is_503(spare, databases):
+    with httpx.Client(base_url=spare.url) as http:
+        with databases.away(spare.database_url):
             response = http.get("/v1/models")
             assert_problem(response, 503, "unavailable")
             assert int(response.headers["retry-after"]) >= 1
             assert http.get("/v2/health/live").status_code == 200
-            database.execute("ALTER TABLE away RENAME TO models")
-            assert http.get("/v1/models").status_code == 200
+        assert http.get("/v1/models").status_code == 200

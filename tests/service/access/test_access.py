@@ -7,10 +7,13 @@ from pathlib import Path
 import httpx
 import numpy as np
 import pytest
+import sqlalchemy as sa
 
 from algorithms.interface.model import METHODS
+from service.access import store
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
 from service.client import Client, ServiceError
+from service.rows import Row
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
@@ -22,17 +25,23 @@ OPEN |= {"/docs/oauth2-redirect"}
 CALLS = tuple("/" + method.replace("_", "-") for method in METHODS)
 
 
-def make_key(service, owner, scopes, *options) -> str:
-    command = [sys.executable, "-m", "service", "keys", "create", "--owner", owner]
-    done = subprocess.run(
-        [*command, "--scopes", scopes, *options],
-        env={"PATH": "", "SIBLING_DATA_DIR": str(service.data_dir)},
+def run_keys(service, *arguments, check=True, **env):
+    """Run ``sibling keys`` on the data of a service."""
+    return subprocess.run(
+        [sys.executable, "-m", "service", "keys", *arguments],
         cwd=Path(__file__).parents[3],
+        env=service.command_env() | env,
+        check=check,
         capture_output=True,
         text=True,
-        check=True,
     )
-    return done.stdout.strip()
+
+
+def make_key(service, owner, scopes) -> str:
+    key = new_key()
+    with service.open_database() as database, database.write() as session:
+        store.create(session, key, owner=owner, scopes=scopes.split(","), expires_at=None)
+    return key.text()
 
 
 @pytest.fixture(scope="module")
@@ -180,35 +189,38 @@ def test_a_stranger_is_refused_before_the_body_is_read(guarded):
 
 
 def test_a_revoked_key_ends_within_seconds_and_is_told(guarded):
-    key = make_key(guarded, "eve", "jobs:read")
+    made = run_keys(guarded, "create", "--owner", "eve", "--scopes", "jobs:read")
+    key = made.stdout.strip()
     headers = {"Authorization": f"Bearer {key}"}
     assert httpx.get(f"{guarded.url}/v1/jobs", headers=headers).status_code == 200
-    command = [sys.executable, "-m", "service", "keys", "revoke", parse_key(key).id]
-    env = {"PATH": "", "SIBLING_DATA_DIR": str(guarded.data_dir)}
-    subprocess.run(command, env=env, check=True, capture_output=True)
+    run_keys(guarded, "revoke", parse_key(key).id)
     deadline = time.monotonic() + 5
     while httpx.get(f"{guarded.url}/v1/jobs", headers=headers).status_code != 401:
         assert time.monotonic() < deadline
         time.sleep(0.2)
-    again = subprocess.run(command, env=env, check=False, capture_output=True, text=True)
+    again = run_keys(guarded, "revoke", parse_key(key).id, check=False)
     assert again.returncode == 1
     assert "no key" in again.stderr
 
 
 @pytest.mark.usefixtures("ada")
 def test_keys_are_listed_without_their_secrets(guarded):
-    command = [sys.executable, "-m", "service", "keys", "list"]
-    env = {"PATH": "", "SIBLING_DATA_DIR": str(guarded.data_dir), "COLUMNS": "200"}
-    done = subprocess.run(command, env=env, check=True, capture_output=True, text=True)
+    done = run_keys(guarded, "list", COLUMNS="200")
     assert "ada" in done.stdout
     assert "s" * 40 not in done.stdout
 
 
 def test_no_secret_is_kept_anywhere(guarded):
-    for file in guarded.data_dir.rglob("*"):
-        if file.is_file():
-            assert b"s" * 40 not in file.read_bytes(), file
-    assert "s" * 40 not in guarded.log()
+    secret = "s" * 40
+    folders = [guarded.data_dir]
+    with guarded.open_database() as database, database.read() as session:
+        for table in Row.metadata.sorted_tables:
+            assert secret not in str(session.execute(sa.select(table)).all())
+        if database.engine.dialect.name == "sqlite":
+            folders.append(Path(database.engine.url.database).parent)
+    for file in (file for folder in folders for file in folder.rglob("*") if file.is_file()):
+        assert secret.encode() not in file.read_bytes(), file
+    assert secret not in guarded.log()
 
 
 def test_it_does_not_listen_to_others_without_keys(tmp_path):

@@ -1,6 +1,7 @@
 """The routes of datasets in a small app: its database, blobs and child processes are real."""
 
 import io
+import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -20,14 +21,60 @@ from service.context import Services
 from service.database import Database
 from service.datasets.canonical import read_tasks
 from service.datasets.ingest import Ingester
+from service.datasets.ingest_child import _answer
+from service.datasets.options import Limits
 from service.datasets.routes import router
+from service.datasets.supervision import Order
 from service.errors import install_handlers
 from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow
-from service.schema import migrate
 from service.settings import Settings
 
 CSV = "text/csv"
 NPZ = "application/x-npz"
+# what bounds the child, which has its own tests
+MEMORY_BYTES, TIMEOUT_S = 2**30, 60
+
+
+def npz(arrays: dict[str, Any]) -> bytes:
+    """Give arrays as NumPy writes them."""
+    file = io.BytesIO()
+    np.savez(file, **arrays)
+    return file.getvalue()
+
+
+@dataclass(frozen=True)
+class Reader:
+    """Reads uploads as the child process does, but in this one: no server and no database."""
+
+    folder: Path
+    limits: Limits
+
+    def read(self, body: bytes, media_type: str = CSV, **options: Any) -> dict[str, Any]:
+        """Give the answer of the child: a manifest, or complaints."""
+        (self.folder / "upload").write_bytes(body)
+        several = ("target_column", "ignore_column")
+        listed = {k: [v] if k in several and isinstance(v, str) else v for k, v in options.items()}
+        order = Order(self.folder, media_type, listed, self.limits, MEMORY_BYTES, TIMEOUT_S)
+        answer = _answer(json.loads(order.write().read_text()))
+        return cast("dict[str, Any]", json.loads(json.dumps(answer, allow_nan=False)))
+
+    def read_npz(self, arrays: dict[str, Any], **options: Any) -> dict[str, Any]:
+        """Read arrays as NumPy writes them."""
+        return self.read(npz(arrays), NPZ, **options)
+
+    def tasks(self, answer: dict[str, Any]) -> TaskSet:
+        """Give the tasks of a good upload as a training process reads them."""
+        assert "complaints" not in answer, answer
+        return read_tasks(self.folder / "content", answer["manifest"])
+
+    @staticmethod
+    def assert_rejected(answer: dict[str, Any], code: str, *says: str, **place: Any) -> None:
+        """Check code, words and place of the first complaint."""
+        first = answer["complaints"][0]
+        assert first["code"] == code, first
+        for words in says:
+            assert words in first["detail"]
+        assert {name: first.get(name) for name in place} == place
 
 
 @dataclass(frozen=True)
@@ -64,9 +111,7 @@ class App:
 
     def upload_npz(self, arrays: dict[str, Any], **query: Any) -> httpx.Response:
         """Upload arrays as NumPy writes them."""
-        file = io.BytesIO()
-        np.savez(file, **arrays)
-        return self.upload(file.getvalue(), NPZ, **query)
+        return self.upload(npz(arrays), NPZ, **query)
 
     def tasks(self, dataset_id: str) -> TaskSet:
         """Give the tasks of a dataset as a training process reads them."""
@@ -104,18 +149,26 @@ class App:
 
 
 @pytest.fixture
-def make_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
+def make_reader(tmp_path: Path) -> Callable[..., Reader]:
+    """Give a function that makes a reader with limits of its own."""
+    defaults = Limits.from_settings(Settings())
+    return lambda **limits: Reader(tmp_path, defaults.model_copy(update=limits))
+
+
+@pytest.fixture
+def reader(make_reader: Callable[..., Reader]) -> Reader:
+    return make_reader()
+
+
+@pytest.fixture
+def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
     """Give a function that makes an app with settings of its own, on one data folder."""
-    open_databases = []
 
     def make(**settings: Any) -> App:
         values = Settings(
             data_dir=tmp_path / "data", **{"ingest_wait_s": 30, "ingest_memory_mb": 512} | settings
         )
         values.data_dir.mkdir(exist_ok=True)
-        database = Database(values.resolved_database_url())
-        open_databases.append(database)
-        migrate(database)
         blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
         # these routes need neither the dispatcher nor models
         unused = dict.fromkeys(field.name for field in fields(Services))
@@ -134,11 +187,16 @@ def make_app(tmp_path: Path) -> Iterator[Callable[..., App]]:
         api.include_router(router)
         return App(api, services, values.data_dir)
 
-    yield make
-    for database in open_databases:
-        database.close()
+    return make
 
 
 @pytest.fixture
 def app(make_app: Callable[..., App]) -> App:
     return make_app()
+
+
+@pytest.fixture(scope="session")
+def uploads(launch_service: Any, uploads_to: Any) -> Iterator[Any]:
+    """A server that answers uploads once they are read; what others upload may be there too."""
+    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
+        yield uploads_to(service)

@@ -2,65 +2,53 @@
 
 import http.client
 import socket
-import sqlite3
-import time
-from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
 
 MB = 1_000_000
-
-
-def left_in_database(data_dir: Path) -> dict[str, int]:
-    with sqlite3.connect(data_dir / "sibling.db") as database:
-        tables = ("datasets", "blobs", "blob_chunks")
-        left = {t: database.execute(f"SELECT count(*) FROM {t}").fetchone()[0] for t in tables}
-    database.close()
-    return {table: n for table, n in left.items() if n}
+#: Many chunks of the database, and more than sockets keep.
+LIMIT_MB = 100
 
 
 @pytest.fixture(scope="module")
-def server(launch_service):
-    with launch_service(SIBLING_SLOTS=1, SIBLING_MAX_UPLOAD_BYTES=400 * MB) as service:
-        yield service
+def uploads(launch_service, uploads_to):
+    with launch_service(SIBLING_SLOTS=1, SIBLING_MAX_UPLOAD_BYTES=LIMIT_MB * MB) as service:
+        yield uploads_to(service)
 
 
-def test_a_sender_who_hangs_up_leaves_nothing(server):
-    address = urlsplit(server.url)
+def left_in_database(uploads) -> dict[str, int]:
+    return {name: len(rows) for name, rows in uploads.traces().items() if rows}
+
+
+def test_a_sender_who_hangs_up_leaves_nothing(uploads, wait_until):
+    address = urlsplit(uploads.service.url)
     with socket.create_connection((address.hostname, address.port)) as sender:
         head = "POST /v1/datasets?name=d HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
         sender.sendall(f"{head}Content-Length: 90000000\r\n\r\n".encode() + b"a" * 20 * MB)
-        wait_until(lambda: left_in_database(server.data_dir).get("blob_chunks", 0) > 2)
-    wait_until(lambda: left_in_database(server.data_dir) == {})
-
-
-def wait_until(condition, seconds=20):
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.05)
+        wait_until(lambda: left_in_database(uploads).get("chunks", 0) > 2)
+    wait_until(lambda: left_in_database(uploads) == {})
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_body_beyond_the_limit_is_refused_over_the_wire(server, is_told):
+def test_a_body_beyond_the_limit_is_refused_over_the_wire(uploads, wait_until, is_told):
     """With its length told it is refused unread; without, once it is too long."""
-    address = urlsplit(server.url)
+    address = urlsplit(uploads.service.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     connection.putrequest("POST", "/v1/datasets?name=d")
     connection.putheader("Content-Type", "text/csv")
     if is_told:
-        connection.putheader("Content-Length", str(401 * MB))
+        connection.putheader("Content-Length", str((LIMIT_MB + 1) * MB))
         connection.endheaders()
     else:
         connection.putheader("Transfer-Encoding", "chunked")
         connection.endheaders()
-        send_until_refused(connection, 401 * MB)
+        send_until_refused(connection, (LIMIT_MB + 1) * MB)
     response = connection.getresponse()
     assert response.status == 413
     assert b"body-too-large" in response.read()
     connection.close()
-    wait_until(lambda: left_in_database(server.data_dir) == {})
+    wait_until(lambda: left_in_database(uploads) == {})
 
 
 def send_until_refused(connection, n_bytes):

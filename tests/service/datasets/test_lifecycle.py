@@ -9,12 +9,6 @@ CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NPZ = "application/x-npz"
 
 
-@pytest.fixture(scope="module")
-def uploads(launch_service, uploads_to):
-    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
-        yield uploads_to(service)
-
-
 @pytest.fixture
 def new(uploads):
     """Give a function that uploads a dataset unlike all others."""

@@ -2,7 +2,6 @@
 
 import csv
 import io
-import json
 
 import numpy as np
 import pytest
@@ -11,13 +10,12 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from service.blobs import BlobStore
-from service.database import Database
 from service.datasets.canonical import read_tasks
+from service.rows import DatasetRow
 
 NPZ = "application/x-npz"
-#: Each example is a whole upload with a process that parses it.
 EXAMPLES = settings(
-    max_examples=12,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     phases=(Phase.explicit, Phase.generate),
@@ -29,16 +27,22 @@ names = st.text(
 floats = st.floats(allow_nan=False, allow_infinity=False)
 
 
-@pytest.fixture(scope="module")
-def uploads(launch_service, uploads_to):
-    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
-        yield uploads_to(service)
+@pytest.fixture
+def read(reader):
+    """Give a function that reads an upload here, and gives the manifest and the tasks."""
+
+    def read_and_store(body, media_type, **options):
+        answer = reader.read(body, media_type, **options)
+        tasks = reader.tasks(answer)
+        return answer["manifest"], tasks
+
+    return read_and_store
 
 
 @pytest.fixture(scope="module")
 def stored(uploads, tmp_path_factory):
     """Give a function that uploads, and gives the manifest and the tasks as they are stored."""
-    database = Database(f"sqlite:///{uploads.service.data_dir / 'sibling.db'}")
+    database = uploads.database
     blobs = BlobStore(database, tmp_path_factory.mktemp("cache"), cache_bytes=2**30)
 
     def store(body, media_type, **query):
@@ -46,14 +50,12 @@ def stored(uploads, tmp_path_factory):
         assert response.status_code in (200, 201), response.text
         dataset_id = response.json()["id"]
         manifest = uploads.http.get(f"/v1/datasets/{dataset_id}/manifest").json()
-        columns = "content_blob_id, content_sha256, manifest"
-        [(blob_id, sha256, kept)] = uploads.query(
-            f"SELECT {columns} FROM datasets WHERE id = '{dataset_id}'"
-        )
-        return manifest, read_tasks(blobs.path(blob_id, sha256), json.loads(kept))
+        with database.read() as session:
+            row = session.get_one(DatasetRow, dataset_id)
+        path = blobs.path(row.content_blob_id, row.content_sha256)
+        return manifest, read_tasks(path, row.manifest)
 
-    yield store
-    database.close()
+    return store
 
 
 def npz(arrays) -> bytes:
@@ -115,7 +117,7 @@ def check(manifest, tasks, wanted) -> None:
 
 @EXAMPLES
 @given(data=st.data())
-def test_arrays_by_task_come_back(stored, data):
+def test_arrays_by_task_come_back(read, data):
     task_names = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
     wanted, arrays = [], {}
     for name in task_names:
@@ -124,12 +126,12 @@ def test_arrays_by_task_come_back(stored, data):
         y = data.draw(targets(len(X)))
         arrays |= {f"{name}/X": X} | ({} if y is None else {f"{name}/y": y})
         wanted.append((name, X, y))
-    check(*stored(npz(arrays), NPZ), wanted)
+    check(*read(npz(arrays), NPZ), wanted)
 
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(stored, data):
+def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(read, data):
     X = data.draw(rows())
     labels = np.array(data.draw(st.lists(names, min_size=len(X), max_size=len(X))))
     y = data.draw(targets(len(X)))
@@ -138,12 +140,12 @@ def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(stored, data):
         (name, X[labels == name], None if y is None else y[labels == name])
         for name in dict.fromkeys(labels.tolist())
     ]
-    check(*stored(npz(arrays), NPZ), wanted)
+    check(*read(npz(arrays), NPZ), wanted)
 
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_csv_comes_back_though_its_tasks_are_mixed(stored, data):
+def test_a_csv_comes_back_though_its_tasks_are_mixed(read, data):
     n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))
     X = data.draw(hnp.arrays("<f8", (n, d), elements=_elements()))
     pool = data.draw(st.lists(names, min_size=1, max_size=3, unique=True))
@@ -158,7 +160,7 @@ def test_a_csv_comes_back_though_its_tasks_are_mixed(stored, data):
         own = [] if y is None else [str(y[i]) if y.dtype.kind == "U" else repr(float(y[i]))]
         writer.writerow([labels[i], *(repr(float(v)) for v in X[i]), *own])
     options = {} if y is None else {"target_column": "y"}
-    manifest, tasks = stored(file.getvalue().encode(), "text/csv", **options)
+    manifest, tasks = read(file.getvalue().encode(), "text/csv", **options)
     wanted = [
         (name, X[labels == name], None if y is None else y[labels == name])
         for name in dict.fromkeys(labels.tolist())
@@ -169,18 +171,40 @@ def test_a_csv_comes_back_though_its_tasks_are_mixed(stored, data):
 
 @EXAMPLES
 @given(data=st.data())
-def test_covariances_come_back_one_or_many(stored, data):
+def test_covariances_come_back_one_or_many(read, data):
     d, m = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 1, 3]))
     seed = data.draw(st.integers(0, 2**32 - 1))
     factors = np.random.default_rng(seed).normal(size=(m or 1, d, d + 1))
     C = factors @ factors.transpose(0, 2, 1)
     C = (C + C.transpose(0, 2, 1)) / 2
     sent = C[0] if m is None else C
-    manifest, tasks = stored(npz({"t/C": sent, "u/X": factors[0]}), NPZ)
+    manifest, tasks = read(npz({"t/C": sent, "u/X": factors[0]}), NPZ)
     assert same_bits(tasks["t"].X, C)
     assert tasks["t"].input == manifest["tasks"][0]["input"] == "covariances"
     assert manifest["tasks"][0]["n_samples"] == (m or 1)
     assert same_bits(tasks["u"].X, factors[0])
+
+
+@pytest.mark.parametrize("layout", ["arrays by task", "a table of arrays", "csv", "covariances"])
+def test_what_is_stored_by_the_service_is_what_was_sent(stored, layout):
+    X = np.random.default_rng(0).normal(size=(6, 3))
+    labels = np.array(["süd", "b", "süd", "b", "b", "süd"])
+    y = np.array(["cat", "dog", "ü", "cat", "dog", "ü"])
+    wanted = [(name, X[labels == name], y[labels == name]) for name in ("süd", "b")]
+    if layout == "arrays by task":
+        arrays = {f"{name}/X": X for name, X, _ in wanted} | {f"{n}/y": y for n, _, y in wanted}
+        check(*stored(npz(arrays), NPZ), wanted)
+    elif layout == "a table of arrays":
+        check(*stored(npz({"X": X, "task": labels, "y": y}), NPZ), wanted)
+    elif layout == "csv":
+        cells = zip(labels, *X.T.tolist(), y, strict=True)
+        rows_of_text = [",".join(map(str, row)) for row in cells]
+        body = "\n".join(["task,x0,x1,x2,y", *rows_of_text]).encode()
+        check(*stored(body, "text/csv", target_column="y"), wanted)
+    else:
+        manifest, tasks = stored(npz({"t/C": X.T @ X}), NPZ)
+        assert same_bits(tasks["t"].X, (X.T @ X)[np.newaxis])
+        assert tasks["t"].input == manifest["tasks"][0]["input"] == "covariances"
 
 
 def test_several_targets_without_a_task_column_are_tasks_of_one_table(stored):

@@ -11,8 +11,8 @@ import psutil
 import pytest
 
 MIB = 2**20
-BODY_BYTES = 300 * MIB
-#: Growth of the server's memory that 300 MiB may cost; whole, they would cost all of it.
+BODY_BYTES = 160 * MIB
+#: Growth of the server's memory that 160 MiB may cost; whole, they would cost all of it.
 GROWTH_BYTES = 64 * MIB
 ANSWER_S = 1.0
 UPLOAD_S = 60
@@ -89,7 +89,7 @@ def warm(uploads) -> None:
     assert uploads.get(dataset_id, wait=30).json()["state"] == "ready"
 
 
-def test_300_mib_grow_the_server_by_less_than_64_and_others_are_answered(uploads, record_property):
+def test_160_mib_grow_the_server_by_less_than_64_and_others_are_answered(uploads, record_property):
     warm(uploads)
     peak = _Peak(uploads.service.process.pid)
     peak.start()

@@ -1,21 +1,7 @@
 import pytest
 
-from service.database import Database
 from service.jobs import store
 from service.rows import DatasetRow, JobRow
-from service.schema import migrate
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request, tmp_path):
-    if request.param == "sqlite":
-        url = f"sqlite:///{tmp_path / 'jobs.db'}"
-    else:
-        url = request.getfixturevalue("new_postgres")()
-    database = Database(url)
-    migrate(database)
-    yield database
-    database.close()
 
 
 @pytest.fixture
