@@ -11,7 +11,7 @@ demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
 
 test: $(VENV)/.dev
-	$(BIN)/python -m pytest -n auto
+	$(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
