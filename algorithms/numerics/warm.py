@@ -7,6 +7,7 @@ import numpy as np
 
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
+from algorithms.numerics.latent_projection import first_latents, predictor, settle
 
 
 def warm_rmtpca() -> None:
@@ -18,9 +19,17 @@ def warm_rmtpca() -> None:
     objective.attempt(point, value.F, radius=0.5, forcing=0.1)
 
 
+def warm_latent() -> None:
+    """Compile the kernels of latent projection."""
+    Y = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
+    process = predictor("rbf", np.zeros(3), Y[:, :1], Y, floor=0.1)
+    settle(process, Y, first_latents(process, Y)[0], is_robust=True)
+
+
 def main() -> None:
     """Compile all."""
     warm_rmtpca()
+    warm_latent()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,68 @@
+"""The objective of a latent variable model: terms of one covariance, over θ and all latents."""
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.gp_covariances import LARGEST_LOG, Covariance
+
+Array = NDArray[np.float64]
+#: Of K (n, n): the value and ∂/∂K; LinAlgError where K is not positive definite.
+Terms = Callable[[Array], tuple[float, Array]]
+
+N_THETA = 3
+
+
+@dataclass(frozen=True, slots=True)
+class LatentObjective:
+    """F(θ, X) = terms(K), K = K_f(X) + (w + floor) E, over z = [θ, X].
+
+    Where K is not positive definite, or F not finite, F is infinite: a line search turns back.
+
+    Parameters
+    ----------
+    floor
+        Least noise variance; also the jitter that keeps K regular.
+    """
+
+    covariance: Covariance
+    terms: Terms
+    n_latents: int
+    floor: float
+
+    def __call__(self, z: Array) -> tuple[float, Array]:
+        """Give F and its gradient, (3 + n L,)."""
+        theta, X = unpack(z, n_latents=self.n_latents)
+        w = math.exp(theta[2])
+        K = self.covariance.between(X, X, theta)
+        K.reshape(-1)[:: len(K) + 1] += w + self.floor
+        try:
+            value, G = self.terms(K)
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros_like(z)
+        if not math.isfinite(value):
+            return np.inf, np.zeros_like(z)
+        gradient = np.empty_like(z)
+        trace = float(G.trace())
+        dX, gradient[0], gradient[1] = self.covariance.pull_back(
+            G, K, X, theta, noise_trace=(w + self.floor) * trace
+        )
+        gradient[2] = w * trace
+        gradient[N_THETA:] = dX.ravel()
+        if (theta != z[:N_THETA]).any():
+            gradient[:N_THETA][theta != z[:N_THETA]] = 0.0
+        return value, gradient
+
+
+def pack(theta: Array, X: Array) -> Array:
+    """Give z = [θ, X]."""
+    return np.concatenate([theta, X.ravel()])
+
+
+def unpack(z: Array, *, n_latents: int) -> tuple[Array, Array]:
+    """Give θ (3,), clipped to where it acts, and X (n, L)."""
+    theta = np.minimum(np.maximum(z[:N_THETA], -LARGEST_LOG), LARGEST_LOG)
+    return theta, z[N_THETA:].reshape(-1, n_latents)

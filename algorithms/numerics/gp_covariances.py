@@ -1,0 +1,109 @@
+"""Covariance functions of a Gaussian process over latent points, and how gradients pass them.
+
+The hyper-parameters θ = (ln a, ln g, ln w) are logarithms: variance, inverse squared width, noise.
+K_f is the covariance of the process; K = K_f + (w + floor) E is that of the observed rows.
+"""
+
+import math
+from abc import ABC, abstractmethod
+from typing import Literal, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+KernelName = Literal["rbf", "linear"]
+
+#: Logarithms of hyper-parameters act within ± this; beyond, K loses all its digits.
+LARGEST_LOG = 14.0
+
+
+class Covariance(ABC):
+    """A covariance function k(x, x')."""
+
+    @abstractmethod
+    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+        """Give K_f, (n, m), of points X (n, L) and Z (m, L)."""
+
+    @abstractmethod
+    def own(self, X: Array, theta: Array) -> Array:
+        """Give the variances k(x, x) of the process at points X (n, L), (n,)."""
+
+    @abstractmethod
+    def pull_back(
+        self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
+    ) -> tuple[Array, float, float]:
+        """Give ∂F/∂X, ∂F/∂ln a and ∂F/∂ln g from ∂F/∂K.
+
+        Parameters
+        ----------
+        G : (n, n)
+            ∂F/∂K, symmetric.
+        K : (n, n)
+            k(X, X) with the noise on its diagonal.
+        noise_trace
+            That noise times tr G.
+        """
+
+
+@final
+class RBF(Covariance):
+    """k(x, x') = a exp(-g/2 ‖x - x'‖²), eq. 2 of Gao et al. (2010)."""
+
+    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+        """Give K_f, (n, m)."""
+        a, g = math.exp(theta[0]), math.exp(theta[1])
+        own = np.einsum("ij,ij->i", X, X)
+        own *= 0.5
+        K = X @ Z.T
+        K -= own[:, np.newaxis]
+        K -= own if Z is X else 0.5 * np.einsum("ij,ij->i", Z, Z)
+        np.minimum(K, 0.0, out=K)  # a squared distance is not negative, but for rounding
+        K *= g
+        np.exp(K, out=K)
+        K *= a
+        return K
+
+    def own(self, X: Array, theta: Array) -> Array:
+        """Give a for every point."""
+        return np.full(len(X), math.exp(theta[0]))
+
+    def pull_back(
+        self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
+    ) -> tuple[Array, float, float]:
+        """Give ∂F/∂X = -2g (diag(W1) X - WX), ∂F/∂ln a = ΣW, ∂F/∂ln g = -(g/2) Σ W∘Δ.
+
+        W = G∘K_f, Δ the squared distances. What noise adds to the diagonal of W cancels in the
+        first. The last is ½ Σ X∘∂F/∂X: only √g X enters.
+        """
+        W = G * K
+        sums = W.sum(axis=1)
+        dX = W @ X
+        dX -= sums[:, np.newaxis] * X
+        dX *= 2.0 * math.exp(theta[1])
+        return dX, float(sums.sum()) - noise_trace, 0.5 * float(np.vdot(X, dX))
+
+
+@final
+class Linear(Covariance):
+    """k(x, x') = a xᵀx': probabilistic PCA with rows and columns exchanged."""
+
+    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+        """Give K_f, (n, m)."""
+        return np.asarray(math.exp(theta[0]) * (X @ Z.T))
+
+    def own(self, X: Array, theta: Array) -> Array:
+        """Give a‖x‖² for every point."""
+        return np.asarray(math.exp(theta[0]) * np.einsum("ij,ij->i", X, X))
+
+    def pull_back(
+        self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
+    ) -> tuple[Array, float, float]:
+        """Give ∂F/∂X = 2a GX, ∂F/∂ln a = Σ G∘K_f; there is no g."""
+        del K, noise_trace
+        dX = G @ X
+        dX *= 2.0 * math.exp(theta[0])
+        return dX, 0.5 * float(np.vdot(X, dX)), 0.0
+
+
+COVARIANCES: dict[KernelName, Covariance] = {"rbf": RBF(), "linear": Linear()}

@@ -1,0 +1,47 @@
+"""The informative vector machine for Gaussian noise: which rows stand for all."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.gp_covariances import Covariance
+
+Array = NDArray[np.float64]
+
+
+def informative_rows(
+    covariance: Covariance, X: Array, theta: Array, *, noise: float, r: int
+) -> NDArray[np.intp]:
+    """Give r rows, each of largest posterior variance given those before, in that order.
+
+    With Gaussian noise the greatest gain of information is at the largest posterior variance
+    (Lawrence, Seeger, Herbrich 2003), so the rows are the pivots of a partial Cholesky
+    factorisation of K. The first is the row nearest the mean: where all variances are equal the
+    choice would otherwise hang on the order of the rows.
+
+    Parameters
+    ----------
+    X : (n, L)
+        Latent points.
+    noise
+        w + floor.
+
+    Returns
+    -------
+    (min(r, n),)
+    """
+    n = len(X)
+    r = min(r, n)
+    variance = covariance.own(X, theta) + noise
+    F = np.zeros((r, n))
+    chosen = np.zeros(r, dtype=np.intp)
+    is_free = np.ones(n, dtype=bool)
+    row = int(np.argmin(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
+    for i in range(r):
+        chosen[i], is_free[row] = row, False
+        column = covariance.between(X[row : row + 1], X, theta)[0]
+        column[row] += noise
+        pivot = np.sqrt(max(variance[row], noise))
+        F[i] = (column - F[:i, row] @ F[:i]) / pivot
+        variance = variance - F[i] ** 2
+        row = int(np.argmax(np.where(is_free, variance, -np.inf)))
+    return chosen

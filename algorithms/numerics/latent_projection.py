@@ -1,0 +1,181 @@
+"""Where a row lies in the latent space of a Gaussian process: its most likely latent point.
+
+With P = K⁻¹, A = PY and C = AAᵀ of the r active rows, a row y costs O(r²) per evaluation and D
+enters only once, in b = Ay:
+
+    s = k(x, x) + w - kᵀPk,   e = ‖y‖² - 2kᵀb + kᵀCk,   f(x) = (D/2) ln s + e/(2s)
+
+which is eq. 25 of Gao et al. (2010) but for a constant. *Robust* gives each row noise of its own,
+τ >= 0, at its best value: s becomes max(s, e/D). Without it a model of little noise traps a row at
+the active latent where its search begins.
+
+A missing feature is left out of ‖y‖², b, C and D: exact, because columns are independent given K.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.gp_covariances import COVARIANCES, KernelName
+from algorithms.numerics.gp_terms import inverse_and_log_determinant
+from algorithms.numerics.kernels_latent import LEAST_VARIANCE, project_rows
+
+Array = NDArray[np.float64]
+
+#: Most BFGS steps for one row, and the gradient per feature at which it has arrived.
+MAX_ITER = 200
+TOLERANCE = 1e-7
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Predictor:
+    """A Gaussian process from latent points to rows, given its active rows.
+
+    Parameters
+    ----------
+    kernel
+        Name of the covariance function.
+    theta : (3,)
+        Logarithms of a, g, w.
+    noise
+        w + floor.
+    active : (r, L)
+        Latents of the active rows.
+    P, A, C : (r, r), (r, D), (r, r)
+        K⁻¹, K⁻¹Y, AAᵀ.
+    at_active : (r, r)
+        k(active, active), for the screening.
+    """
+
+    kernel: KernelName
+    theta: Array
+    noise: float
+    active: Array
+    P: Array
+    A: Array
+    C: Array
+    at_active: Array
+
+    def mean(self, X: Array) -> Array:
+        """Give the expected rows kᵀA at latents X (n, L), (n, D)."""
+        return np.asarray(self.covariance_with(X) @ self.A)
+
+    def variance(self, X: Array) -> Array:
+        """Give the variance s of a feature of a row at latents X (n, L), (n,)."""
+        k = self.covariance_with(X)
+        own = COVARIANCES[self.kernel].own(X, self.theta)
+        s = own + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
+        return np.asarray(np.maximum(s, LEAST_VARIANCE))
+
+    def values(self, X: Array, Y: Array, *, is_robust: bool) -> Array:
+        """Give f of rows Y (n, D) at latents X (n, L), (n,): the twin of the compiled kernel."""
+        R = Y - self.mean(X)
+        e = np.nansum(R**2, axis=1)
+        D = np.count_nonzero(~np.isnan(R), axis=1).astype(np.float64)
+        return negative_log_density(self.variance(X), e, D, is_robust=is_robust)
+
+    def covariance_with(self, X: Array) -> Array:
+        """Give k(X, active), (n, r)."""
+        return COVARIANCES[self.kernel].between(X, self.active, self.theta)
+
+
+def predictor(
+    kernel: KernelName, theta: Array, active: Array, Y: Array, *, floor: float
+) -> Predictor:
+    """Give the process that has seen active rows Y (r, D) at latents (r, L).
+
+    Raises
+    ------
+    LinAlgError
+        The covariance is not positive definite.
+    """
+    noise = float(np.exp(theta[2])) + floor
+    at_active = COVARIANCES[kernel].between(active, active, theta)
+    P, _ = inverse_and_log_determinant(at_active + noise * np.eye(len(active)))
+    A = P @ Y
+    return Predictor(kernel, theta, noise, active, P, A, A @ A.T, at_active)
+
+
+def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tuple[Array, Array]:
+    """Give for each row the active latent of least f, and that f.
+
+    Parameters
+    ----------
+    Y : (n, D)
+        NaN where a value is missing.
+
+    Returns
+    -------
+    X : (n, L)
+    values : (n,)
+    """
+    X, values = np.empty((len(Y), process.active.shape[1])), np.empty(len(Y))
+    for rows, data in _patterns(process, Y):
+        k = process.at_active
+        own = np.diagonal(k) if process.kernel == "linear" else k[0, 0]
+        s = np.maximum(
+            own + process.noise - np.einsum("ij,ij->i", k @ process.P, k), LEAST_VARIANCE
+        )
+        e = data.sizes[:, np.newaxis] - 2.0 * (data.B @ k) + np.einsum("ij,ij->i", k @ data.C, k)
+        f = negative_log_density(s, np.maximum(e, 0.0), data.D, is_robust=is_robust)
+        best = np.argmin(f, axis=1)
+        X[rows] = process.active[best]
+        values[rows] = f[np.arange(len(best)), best]
+    return X, values
+
+
+def settle(process: Predictor, Y: Array, X: Array, *, is_robust: bool) -> tuple[Array, Array]:
+    """Give the latents at the local minima of f reached from X (n, L), and f there.
+
+    Parameters
+    ----------
+    Y : (n, D)
+        NaN where a value is missing.
+    """
+    settled, values = X.copy(), np.empty(len(Y))
+    kind = (process.kernel == "rbf", is_robust)
+    for rows, data in _patterns(process, Y):
+        products = np.stack([process.P, data.C])
+        numbers = np.array([*np.exp(process.theta[:2]), process.noise, 0.0, data.D])
+        moved = settled[rows]
+        values[rows] = project_rows(
+            moved, process.active, products, data.B, data.sizes, numbers, kind, MAX_ITER, TOLERANCE
+        )
+        settled[rows] = moved
+    return settled, values
+
+
+def negative_log_density(s: Array, e: Array, D: Array | float, *, is_robust: bool) -> Array:
+    """Give f = (D/2) ln v + e/(2v), with v = s, or max(s, e/D) where robust."""
+    v = np.maximum(s, e / D) if is_robust else s
+    return np.asarray(0.5 * (D * np.log(v) + e / v))
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """What f needs of rows in which the same features are seen."""
+
+    B: Array
+    sizes: Array
+    C: Array
+    D: float
+
+
+def _patterns(process: Predictor, Y: Array) -> list[tuple[NDArray[np.intp], _Seen]]:
+    """Give the rows in groups in which the same features are seen."""
+    is_seen = ~np.isnan(Y)
+    if is_seen.all():
+        rows = np.arange(len(Y))
+        return [(rows, _seen(process.A, process.C, Y))] if len(Y) else []
+    patterns, which = np.unique(is_seen, axis=0, return_inverse=True)
+    groups = []
+    for i, pattern in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == i)
+        A = process.A[:, pattern]
+        groups.append((rows, _seen(A, A @ A.T, Y[np.ix_(rows, pattern)])))
+    return groups
+
+
+def _seen(A: Array, C: Array, Y: Array) -> _Seen:
+    return _Seen(Y @ A.T, np.einsum("ij,ij->i", Y, Y), C, float(Y.shape[1]))
