@@ -6,12 +6,15 @@ from typing import Any
 from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
+from algorithms.gplvm import GPLVM
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
 from algorithms.mtda import MTDA
 from algorithms.rmtpca import RMTPCA
+from algorithms.tlvm import TLVM
+from algorithms.transfer_pca import PPCA, TransferPCA
 
 ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
     algorithm.name: algorithm
@@ -25,6 +28,10 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         NullSpaceLDA(),
         Aggregate(),
         PCAClassifier(),
+        TLVM(),
+        GPLVM(),
+        TransferPCA(),
+        PPCA(),
     )
 }
 

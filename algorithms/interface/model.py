@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,14 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array, unknown_task
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
-METHODS = ("transform", "inverse_transform", "predict", "distances")
+METHODS = (
+    "transform",
+    "inverse_transform",
+    "reconstruct",
+    "variance",
+    "predict",
+    "distances",
+)
 #: Those whose columns are the classes of the task, in the order of :meth:`Model.classes`.
 CLASS_METHODS = frozenset({"distances"})
 
@@ -22,6 +29,9 @@ class Model(ABC):
     A subclass defines those of :data:`METHODS` that it can: ``(X, *, task) -> array`` with X
     (n_samples, :meth:`width`), vectorised over rows.
     """
+
+    #: Methods whose rows may have NaN, which stands for a missing value.
+    takes_missing: ClassVar[frozenset[str]] = frozenset()
 
     @property
     @abstractmethod
@@ -70,6 +80,10 @@ class Model(ABC):
         """Names of the methods this kind of model has."""
         return tuple(method for method in METHODS if hasattr(cls, method))
 
+    def own_methods(self) -> tuple[str, ...]:
+        """Names of the methods this model has: those of its kind that its data allow."""
+        return self.methods()
+
     def task_index(self, task: str) -> int:
         """Give the position of a task; an unknown one raises UnknownTask with the known names."""
         try:
@@ -90,7 +104,8 @@ class Model(ABC):
         UnknownTask
             The model does not serve the task.
         InvalidData
-            X is not a finite (n_samples, width) array of numbers.
+            X is not a finite (n_samples, width) array of numbers; NaN is let through where the
+            method takes missing values.
         """
         width = self.width(method, task=task)
         rows = np.asarray(X)
@@ -103,8 +118,9 @@ class Model(ABC):
                 task=task,
             )
         rows = rows.astype(np.float64, copy=False)
-        if not np.isfinite(rows).all():
-            row, column = (int(i) for i in np.argwhere(~np.isfinite(rows))[0])
+        is_bad = np.isinf(rows) if method in self.takes_missing else ~np.isfinite(rows)
+        if is_bad.any():
+            row, column = (int(i) for i in np.argwhere(is_bad)[0])
             raise InvalidData(
                 f"task '{task}', row {row}, column {column} is {rows[row, column]}; "
                 "every value must be a finite number",

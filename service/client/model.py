@@ -61,6 +61,14 @@ class RemoteModel:
         """Give the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
         return self._call("inverse_transform", Z, task)
 
+    def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give the rows expected at the projections of rows, missing values (NaN) filled in."""
+        return self._call("reconstruct", X, task)
+
+    def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give the variance (n_samples,) of a value of each row at its projection."""
+        return self._call("variance", X, task)
+
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Give the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
         return self._call("predict", X, task)

@@ -118,7 +118,12 @@ def _find_model(services: Services, owner: str, target: Target) -> tuple[int, Mo
 
 
 def _apply(model: Model, method: str, call: Call) -> NDArray[Any]:
-    rows = as_matrix(call, method=method, width=model.width(method, task=call.task))
+    rows = as_matrix(
+        call,
+        method=method,
+        width=model.width(method, task=call.task),
+        is_missing_taken=method in model.takes_missing,
+    )
     with np.errstate(over="ignore", invalid="ignore"):
         outputs: NDArray[Any] = getattr(model, method)(rows, task=call.task)
     if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():

@@ -9,7 +9,10 @@ class InferenceRequest(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     task: str = Field(description="A task that the model was trained on.")
-    inputs: list[list[float]] = Field(description="One list of numbers a row.")
+    inputs: list[list[float | None]] = Field(
+        description="One list of numbers a row; null where a value is missing, for models that "
+        "take such rows."
+    )
 
 
 class InferenceResponse(BaseModel):

@@ -17,7 +17,7 @@ from service.inference.npy import read_npy, write_npy
 NPY: Final = "application/x-npy"
 _FIELDS: Final = frozenset({"task", "inputs"})
 #: Types of JSON values that are numbers, and words for all types.
-_NUMBERS: Final = frozenset({int, float})
+_NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 _JSON_NAMES: Final = {
     int: "a number",
     float: "a number",
@@ -58,8 +58,11 @@ def read_call(request: Request, body: bytes) -> Call:
     )
 
 
-def as_matrix(call: Call, *, method: str, width: int) -> NDArray[Any]:
-    """Give the rows of a call as an array of numbers of this width, or say what is not so."""
+def as_matrix(call: Call, *, method: str, width: int, is_missing_taken: bool) -> NDArray[Any]:
+    """Give the rows of a call as an array of numbers of this width, or say what is not so.
+
+    Where missing values are taken, null in JSON is one, as NaN is in an array.
+    """
     wish = f"task '{call.task}' expects rows of {width} numbers for {method}"
     if isinstance(call.rows, np.ndarray):
         return _checked(call.rows, width, wish, call.task)
@@ -70,8 +73,9 @@ def as_matrix(call: Call, *, method: str, width: int) -> NDArray[Any]:
             came = f"has {len(row)}" if isinstance(row, list) else f"is {_JSON_NAMES[type(row)]}"
             raise _misfit(f"{wish}; row {i} {came}", call.task, i, f"/inputs/{i}")
     # numpy would take true for 1, and text and null for objects
-    if not set(map(type, chain.from_iterable(call.rows))) <= _NUMBERS:
-        raise _not_a_number(call, wish)
+    allowed = _NUMBERS | {type(None)} if is_missing_taken else _NUMBERS
+    if not set(map(type, chain.from_iterable(call.rows))) <= allowed:
+        raise _not_a_number(call, wish, allowed)
     return np.array(call.rows, dtype=np.float64).reshape(len(call.rows), width)
 
 
@@ -132,12 +136,12 @@ def _covers(media_range: str, media_type: str) -> bool:
     return media_range in ("*/*", "application/*", media_type)
 
 
-def _not_a_number(call: Call, wish: str) -> Problem:
+def _not_a_number(call: Call, wish: str, allowed: frozenset[type]) -> Problem:
     row, column, value = next(
         (i, j, value)
         for i, values in enumerate(call.rows)
         for j, value in enumerate(values)
-        if type(value) not in _NUMBERS
+        if type(value) not in allowed
     )
     detail = f"{wish}; row {row}, column {column} is {_JSON_NAMES[type(value)]}"
     return _misfit(detail, call.task, row, f"/inputs/{row}/{column}")

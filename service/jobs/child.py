@@ -88,7 +88,7 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
-        "methods": list(model.methods()),
+        "methods": list(model.own_methods()),
         "metrics": model.metrics,
         "warnings": list(model.warnings),
         "history": _history(trace, fit_s),

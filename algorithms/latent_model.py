@@ -1,0 +1,261 @@
+"""The model that every Gaussian-process latent variable algorithm trains."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task
+from algorithms.interface.trace import Trace
+from algorithms.latent_gp import BLOCK, PROJECTION, project
+from algorithms.latent_parts import Classes, LatentPart, read_part, write_part
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentModel(Model):
+    """A Gaussian process from a latent space to the rows of each task.
+
+    Latents are determined up to rotation and reflection only: compare distances, never entries,
+    of two models.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained it.
+    tasks
+        Names, in the order of ``parts``.
+    source_rows : (r, D)
+        Active rows of the source, standardised, for a task that joins later; none elsewhere.
+    facts
+        What the fit decided, as JSON: parameters, source, θ, ...
+    """
+
+    takes_missing: ClassVar[frozenset[str]] = frozenset(
+        {"transform", "reconstruct", "variance", "predict"}
+    )
+
+    # field() keeps the abstract properties of Model from being taken for defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    parts: tuple[LatentPart, ...]
+    source_rows: Array
+    facts: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Reconstruction of the training rows: share of variance explained, and error."""
+        named = list(zip(self.tasks, self.parts, strict=True))
+        return {
+            "r2": {name: part.r2 for name, part in named},
+            "rmse": {name: part.rmse for name, part in named},
+        }
+
+    def own_methods(self) -> tuple[str, ...]:
+        """Names of its methods; ``predict`` only where some task has labels."""
+        has_labels = any(len(part.references.X) for part in self.parts)
+        return tuple(m for m in self.methods() if has_labels or m != "predict")
+
+    def part_of(self, task: str) -> LatentPart:
+        """Give what is learned for a task."""
+        return self.parts[self.task_index(task)]
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give L for ``inverse_transform``, the number of features otherwise."""
+        part = self.part_of(task)
+        return part.process.active.shape[1] if method == "inverse_transform" else len(part.mean)
+
+    def classes(self, task: str) -> Classes:
+        """Give the labels that ``predict`` may answer for a task, sorted."""
+        return self.part_of(task).references.classes
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Give the most likely latents of rows, eq. 25.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing: exact, by the features that are seen.
+
+        Returns
+        -------
+        (n_samples, L)
+        """
+        return self._latents(X, "transform", task)
+
+    def inverse_transform(self, Z: object, *, task: str) -> Array:
+        """Give the rows expected at latents, eq. 27.
+
+        Parameters
+        ----------
+        Z : (n_samples, L)
+
+        Returns
+        -------
+        (n_samples, n_features)
+        """
+        rows = self.check_rows(Z, method="inverse_transform", task=task)
+        part = self.part_of(task)
+        return part.restored(part.process.mean(rows))
+
+    def reconstruct(self, X: object, *, task: str) -> Array:
+        """Give the rows expected at the latents of rows; missing values are filled in.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        (n_samples, n_features)
+        """
+        part = self.part_of(task)
+        return part.restored(part.process.mean(self._latents(X, "reconstruct", task)))
+
+    def variance(self, X: object, *, task: str) -> Array:
+        """Give the variance, noise included, of a value of a row at its latent, eq. 26.
+
+        In the squared units of the data, the same for every feature. Large where the row lies far
+        from the active rows.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        (n_samples,)
+        """
+        part = self.part_of(task)
+        return part.process.variance(self._latents(X, "variance", task)) * part.scale**2
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Give the label of the training row whose latent is nearest.
+
+        Training rows of the task itself where it has labels, of the source otherwise. Of equally
+        near ones, the first.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        (n_samples,)
+            Strings or integers, as the labels were.
+
+        Raises
+        ------
+        InvalidData
+            Neither the task nor the source has class labels.
+        """
+        references = self.part_of(task).references
+        if not len(references.X):
+            raise InvalidData(
+                f"task '{task}' has no class labels, nor has the source; predict needs either",
+                task=task,
+            )
+        Z = self._latents(X, "predict", task)
+        nearest = [
+            np.argmin(cdist(Z[i : i + BLOCK], references.X), axis=1)
+            for i in range(0, max(len(Z), 1), BLOCK)
+        ]
+        labels = references.labels[np.concatenate(nearest)]
+        return np.asarray(np.array(references.classes)[labels])
+
+    def _latents(self, X: object, method: str, task: str) -> Array:
+        rows = self.check_rows(X, method=method, task=task)
+        empty = np.flatnonzero(np.isnan(rows).all(axis=1))
+        if empty.size:
+            raise InvalidData(
+                f"task '{task}', row {empty[0]} has no value at all; leave it out",
+                task=task,
+                row=int(empty[0]),
+            )
+        part = self.part_of(task)
+        is_robust = self.facts["params"]["projection"] == "robust"
+        return project(part.process, part.standardised(rows), is_robust=is_robust)
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name, those of task i ending in ``.i``."""
+        arrays: dict[str, NDArray[Any]] = {"source_rows": self.source_rows}
+        for i, part in enumerate(self.parts):
+            arrays |= write_part(part, i)
+        return arrays
+
+    def header(self) -> dict[str, Any]:
+        """Give names, labels, facts and warnings."""
+        return {
+            "algorithm": self.algorithm,
+            "tasks": list(self.tasks),
+            "classes": [list(part.references.classes) for part in self.parts],
+            "facts": dict(self.facts),
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        kernel = header["facts"]["params"]["kernel"]
+        parts = tuple(
+            read_part(arrays, i, kernel=kernel, classes=tuple(classes))
+            for i, classes in enumerate(header["classes"])
+        )
+        if len(parts) != len(header["tasks"]):
+            raise ValueError(f"{len(parts)} parts for {len(header['tasks'])} tasks")
+        return cls(
+            algorithm=str(header["algorithm"]),
+            tasks=tuple(str(name) for name in header["tasks"]),
+            parts=parts,
+            source_rows=arrays["source_rows"],
+            facts=dict(header["facts"]),
+            warnings=tuple(str(warning) for warning in header["warnings"]),
+        )
+
+
+def rank_warnings(wanted: int, got: int, *, task: str) -> tuple[str, ...]:
+    """Give a warning where L was lowered."""
+    if got >= wanted:
+        return ()
+    return (f"L was lowered from {wanted} to {got}, the rank of the rows of '{task}'",)
+
+
+def late_warnings(trace: Trace, *, max_iter: int) -> tuple[str, ...]:
+    """Give a warning where descents were cut short."""
+    late = [name for name, reason in trace.stop_reasons.items() if reason == "max_iter"]
+    late = [name for name in late if not name.startswith(PROJECTION)]
+    if not late:
+        return ()
+    warning = (
+        f"{len(late)} descents (the first is '{late[0]}') stopped after {max_iter} iterations, "
+        "before the gradient was small; raise max_iter"
+    )
+    return (warning,)
+
+
+def check_new_task(model: LatentModel, task: Task) -> None:
+    """Raise InvalidData where a task cannot join the model."""
+    model.check_new_name(task.name)
+    if task.input != "rows" or task.n_features != len(model.parts[0].mean):
+        raise InvalidData(
+            f"task '{task.name}' has {task.input} of {task.n_features} features; the model takes "
+            f"rows of {len(model.parts[0].mean)}",
+            task=task.name,
+        )

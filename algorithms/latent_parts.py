@@ -1,0 +1,170 @@
+"""What a latent variable model keeps of each task, and how that is made and read."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Task
+from algorithms.interface.trace import Trace
+from algorithms.latent_gp import PROJECTION, project_rows_traced
+from algorithms.numerics.gp_covariances import COVARIANCES
+from algorithms.numerics.latent_projection import Predictor
+
+Array = NDArray[np.float64]
+Classes = tuple[str, ...] | tuple[int, ...]
+
+_PROCESS = ("theta", "active", "P", "A", "C")
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class References:
+    """What a row is compared with in the latent space.
+
+    Parameters
+    ----------
+    X : (m, L)
+        Latents of training rows; none where there are no labels.
+    labels : (m,)
+        Position of the class of each in ``classes``, which is sorted.
+    """
+
+    X: Array
+    labels: NDArray[np.int64]
+    classes: Classes
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LatentPart:
+    """What is learned for one task.
+
+    Parameters
+    ----------
+    process
+        From latents to rows, centred and scaled.
+    mean : (D,)
+    scale
+        Rows enter the process as (y - mean) / scale.
+    rmse, r2
+        Of the reconstructed training rows: root mean square error of a value, in the units of the
+        data, and share of the variance explained.
+    """
+
+    process: Predictor
+    mean: Array
+    scale: float
+    references: References
+    rmse: float
+    r2: float
+
+    def standardised(self, rows: Array) -> Array:
+        """Give the rows as they enter the process."""
+        return (rows - self.mean) / self.scale
+
+    def restored(self, rows: Array) -> Array:
+        """Give the rows of the process in the units of the data."""
+        return rows * self.scale + self.mean
+
+
+def build_part(
+    process: Predictor,
+    task: Task,
+    *,
+    mean: Array,
+    scale: float,
+    labelled: Task | None,
+    is_robust: bool,
+    trace: Trace,
+) -> LatentPart:
+    """Give what the model keeps of a task; one loop, or two where the labels are of another.
+
+    Parameters
+    ----------
+    labelled
+        The task whose rows a row is compared with; ``None`` where there are no labels.
+    """
+
+    def latents(rows: Array, loop: str) -> Array:
+        return project_rows_traced(process, rows, is_robust=is_robust, trace=trace, loop=loop)
+
+    Y = (task.X - mean) / scale
+    foreign = None
+    if labelled is not None and labelled.name != task.name:
+        rows = (labelled.X - labelled.X.mean(axis=0)) / scale
+        foreign = latents(rows, f"{PROJECTION} labelled rows for '{task.name}'")
+    X = latents(Y, f"{PROJECTION} rows of '{task.name}'")
+    wrong = float(np.mean((process.mean(X) - Y) ** 2))
+    total = float(np.mean((Y - Y.mean(axis=0)) ** 2))
+    return LatentPart(
+        process=process,
+        mean=mean,
+        scale=scale,
+        references=_references(labelled, X if foreign is None else foreign),
+        rmse=scale * float(np.sqrt(wrong)),
+        r2=1.0 - wrong / total if total > 0 else 0.0,
+    )
+
+
+def n_projections(task: Task, labelled: Task | None) -> int:
+    """Give the number of loops of :func:`build_part`."""
+    return 1 if labelled is None or labelled.name == task.name else 2
+
+
+def labelled_task(task: Task, source: Task) -> Task | None:
+    """Give the task whose labels serve a task: itself, else the source, else none."""
+    return next((one for one in (task, source) if one.target == "classes"), None)
+
+
+def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
+    """Give the arrays of a part by name, each ending in ``.i``."""
+    arrays: dict[str, NDArray[Any]] = {
+        f"{name}.{i}": getattr(part.process, name) for name in _PROCESS
+    }
+    numbers = np.array([part.process.noise, part.scale, part.rmse, part.r2])
+    return arrays | {
+        f"mean.{i}": part.mean,
+        f"references.{i}": part.references.X,
+        f"labels.{i}": part.references.labels,
+        f"numbers.{i}": numbers,
+    }
+
+
+def read_part(
+    arrays: Mapping[str, NDArray[Any]], i: int, *, kernel: Any, classes: Sequence[Any]
+) -> LatentPart:
+    """Give the part whose arrays :func:`write_part` gave.
+
+    Raises
+    ------
+    ValueError
+        The arrays do not fit each other.
+    """
+    theta, active, P, A, C = (arrays[f"{name}.{i}"] for name in _PROCESS)
+    mean, X, labels = (arrays[f"{name}.{i}"] for name in ("mean", "references", "labels"))
+    noise, scale, rmse, r2 = (float(number) for number in arrays[f"numbers.{i}"])
+    r, L = active.shape
+    expected = {
+        "theta": (theta, (3,)),
+        "P": (P, (r, r)),
+        "A": (A, (r, len(mean))),
+        "C": (C, (r, r)),
+        "references": (X, (len(labels), L)),
+    }
+    for name, (array, shape) in expected.items():
+        if array.shape != shape or array.dtype != np.float64:
+            raise ValueError(f"{name}.{i} is {array.dtype} {array.shape}, expected float64 {shape}")
+    if set(labels.tolist()) != set(range(len(classes))):
+        raise ValueError(f"labels.{i} do not fit {len(classes)} classes")
+    at_active = COVARIANCES[kernel].between(active, active, theta)
+    process = Predictor(kernel, theta, noise, active, P, A, C, at_active)
+    return LatentPart(process, mean, scale, References(X, labels, tuple(classes)), rmse, r2)
+
+
+def _references(labelled: Task | None, X: Array) -> References:
+    if labelled is None or labelled.y is None:
+        return References(np.zeros((0, X.shape[1])), np.zeros(0, dtype=np.int64), ())
+    classes, labels = np.unique(labelled.y, return_inverse=True)
+    return References(X, labels.astype(np.int64), tuple(classes.tolist()))

@@ -1,0 +1,126 @@
+"""What is minimised over θ and the latents of the active rows of both sides.
+
+K is the covariance of all active rows, those of the source first; Y_I and Y_tJ are the rows.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import linear_sum_assignment
+from scipy.spatial.distance import cdist
+
+from algorithms.latent_objective import Terms
+from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
+from algorithms.numerics.gp_terms import (
+    compress_rows,
+    conditional_negative_log_likelihood,
+    negative_log_likelihood,
+)
+from algorithms.tlvm.params import TLVMParams
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Pairs:
+    """Positions, among all active rows, of those that stand against each other.
+
+    Parameters
+    ----------
+    source, target : (min(r, r_t),)
+    """
+
+    source: NDArray[np.intp]
+    target: NDArray[np.intp]
+
+
+def pair_rows(Y: Array, Yt: Array, *, pairing: str) -> Pairs:
+    """Give the pairs of active rows Y (r, D) and Y_t (r_t, D), each centred in its own task."""
+    n = min(len(Y), len(Yt))
+    if pairing == "assign":
+        source, target = linear_sum_assignment(cdist(Y, Yt, "sqeuclidean"))
+    else:
+        source, target = np.arange(n), np.arange(n)
+    return Pairs(source, len(Y) + target)
+
+
+def transfer_terms(Y: Array, Yt: Array, params: TLVMParams) -> Terms:
+    """Give F as a function of K (r + r_t, r + r_t)."""
+    together = compress_rows(np.concatenate([Y, Yt]))
+    likelihood = _LIKELIHOODS[params.objective](together, len(Y), Y.shape[1])
+    pairs = pair_rows(Y, Yt, pairing=params.pairing)
+
+    def terms(K: Array) -> tuple[float, Array]:
+        value, G = likelihood(K)
+        if params.lam > 0:
+            weight = params.lam * Y.shape[1]
+            value += weight * add_divergence_inplace(G, K, pairs, params, weight=weight)
+        return value, G
+
+    return terms
+
+
+def add_divergence_inplace(
+    G: Array, K: Array, pairs: Pairs, params: TLVMParams, *, weight: float
+) -> float:
+    """Give Div(K[a, a] ‖ K[b, b]) of paired rows; ``weight`` times its gradient is added to G."""
+    divergence = DIVERGENCES[params.divergence]
+    if params.pairing == "spectral":
+        divergence = partial(of_spectra, divergence)
+    a, b = np.ix_(pairs.source, pairs.source), np.ix_(pairs.target, pairs.target)
+    value, by_source, by_target = divergence(K[a], K[b])
+    G[a] += weight * by_source
+    G[b] += weight * by_target
+    return value
+
+
+def _joint(Y: Array, r: int, D: int) -> Terms:
+    """Give -ln N([Y_I; Y_tJ]; 0, K): eq. 10 for the rows of both."""
+    del r
+    return partial(negative_log_likelihood, Y=Y, n_columns=D)
+
+
+def _printed(Y: Array, r: int, D: int) -> Terms:
+    """Give L of the source alone, as in eq. 19: with λ = 1 and KL, F_I but for a constant."""
+
+    def terms(K: Array) -> tuple[float, Array]:
+        G = np.zeros_like(K)
+        value, G[:r, :r] = negative_log_likelihood(K[:r, :r], Y[:r], n_columns=D)
+        return value, G
+
+    return terms
+
+
+def _conditional(Y: Array, r: int, D: int) -> Terms:
+    """Give L of the source and -ln N of each target row given the source, eq. 25."""
+
+    def terms(K: Array) -> tuple[float, Array]:
+        value, G = conditional_negative_log_likelihood(K, Y[:r], Y[r:], n_columns=D)
+        of_source, by_source = negative_log_likelihood(K[:r, :r], Y[:r], n_columns=D)
+        G[:r, :r] += by_source
+        return value + of_source, G
+
+    return terms
+
+
+def _marginal(Y: Array, r: int, D: int) -> Terms:
+    """Give L of the source and L of the target, eqs. 10 and 13."""
+
+    def terms(K: Array) -> tuple[float, Array]:
+        G = np.zeros_like(K)
+        of_source, G[:r, :r] = negative_log_likelihood(K[:r, :r], Y[:r], n_columns=D)
+        of_target, G[r:, r:] = negative_log_likelihood(K[r:, r:], Y[r:], n_columns=D)
+        return of_source + of_target, G
+
+    return terms
+
+
+_LIKELIHOODS: dict[str, Callable[[Array, int, int], Terms]] = {
+    "joint": _joint,
+    "printed": _printed,
+    "conditional": _conditional,
+    "marginal": _marginal,
+}

@@ -1,0 +1,80 @@
+"""From a source's latent variable model to a target: steps 3 to 5."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.trace import Trace
+from algorithms.latent_gp import PROJECTION, LatentGP, project_rows_traced
+from algorithms.latent_objective import LatentObjective, pack, unpack
+from algorithms.lbfgs import minimise
+from algorithms.numerics.gp_covariances import COVARIANCES
+from algorithms.numerics.informative_rows import informative_rows
+from algorithms.numerics.latent_projection import Predictor, predictor
+from algorithms.tlvm.objectives import add_divergence_inplace, pair_rows, transfer_terms
+from algorithms.tlvm.params import TLVMParams
+
+Array = NDArray[np.float64]
+
+#: Loops of one transfer.
+N_LOOPS = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Transferred:
+    """A target, learned.
+
+    Parameters
+    ----------
+    value
+        F at the end.
+    divergence
+        Between the paired active rows at the end, per feature.
+    """
+
+    process: Predictor
+    value: float
+    divergence: float
+
+
+def transfer(
+    source: LatentGP, Yt: Array, params: TLVMParams, *, trace: Trace, name: str
+) -> Transferred:
+    """Give the process for a target's rows Y_t (m, D), centred by their mean, in source units."""
+    theta, covariance = source.theta, COVARIANCES[params.kernel]
+    noise = float(np.exp(theta[2])) + params.floor
+    Xt = project_rows_traced(
+        source.predictor(params), Yt, is_robust=True, trace=trace, loop=f"{PROJECTION} '{name}'"
+    )
+    J = informative_rows(covariance, Xt, theta, noise=noise, r=params.r)
+    terms = transfer_terms(source.Y, Yt[J], params)
+    L, r = source.X.shape[1], len(source.X)
+    end = minimise(
+        LatentObjective(covariance, terms, L, params.floor),
+        pack(theta, np.concatenate([source.X, Xt[J]])),
+        trace=trace,
+        loop=f"transfer to '{name}'",
+        max_iter=params.max_iter,
+        tolerance=params.tolerance,
+        scale=Yt.shape[1] * (r + len(J)),
+    )
+    theta, X = unpack(end.z, n_latents=L)
+    Y = np.concatenate([source.Y, Yt[J]])
+    seen = _seen(params.objective, r)
+    process = predictor(params.kernel, theta, X[seen], Y[seen], floor=params.floor)
+    return Transferred(process, end.objective, _divergence(theta, X, Y, r, params))
+
+
+def _divergence(theta: Array, X: Array, Y: Array, r: int, params: TLVMParams) -> float:
+    K = COVARIANCES[params.kernel].between(X, X, theta)
+    K.flat[:: len(K) + 1] += float(np.exp(theta[2])) + params.floor
+    pairs = pair_rows(Y[:r], Y[r:], pairing=params.pairing)
+    return add_divergence_inplace(np.zeros_like(K), K, pairs, params, weight=0.0)
+
+
+def _seen(objective: str, r: int) -> slice:
+    """Give the active rows from which the objective's own model predicts a row of the target."""
+    if objective == "joint":
+        return slice(None)
+    return slice(r, None) if objective == "marginal" else slice(r)

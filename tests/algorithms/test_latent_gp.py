@@ -1,0 +1,406 @@
+import itertools
+from functools import partial
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.integrate import quad
+from scipy.optimize import minimize, minimize_scalar
+from scipy.stats import multivariate_normal, norm
+from sklearn.gaussian_process import GaussianProcessRegressor
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+
+from algorithms.gplvm import GPLVMParams
+from algorithms.interface.trace import Trace
+from algorithms.latent_gp import fit_latent_gp, principal_latents, project
+from algorithms.latent_objective import LatentObjective, pack
+from algorithms.lbfgs import minimise
+from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
+from algorithms.numerics.gp_covariances import COVARIANCES
+from algorithms.numerics.gp_terms import (
+    compress_rows,
+    conditional_negative_log_likelihood,
+    negative_log_likelihood,
+)
+from algorithms.numerics.informative_rows import informative_rows
+from algorithms.numerics.kernels_latent import evaluate
+from algorithms.numerics.latent_projection import first_latents, predictor, settle
+
+#: Central differences of fourth order, h = 1e-3 to 1e-5: a dozen digits less what F loses.
+DIFFERENCE_RTOL = 1e-7
+#: The same number by two routes of linear algebra.
+ROUNDING = 1e-9
+
+over_kernels = pytest.mark.parametrize("kernel", sorted(COVARIANCES))
+over_divergences = pytest.mark.parametrize("name", sorted(DIVERGENCES))
+
+
+def differences(f, z, h=1e-5):
+    """Give the gradient of f by central differences of fourth order."""
+    steps = h * np.eye(len(z))
+    return np.array(
+        [(8 * (f(z + e) - f(z - e)) - (f(z + 2 * e) - f(z - 2 * e))) / (12 * h) for e in steps]
+    )
+
+
+def random_covariance(rng, n=5):
+    A = rng.standard_normal((n, n + 2))
+    return A @ A.T / n + 0.1 * np.eye(n)
+
+
+# --- terms ---------------------------------------------------------------------------------------
+
+
+@over_kernels
+@pytest.mark.parametrize("term", ["likelihood", "conditional"])
+def test_gradients_of_likelihoods_agree_with_differences(kernel, term) -> None:
+    rng = np.random.default_rng(0)
+    Y = rng.standard_normal((9, 4))
+    terms = {
+        "likelihood": partial(negative_log_likelihood, Y=Y, n_columns=4),
+        "conditional": partial(conditional_negative_log_likelihood, Y=Y[:5], Yt=Y[5:], n_columns=4),
+    }[term]
+    objective = LatentObjective(COVARIANCES[kernel], terms, 3, 1e-2)
+    z = pack(np.array([0.2, -0.3, -0.5]), rng.standard_normal((9, 3)))
+    value, gradient = objective(z)
+    assert np.isfinite(value)
+    error = np.abs(differences(lambda z: objective(z)[0], z) - gradient).max()
+    assert error <= DIFFERENCE_RTOL * np.abs(gradient).max()
+
+
+def test_likelihood_is_that_of_independent_columns() -> None:
+    rng = np.random.default_rng(1)
+    K, Y = random_covariance(rng), rng.standard_normal((5, 3))
+    value, _ = negative_log_likelihood(K, Y, n_columns=3)
+    expected = -sum(multivariate_normal(np.zeros(5), K).logpdf(column) for column in Y.T)
+    assert value == pytest.approx(expected, rel=ROUNDING)
+
+
+def test_compressed_rows_give_the_same_likelihood() -> None:
+    rng = np.random.default_rng(2)
+    K, Y = random_covariance(rng), rng.standard_normal((5, 40))
+    assert compress_rows(Y).shape == (5, 5)
+    here, there = (negative_log_likelihood(K, rows, n_columns=40) for rows in (Y, compress_rows(Y)))
+    assert here[0] == pytest.approx(there[0], rel=ROUNDING)
+    np.testing.assert_allclose(here[1], there[1], rtol=1e-8, atol=1e-10)
+
+
+def test_conditional_of_one_row_is_the_quotient_of_two_likelihoods() -> None:
+    rng = np.random.default_rng(3)
+    K, Y = random_covariance(rng, 6), rng.standard_normal((6, 3))
+    value, _ = conditional_negative_log_likelihood(K, Y[:5], Y[5:], n_columns=3)
+    both, _ = negative_log_likelihood(K, Y, n_columns=3)
+    one, _ = negative_log_likelihood(K[:5, :5], Y[:5], n_columns=3)
+    assert value == pytest.approx(both - one, rel=ROUNDING)
+
+
+def test_likelihood_and_predictions_are_those_of_scikit_learn() -> None:
+    rng = np.random.default_rng(4)
+    X, Y, new = rng.standard_normal((12, 2)), rng.standard_normal((12, 3)), rng.random((5, 2))
+    theta, floor = np.log([1.7, 0.6, 0.2]), 0.05
+    width = 1 / np.sqrt(0.6)
+    public = GaussianProcessRegressor(
+        ConstantKernel(1.7) * RBF(width) + WhiteKernel(0.25), optimizer=None, alpha=0.0
+    ).fit(X, Y)
+    K = COVARIANCES["rbf"].between(X, X, theta) + 0.25 * np.eye(12)
+    value, _ = negative_log_likelihood(K, Y, n_columns=3)
+    assert value == pytest.approx(-public.log_marginal_likelihood_value_, rel=ROUNDING)
+    process = predictor("rbf", theta, X, Y, floor=floor)
+    mean, deviation = public.predict(new, return_std=True)
+    np.testing.assert_allclose(process.mean(new), mean, rtol=1e-8)
+    np.testing.assert_allclose(process.variance(new), deviation[:, 0] ** 2, rtol=1e-8)
+
+
+# --- divergences ---------------------------------------------------------------------------------
+
+
+def by_integration(name, s, st_):
+    """Give the divergence of N(0, s) and N(0, st_) from its definition, over numbers."""
+    p, q = norm(scale=np.sqrt(s)).pdf, norm(scale=np.sqrt(st_)).pdf
+
+    def integral(f):
+        return quad(f, -30, 30, epsabs=1e-13, epsrel=1e-12, limit=400)[0]
+
+    def kl(a, b):
+        a, b = norm(scale=np.sqrt(a)), norm(scale=np.sqrt(b))
+        return integral(lambda y: a.pdf(y) * (a.logpdf(y) - b.logpdf(y)))
+
+    return {
+        "kl": lambda: kl(s, st_),
+        "reverse-kl": lambda: kl(st_, s),
+        "jeffreys": lambda: kl(s, st_) + kl(st_, s),
+        "squared-l2": lambda: (
+            integral(lambda y: (p(y) - q(y)) ** 2) / integral(lambda y: p(y) ** 2 + q(y) ** 2)
+        ),
+        "bhattacharyya": lambda: -np.log(integral(lambda y: np.sqrt(p(y) * q(y)))),
+    }[name]()
+
+
+@over_divergences
+def test_divergences_are_the_integrals_they_stand_for(name) -> None:
+    value, _, _ = DIVERGENCES[name](np.array([[1.3]]), np.array([[0.6]]))
+    assert value == pytest.approx(by_integration(name, 1.3, 0.6), rel=1e-8)
+
+
+def test_reverse_kl_is_itakura_saito_under_q() -> None:
+    p, q = norm(scale=np.sqrt(1.3)).pdf, norm(scale=np.sqrt(0.6)).pdf
+    distortion, _ = quad(
+        lambda y: (np.log(q(y) / p(y)) + p(y) / q(y) - 1) * q(y), -12, 12, epsabs=1e-12
+    )
+    value, _, _ = DIVERGENCES["reverse-kl"](np.array([[1.3]]), np.array([[0.6]]))
+    assert value == pytest.approx(distortion, rel=1e-8)
+
+
+@over_divergences
+@pytest.mark.parametrize("is_spectral", [False, True])
+def test_gradients_of_divergences_agree_with_differences(name, is_spectral) -> None:
+    rng = np.random.default_rng(5)
+    K, Kt, E = (random_covariance(rng) for _ in range(3))
+    divergence = DIVERGENCES[name]
+    if is_spectral:
+        divergence = partial(of_spectra, divergence)
+    _, by_K, by_Kt = divergence(K, Kt)
+    along = differences(lambda t: divergence(K + t[0] * E, Kt + t[1] * E)[0], np.zeros(2), h=1e-4)
+    np.testing.assert_allclose([np.vdot(by_K, E), np.vdot(by_Kt, E)], along, rtol=DIFFERENCE_RTOL)
+
+
+@over_divergences
+@given(seed=st.integers(0, 2**32 - 1))
+@settings(max_examples=30, deadline=None)
+def test_the_spectral_divergence_is_the_least_over_rotations(name, seed) -> None:
+    rng = np.random.default_rng(seed)
+    K, Kt = random_covariance(rng, 4), random_covariance(rng, 4)
+    Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
+    least, _, _ = of_spectra(DIVERGENCES[name], K, Kt)
+    assert 0 <= least <= DIVERGENCES[name](K, Q @ Kt @ Q.T)[0] + ROUNDING
+    assert DIVERGENCES[name](K, K)[0] == pytest.approx(0.0, abs=1e-8)
+
+
+def test_normalised_l2_does_not_overflow_where_the_plain_one_would() -> None:
+    K = 1e-8 * np.eye(300)
+    value, by_K, _ = DIVERGENCES["squared-l2"](K, 2 * K)
+    assert 0 < value <= 1
+    assert np.isfinite(by_K).all()
+
+
+# --- which rows ----------------------------------------------------------------------------------
+
+
+@over_kernels
+def test_informative_rows_have_the_largest_posterior_variance(kernel) -> None:
+    rng = np.random.default_rng(6)
+    X, theta, noise = rng.standard_normal((25, 2)), np.array([0.3, 0.4, 0.0]), 0.2
+    chosen = informative_rows(COVARIANCES[kernel], X, theta, noise=noise, r=7)
+    K = COVARIANCES[kernel].between(X, X, theta)
+    assert chosen[0] == np.argmin(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
+    for i in range(1, 7):
+        I = chosen[:i]
+        left = np.linalg.solve(K[np.ix_(I, I)] + noise * np.eye(i), K[I])
+        posterior = np.diag(K) - np.sum(K[I] * left, axis=0)
+        posterior[I] = -np.inf
+        assert chosen[i] == np.argmax(posterior)
+
+
+def test_informative_rows_do_not_hang_on_the_order_of_rows() -> None:
+    rng = np.random.default_rng(7)
+    X, order = rng.standard_normal((30, 2)), rng.permutation(30)
+    here = informative_rows(COVARIANCES["rbf"], X, np.zeros(3), noise=1.0, r=9)
+    there = informative_rows(COVARIANCES["rbf"], X[order], np.zeros(3), noise=1.0, r=9)
+    np.testing.assert_array_equal(here, order[there])
+
+
+def test_all_rows_are_chosen_once_though_some_are_alike() -> None:
+    X = np.ones((6, 2))
+    chosen = informative_rows(COVARIANCES["rbf"], X, np.zeros(3), noise=0.01, r=40)
+    assert sorted(chosen) == list(range(6))
+
+
+# --- descent -------------------------------------------------------------------------------------
+
+
+def test_descent_finds_the_minimum_of_rosenbrock() -> None:
+    def rosenbrock(z):
+        a, b = z[:-1], z[1:]
+        gradient = np.zeros_like(z)
+        gradient[:-1] += -400 * a * (b - a**2) - 2 * (1 - a)
+        gradient[1:] += 200 * (b - a**2)
+        return float(np.sum(100 * (b - a**2) ** 2 + (1 - a) ** 2)), gradient
+
+    trace = Trace()
+    start = np.full(10, -0.7)
+    end = minimise(rosenbrock, start, trace=trace, loop="r", max_iter=500, tolerance=1e-9)
+    np.testing.assert_allclose(end.z, 1.0, atol=1e-8)
+    public = minimize(rosenbrock, start, jac=True, method="L-BFGS-B", options={"maxiter": 500})
+    assert end.n_evaluations < 2 * public.nfev
+    values = [step.objective for step in trace.history]
+    assert values == sorted(values, reverse=True)
+
+
+def test_descent_turns_back_from_where_there_is_no_value() -> None:
+    def barrier(z):
+        if z[0] <= 0:
+            return np.inf, np.zeros(1)
+        return float(z[0] - np.log(z[0])), np.array([1 - 1 / z[0]])
+
+    end = minimise(barrier, np.array([3.0]), trace=Trace(), loop="b", max_iter=99, tolerance=1e-9)
+    assert end.z[0] == pytest.approx(1.0, abs=1e-8)
+
+
+def test_descent_that_begins_at_the_minimum_ends_there() -> None:
+    end = minimise(
+        lambda z: (float(z @ z), 2 * z), np.zeros(3), trace=Trace(), loop="q", max_iter=9,
+        tolerance=0.0,
+    )  # fmt: skip
+    assert end.objective == 0.0
+
+
+def test_linear_kernel_reaches_dual_probabilistic_pca() -> None:
+    rng = np.random.default_rng(8)
+    Y = rng.standard_normal((20, 3)) @ rng.standard_normal((3, 60)) * 0.4
+    Y += 0.5 * rng.standard_normal(Y.shape)
+    Y -= Y.mean(axis=0)
+    params = GPLVMParams(
+        kernel="linear", L=3, r=20, floor=1e-8, tolerance=1e-10, max_iter=5000
+    )  # fmt: skip
+    gp = fit_latent_gp(Y, params, trace=Trace(), loop="l", rng=rng)
+    N, D = Y.shape
+    values, V = np.linalg.eigh(Y @ Y.T / D)
+    values, V = values[::-1], V[:, ::-1]
+    noise = values[3:].sum() / (N - 3)
+    expected = 0.5 * D * (
+        N * np.log(2 * np.pi) + np.log(values[:3]).sum() + (N - 3) * np.log(noise) + N
+    )  # fmt: skip
+    assert gp.value == pytest.approx(expected, rel=1e-6)
+    # the covariance too, in the order in which the rows were chosen
+    place = [int(np.argmin(np.sum((Y - row) ** 2, axis=1))) for row in gp.Y]
+    closed = (V[:, :3] * (values[:3] - noise)) @ V[:, :3].T + noise * np.eye(N)
+    K = COVARIANCES["linear"].between(gp.X, gp.X, gp.theta) + np.exp(gp.theta[2]) * np.eye(N)
+    np.testing.assert_allclose(K, closed[np.ix_(place, place)], atol=1e-4 * values[0])
+
+
+def test_more_starts_are_never_worse() -> None:
+    rng = np.random.default_rng(9)
+    Y = np.sin(rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8)) * 2)
+    Y -= Y.mean(axis=0)
+    one, many = (
+        fit_latent_gp(
+            Y, GPLVMParams(L=2, n_init=n), trace=Trace(), loop="g", rng=np.random.default_rng(0)
+        )
+        for n in (1, 4)
+    )
+    assert many.value <= one.value
+
+
+def test_principal_latents_are_as_many_as_the_rank() -> None:
+    rng = np.random.default_rng(10)
+    Y = rng.standard_normal((15, 2)) @ rng.standard_normal((2, 6))
+    Y -= Y.mean(axis=0)
+    X = principal_latents(Y, L=5)
+    assert X.shape == (15, 2)
+    assert np.mean(np.sum(X**2, axis=1)) == pytest.approx(1.0)
+
+
+# --- projection ----------------------------------------------------------------------------------
+
+
+@pytest.fixture(params=["rbf", "linear"])
+def process(request):
+    rng = np.random.default_rng(11)
+    X = rng.standard_normal((10, 2))
+    Y = np.sin(X @ rng.standard_normal((2, 7))) + 0.05 * rng.standard_normal((10, 7))
+    return predictor(request.param, np.log([1.5, 0.7, 0.02]), X, Y, floor=0.01)
+
+
+@pytest.mark.parametrize("is_robust", [False, True])
+def test_kernel_agrees_with_its_twin_and_with_differences(process, is_robust) -> None:
+    rng = np.random.default_rng(12)
+    Y, points = rng.standard_normal((6, 7)), rng.standard_normal((6, 2))
+    products = np.stack([process.P, process.C])
+    twin = process.values(points, Y, is_robust=is_robust)
+    for y, x, expected in zip(Y, points, twin, strict=True):
+        numbers = np.array([*np.exp(process.theta[:2]), process.noise, y @ y, 7.0])
+        kind, gradient = (process.kernel == "rbf", is_robust), np.empty(2)
+
+        def f(x, y=y, numbers=numbers, kind=kind, gradient=gradient):
+            b, work = process.A @ y, np.empty((3, 10))
+            return evaluate(x, process.active, products, b, numbers, kind, work, gradient)
+
+        approximate = differences(f, x)
+        assert f(x) == pytest.approx(expected, rel=ROUNDING)
+        assert np.abs(gradient - approximate).max() <= DIFFERENCE_RTOL * np.abs(gradient).max()
+
+
+@pytest.mark.parametrize("is_robust", [False, True])
+def test_projection_ends_as_low_as_a_public_optimiser(process, is_robust) -> None:
+    rng = np.random.default_rng(13)
+    Y = process.mean(rng.standard_normal((40, 2))) + 0.1 * rng.standard_normal((40, 7))
+    start, first = first_latents(process, Y, is_robust=is_robust)
+    np.testing.assert_allclose(first, process.values(start, Y, is_robust=is_robust), rtol=1e-8)
+    X, values = settle(process, Y, start, is_robust=is_robust)
+    np.testing.assert_allclose(values, process.values(X, Y, is_robust=is_robust), rtol=1e-7)
+    assert (values <= first).all()
+    public = []
+    for i in range(40):
+        found = minimize(
+            lambda x, y=Y[i : i + 1]: process.values(x[np.newaxis], y, is_robust=is_robust)[0],
+            start[i],
+            method="BFGS",
+            options={"gtol": 1e-7},
+        )
+        public.append(found.fun)
+    # each search may fall into a valley of its own; no worse on the whole, and mostly the same
+    assert np.mean(values <= np.array(public) + 1e-5) >= 0.9
+    assert values.sum() <= np.sum(public) + 0.5
+
+
+def test_robust_noise_is_the_best_there_is(process) -> None:
+    rng = np.random.default_rng(14)
+    Y, X = rng.standard_normal((5, 7)), rng.standard_normal((5, 2))
+    s, e = process.variance(X), np.sum((Y - process.mean(X)) ** 2, axis=1)
+    for i, value in enumerate(process.values(X, Y, is_robust=True)):
+        best = minimize_scalar(
+            lambda t, i=i: 3.5 * np.log(s[i] + np.exp(t)) + e[i] / (2 * (s[i] + np.exp(t))),
+            bounds=(-30, 10), method="bounded", options={"xatol": 1e-10},
+        )  # fmt: skip
+        assert value == pytest.approx(min(best.fun, 3.5 * np.log(s[i]) + e[i] / (2 * s[i])))
+
+
+@pytest.mark.parametrize("is_robust", [False, True])
+def test_missing_values_are_as_if_their_columns_had_never_been(process, is_robust) -> None:
+    rng = np.random.default_rng(15)
+    Y = process.mean(rng.standard_normal((6, 2)))
+    holes = Y.copy()
+    holes[:, [1, 4]] = np.nan
+    seen = [0, 2, 3, 5, 6]
+    K = np.linalg.inv(process.P)
+    floor = process.noise - np.exp(process.theta[2])
+    narrow = predictor(
+        process.kernel, process.theta, process.active, (K @ process.A)[:, seen], floor=floor
+    )
+    np.testing.assert_allclose(
+        project(process, holes, is_robust=is_robust),
+        project(narrow, Y[:, seen], is_robust=is_robust),
+        atol=1e-5,
+    )
+
+
+def test_each_row_is_projected_as_if_it_were_alone(process) -> None:
+    rng = np.random.default_rng(16)
+    Y = process.mean(rng.standard_normal((8, 2)))
+    Y[rng.random(Y.shape) < 0.2] = np.nan
+    together = project(process, Y, is_robust=True)
+    alone = [project(process, row[np.newaxis], is_robust=True)[0] for row in Y]
+    np.testing.assert_allclose(together, alone, atol=1e-6)
+
+
+def test_the_hyper_parameters_stay_where_exponentials_have_digits() -> None:
+    rng = np.random.default_rng(17)
+    Y = rng.standard_normal((6, 3))
+    terms = partial(negative_log_likelihood, Y=Y, n_columns=3)
+    for kernel, sign in itertools.product(COVARIANCES, (-1.0, 1.0)):
+        objective = LatentObjective(COVARIANCES[kernel], terms, 2, 1e-2)
+        value, gradient = objective(pack(np.full(3, sign * 500), rng.standard_normal((6, 2))))
+        assert np.isfinite(value)
+        assert np.isfinite(gradient).all()
+        np.testing.assert_array_equal(gradient[:3], 0.0)

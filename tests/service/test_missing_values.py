@@ -1,0 +1,61 @@
+"""Latent variable models over HTTP: missing values, reconstruction, variance, labels if any."""
+
+import httpx
+import numpy as np
+import pytest
+
+from algorithms.registry import load_model
+from service.client import ServiceError
+
+
+@pytest.fixture(scope="module")
+def written():
+    """Rows of two writers near a plane, one with labels."""
+    rng = np.random.default_rng(0)
+    plane = rng.standard_normal((2, 6))
+    X = {
+        name: rng.standard_normal((n, 2)) @ plane + 0.1 * rng.standard_normal((n, 6))
+        for name, n in (("ada", 24), ("bob", 9))
+    }
+    return X, {name: np.where(rows[:, 0] > 0, "left", "right") for name, rows in X.items()}
+
+
+@pytest.fixture(scope="module")
+def latent(client, written):
+    dataset = client.upload(*written, name="written")
+    return client.train(dataset, "tlvm", model="latent", L=2, r=12).wait()
+
+
+@pytest.mark.parametrize("method", ["transform", "reconstruct", "variance", "predict"])
+def test_missing_values_over_http_are_those_offline(service, latent, written, method, tmp_path):
+    offline = load_model(latent.download(tmp_path / "model"))
+    rows = written[0]["bob"].copy()
+    rows[::2, 3] = np.nan
+    expected = getattr(offline, method)(rows, task="bob")
+    np.testing.assert_array_equal(getattr(latent, method)(rows, task="bob"), expected)
+    holes = [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
+    answer = httpx.post(
+        f"{service.url}/v1/models/latent/{method}", json={"task": "bob", "inputs": holes}
+    )
+    assert answer.json()["outputs"] == expected.tolist()
+
+
+def test_what_is_neither_a_number_nor_missing_is_told(service, latent):
+    rows = [[1.0, None, 2.0, "x", 1.0, 1.0]]
+    url = f"{service.url}/v1/models/{latent.name}"
+    answer = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows})
+    assert answer.status_code == 422
+    assert "row 0, column 3 is a string" in answer.json()["detail"]
+    answer = httpx.post(f"{url}/inverse-transform", json={"task": "bob", "inputs": [[None, 1.0]]})
+    assert "row 0, column 0 is null" in answer.json()["detail"]
+    answer = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]})
+    assert answer.status_code == 422
+    assert "row 0 has no value at all" in answer.json()["detail"]
+
+
+def test_a_model_without_labels_cannot_predict(client, written):
+    dataset = client.upload(written[0], name="bare")
+    model = client.train(dataset, "tlvm", model="bare", L=2, r=12).wait()
+    assert "predict" not in model.info["methods"]
+    with pytest.raises(ServiceError, match="cannot predict"):
+        model.predict(written[0]["bob"], task="bob")
