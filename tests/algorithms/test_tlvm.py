@@ -372,6 +372,15 @@ def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
             LatentModel.from_arrays({**arrays, name: array}, model.header())
 
 
+def test_rivals_take_over_what_is_shared() -> None:
+    params = TLVMParams(L=3, r=7, source="home", projection="nll")
+    for rival in TLVM.rivals:
+        shared = {name: getattr(params, name) for name in rival.shares}
+        theirs = GPLVM().parse({**shared, **rival.values})
+        assert (theirs.L, theirs.r, theirs.source, theirs.projection) == (3, 7, "home", "nll")
+    assert {rival.role for rival in TLVM.rivals} == {"apart", "pooled", "other"}
+
+
 # --- without transfer ----------------------------------------------------------------------------
 
 
