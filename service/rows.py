@@ -183,6 +183,10 @@ class VersionRow(Row):
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), index=True)
     version: Mapped[int]
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
+    #: The version that it took tasks over from, while that is there.
+    base_id: Mapped[str | None] = mapped_column(
+        ForeignKey("model_versions.id", ondelete="SET NULL"), index=True
+    )
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
     dataset_sha256: Mapped[str] = mapped_column(sa.String(64))
     algorithm: Mapped[str] = mapped_column(sa.String(64))

@@ -97,3 +97,7 @@ class Algorithm(ABC, Generic[P, M]):
         """Give the model with one more task, learned from its rows with the others frozen."""
         del model
         raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
+
+    def takes_new_tasks(self) -> bool:
+        """Tell whether :meth:`adapt` does something."""
+        return type(self).adapt is not Algorithm.adapt

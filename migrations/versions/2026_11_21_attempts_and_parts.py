@@ -1,4 +1,4 @@
-"""Add attempts, parts of jobs, checkpoints, threads and reports."""
+"""Add attempts, parts of jobs, checkpoints, threads, reports and lineage."""
 
 import sqlalchemy as sa
 from alembic import op
@@ -42,10 +42,22 @@ def upgrade() -> None:
         )
     with op.batch_alter_table("model_versions") as batch_op:
         batch_op.add_column(sa.Column("report", sa.JSON(), nullable=True))
+        batch_op.add_column(sa.Column("base_id", sa.String(length=40), nullable=True))
+        batch_op.create_index(batch_op.f("ix_model_versions_base_id"), ["base_id"], unique=False)
+        batch_op.create_foreign_key(
+            batch_op.f("fk_model_versions_base_id"),
+            "model_versions",
+            ["base_id"],
+            ["id"],
+            ondelete="SET NULL",
+        )
 
 
 def downgrade() -> None:
     with op.batch_alter_table("model_versions") as batch_op:
+        batch_op.drop_constraint(batch_op.f("fk_model_versions_base_id"), type_="foreignkey")
+        batch_op.drop_index(batch_op.f("ix_model_versions_base_id"))
+        batch_op.drop_column("base_id")
         batch_op.drop_column("report")
     with op.batch_alter_table("jobs") as batch_op:
         batch_op.drop_constraint(batch_op.f("fk_jobs_checkpoint_blob_id"), type_="foreignkey")

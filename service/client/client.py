@@ -168,6 +168,22 @@ class Client:
             compare=compare,
         )
 
+    def adapt(
+        self, model: RemoteModel, dataset: Dataset | str, *, name: str | None = None
+    ) -> JobHandle:
+        """Give a handle of the job that takes the tasks of a dataset into a model.
+
+        What the model has learned is frozen; a new version is made, or a model of another name.
+        """
+        return self._queue(
+            {
+                "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
+                "algorithm": model.info["algorithm"],
+                "model": name or model.name,
+                "warm_start": {"model": model.name, "version": model.version},
+            }
+        )
+
     def submit(
         self,
         dataset: Dataset | str,
@@ -192,6 +208,9 @@ class Client:
         }
         if search is not None:
             spec["search"] = dict(search)
+        return self._queue(spec)
+
+    def _queue(self, spec: dict[str, Any]) -> JobHandle:
         # the key makes it safe to send again: a job is created once
         headers = {"Idempotency-Key": uuid4().hex}
         return JobHandle(

@@ -16,13 +16,13 @@ from sqlalchemy.orm import Session
 
 from service.blobs import BlobStore
 from service.database import Database
-from service.jobs import store
+from service.jobs import plans, store
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
 from service.logs import configure_logs, log
 from service.models import publish
 from service.processes import this_process
-from service.rows import DatasetRow, JobRow
+from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
 
 #: How long an attempt waits for a database that is away before it gives up.
@@ -112,6 +112,9 @@ class _Attempt:
         job = self._job
         try:
             dataset = _patiently(self._fetch)
+            base = _patiently(self._fetch_base)
+        except LookupError as error:
+            return Outcome("failed", "base_model_gone", str(error))
         except OSError as error:  # the disk is full, say: another worker may do better
             return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
         order = {
@@ -122,6 +125,7 @@ class _Attempt:
             "seed": job.seed,
             "plan": job.plan,
             "parts": self._parts,
+            "base": None if base is None else str(base),
             "artifact": str(self._artifact),
             "checkpoint": str(self._checkpoint),
             "checkpoint_s": self._worker.settings.checkpoint_s,
@@ -142,6 +146,17 @@ class _Attempt:
         assert dataset.content_blob_id is not None
         assert dataset.content_sha256 is not None
         return blobs.path(dataset.content_blob_id, dataset.content_sha256)
+
+    def _fetch_base(self) -> Path | None:
+        """Give the file of the model that new tasks are taken into, if the job is such a one."""
+        plan = self._job.plan
+        if plan is None or plan["kind"] != plans.ADAPT:
+            return None
+        with self._worker.database.read() as session:
+            version = session.get(VersionRow, plan["version_id"])
+        if version is None:
+            raise LookupError("the model that the tasks were to be taken into has been deleted")
+        return self._worker.blobs.path(version.artifact_blob_id, version.artifact_sha256)
 
     def _beat(self, progress: dict[str, Any] | None) -> Wish | None:
         """Say that the attempt is alive; give what is wanted of it, None where it is fenced out."""

@@ -21,7 +21,7 @@ import scipy.linalg  # noqa: F401 - imported before the first order, so that no 
 
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.trace import Checkpoint, Step, Trace
-from algorithms.registry import ALGORITHMS, save_model
+from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.datasets.canonical import read_tasks
 from service.jobs import plans
 from service.jobs.wire import Wire
@@ -72,16 +72,22 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
     )
     plan, values, report = order["plan"], order["params"], None
-    if plan is not None and plan["kind"] == plans.SCORE:
+    kind = None if plan is None else plan["kind"]
+    if kind == plans.SCORE:
         result = plans.carry_out(plan, algorithm, tasks, values, seed=order["seed"], trace=trace)
         return {"type": "scored", "result": result}
-    if plan is not None:
+    if kind == plans.STUDY:
         found, report = plans.draw_on(plan, order["parts"], algorithm, tasks)
         values = found or values
     params = algorithm.parse(values)
-    algorithm.check(tasks.summaries(), params)
     started = time.monotonic()
-    model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))
+    if kind == plans.ADAPT:
+        model = load_model(Path(order["base"]))
+        for task in tasks:
+            model = algorithm.adapt(model, task)
+    else:
+        algorithm.check(tasks.summaries(), params)
+        model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))
     fit_s = time.monotonic() - started
     save_model(model, Path(order["artifact"]))
     result = {

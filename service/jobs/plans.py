@@ -29,6 +29,7 @@ _MAX_PARTS: Final = 200
 
 SCORE: Final = "score"
 STUDY: Final = "study"
+ADAPT: Final = "adapt"
 
 Plan = dict[str, Any]
 Algo = Algorithm[Any, Any]
@@ -91,6 +92,11 @@ def lay_out(
         for position, part in enumerate(parts)
     ]
     return Study(plan, tuple(numbered))
+
+
+def adaptation(version_id: str) -> Plan:
+    """Give the plan of a job that takes new tasks into a stored version of a model."""
+    return {"kind": ADAPT, "version_id": version_id}
 
 
 def carry_out(

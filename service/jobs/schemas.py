@@ -16,6 +16,13 @@ from service.rows import AttemptRow, EventRow, JobRow
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
 
 
+class WarmStart(WireModel):
+    """A stored model to go on from."""
+
+    model: str = Field(pattern=NAME_PATTERN, description="Name of the model.")
+    version: int | None = Field(None, ge=1, lt=2**31, description="The latest without it.")
+
+
 def _as_compare(value: Any) -> Any:
     """Read true as a comparison in the usual way, false as none."""
     if isinstance(value, bool):
@@ -54,6 +61,11 @@ class JobSpec(WireModel):
         None,
         description="Try parameters by cross-validation, as parts spread over the pool, and train "
         "with the best.",
+    )
+    warm_start: WarmStart | None = Field(
+        None,
+        description="Take the tasks of the dataset into this model, with what it has learned "
+        "frozen, in place of a fit; its parameters hold.",
     )
     compare: Annotated[
         Compare | None,

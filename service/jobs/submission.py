@@ -9,13 +9,16 @@ from sqlalchemy.orm import Session
 
 from algorithms.evaluation.comparison import freed
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import store
-from service.jobs.plans import Study, lay_out
-from service.jobs.schemas import JobSpec
+from service.jobs.plans import Study, adaptation, lay_out
+from service.jobs.schemas import JobSpec, WarmStart
+from service.models.store import get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
 
@@ -66,6 +69,8 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     )
     if study is None:
         row = store.create(session, job)
+    elif not study.parts:
+        row = store.create(session, replace(job, plan=study.plan))
     else:
         parts = [
             replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
@@ -88,22 +93,57 @@ def check(
     if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
         detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
         raise Problem("invalid-request", detail, errors=[_place("/timeout_s", detail)])
+    if spec.warm_start is not None:
+        return _check_warm_start(session, spec, spec.warm_start, algorithm, owner=owner)
     # what a comparison judges is what is trained
     values = spec.params if spec.compare is None else freed(algorithm, spec.params)
     params = _parse_params(algorithm, values)
-    dataset = session.get(DatasetRow, spec.dataset_id)
-    if dataset is None or dataset.owner != owner:
-        detail = f"there is no dataset '{spec.dataset_id}'"
-        raise Problem("not-found", detail, errors=[_place("/dataset_id", detail)])
-    if dataset.state != "ready" or dataset.manifest is None:
-        raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
-    tasks = summaries(dataset.manifest)
+    tasks = _find_tasks(session, spec, owner=owner)
     algorithm.check(tasks, params)
     complete = params.model_dump(mode="json")
     if spec.search is None and spec.compare is None:
         return complete, None
     study = lay_out(algorithm, spec.params, tasks, search=spec.search, comparison=spec.compare)
     return complete, study
+
+
+def _find_tasks(session: Session, spec: JobSpec, *, owner: str) -> tuple[TaskSummary, ...]:
+    dataset = session.get(DatasetRow, spec.dataset_id)
+    if dataset is None or dataset.owner != owner:
+        detail = f"there is no dataset '{spec.dataset_id}'"
+        raise Problem("not-found", detail, errors=[_place("/dataset_id", detail)])
+    if dataset.state != "ready" or dataset.manifest is None:
+        raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
+    return summaries(dataset.manifest)
+
+
+def _check_warm_start(
+    session: Session, spec: JobSpec, start: WarmStart, algorithm: Algorithm[Any, Any], *, owner: str
+) -> tuple[dict[str, Any], Study]:
+    """Give the stored model's parameters, and the plan to take the tasks into it."""
+    found = get_version(session, owner, start.model, start.version)
+    if found is None:
+        version = "" if start.version is None else f" with version {start.version}"
+        detail = f"there is no model '{start.model}'{version}"
+        raise Problem("not-found", detail, errors=[_place("/warm_start/model", detail)])
+    for given, field in (
+        (spec.params, "params"),
+        (spec.search, "search"),
+        (spec.compare, "compare"),
+    ):
+        if given:
+            detail = f"'{field}' cannot be given with 'warm_start': what the model learned holds"
+            raise Problem("invalid-request", detail, errors=[_place(f"/{field}", detail)])
+    if found.row.algorithm != algorithm.name:
+        detail = f"'{start.model}' is a model of {found.row.algorithm}, not of {algorithm.name}"
+        raise Problem("invalid-request", detail, errors=[_place("/algorithm", detail)])
+    if not algorithm.takes_new_tasks():
+        detail = f"{algorithm.name} cannot take new tasks without a new fit"
+        raise Problem("invalid-request", detail, errors=[_place("/warm_start", detail)])
+    for task in _find_tasks(session, spec, owner=owner):
+        if task.name in found.row.tasks:
+            raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+    return found.row.params, Study(adaptation(found.row.id), ())
 
 
 def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:

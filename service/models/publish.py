@@ -44,12 +44,14 @@ def _version(
     job: JobRow, dataset: DatasetRow, outcome: Outcome, model: ModelRow, blob: Blob
 ) -> VersionRow:
     result = outcome.result
+    base_id = (job.plan or {}).get("version_id")
     assert dataset.content_sha256 is not None
     return VersionRow(
         id=new_id("mdl"),
         model_id=model.id,
         version=model.latest_version,
         job_id=job.id,
+        base_id=base_id,
         dataset_id=dataset.id,
         dataset_sha256=dataset.content_sha256,
         algorithm=job.algorithm,

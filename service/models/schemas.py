@@ -12,6 +12,7 @@ class Lineage(BaseModel):
     """Where a model comes from: enough to make it again."""
 
     job_id: str
+    base: str | None = Field(description="Id of the version whose tasks it took over.")
     dataset_id: str
     dataset_sha256: str
     algorithm: str
@@ -60,6 +61,7 @@ class Model(BaseModel):
             stop_reason=row.history["stop_reason"],
             lineage=Lineage(
                 job_id=row.job_id,
+                base=row.base_id,
                 dataset_id=row.dataset_id,
                 dataset_sha256=row.dataset_sha256,
                 algorithm=row.algorithm,

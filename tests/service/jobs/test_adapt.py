@@ -1,0 +1,78 @@
+"""A stored model takes new tasks, without a new fit of the old ones."""
+
+import numpy as np
+import pytest
+
+from algorithms.interface.tasks import Task
+from algorithms.registry import ALGORITHMS, load_model
+from service.client import JobFailed, ServiceError
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(5)
+    basis = np.linalg.qr(rng.normal(size=(6, 2)))[0]
+    return {n: rng.normal(size=(15, 2)) @ basis.T + 0.1 * rng.normal(size=(15, 6)) for n in "abcd"}
+
+
+@pytest.fixture(scope="module")
+def base(client, rows):
+    old = {name: rows[name] for name in "abc"}
+    return client.train(client.upload(old), "rmt-pca", model="base", k=2).wait()
+
+
+def test_a_new_task_joins_a_stored_model(client, rows, base, tmp_path):
+    dataset = client.upload({"d": rows["d"]})
+    adapted = client.adapt(base, dataset, name="adapted").wait()
+    assert adapted.tasks == ("a", "b", "c", "d")
+    assert adapted.info["lineage"]["base"] == base.info["id"]
+    assert adapted.info["lineage"]["params"] == base.info["lineage"]["params"]
+    offline = load_model(base.download(tmp_path / "base"))
+    offline = ALGORITHMS["rmt-pca"].adapt(offline, Task.from_rows("d", rows["d"]))
+    for name, X in rows.items():
+        Z = adapted.transform(X, task=name)
+        np.testing.assert_array_equal(Z, offline.transform(X, task=name))
+    np.testing.assert_array_equal(
+        adapted.transform(rows["a"], task="a"), base.transform(rows["a"], task="a")
+    )
+
+
+def test_without_another_name_it_is_the_next_version(client, rows, base):
+    adapted = client.adapt(base, client.upload({"e": rows["d"]})).wait()
+    assert (adapted.name, adapted.version) == (base.name, base.version + 1)
+
+
+def test_what_only_the_numbers_tell_fails_the_job_with_the_task(client, base):
+    dataset = client.upload({"wide": np.random.default_rng(0).normal(size=(5, 7))})
+    with pytest.raises(JobFailed, match="wide"):
+        client.adapt(base, dataset).wait()
+
+
+@pytest.mark.parametrize(
+    ("change", "told"),
+    [
+        ({"warm_start": {"model": "nobody"}}, "no model 'nobody'"),
+        ({"warm_start": {"model": "base", "version": 99}}, "with version 99"),
+        ({"algorithm": "pca"}, "is a model of rmt-pca, not of pca"),
+        ({"params": {"k": 1}}, "'params' cannot be given"),
+        ({"compare": True}, "'compare' cannot be given"),
+        ({"search": {"space": {"k": [1]}}}, "'search' cannot be given"),
+    ],
+)
+def test_a_warm_start_that_cannot_be_is_refused(http, client, rows, base, change, told):
+    dataset = client.upload({"d": rows["d"]})
+    spec = {
+        "dataset_id": dataset.id,
+        "algorithm": "rmt-pca",
+        "model": "m",
+        "warm_start": {"model": base.name, "version": base.version},
+        **change,
+    }
+    response = http.post("/v1/jobs", json=spec)
+    assert 400 <= response.status_code < 500
+    assert told in response.json()["detail"]
+
+
+def test_a_task_that_is_there_already_is_refused(client, rows, base):
+    with pytest.raises(ServiceError, match="task 'a' already"):
+        client.adapt(base, client.upload({"a": rows["d"]}))
