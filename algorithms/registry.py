@@ -7,6 +7,7 @@ from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
 from algorithms.gplvm import GPLVM
+from algorithms.fmtl import FMTL
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
@@ -23,6 +24,7 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         TaskPCA(),
         CommonPCA(),
         MTDA(),
+        FMTL(),
         RatioTraceLDA(),
         TraceRatioLDA(),
         NullSpaceLDA(),

@@ -18,6 +18,7 @@ METHODS = (
     "variance",
     "predict",
     "distances",
+    "decision_function",
 )
 #: Those whose columns are the classes of the task, in the order of :meth:`Model.classes`.
 CLASS_METHODS = frozenset({"distances"})

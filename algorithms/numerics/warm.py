@@ -5,6 +5,7 @@ Set-up and the image call it once; compilation takes tens of seconds, reading th
 
 import numpy as np
 
+from algorithms.numerics import kernels_fmtl
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
 from algorithms.numerics.latent_projection import first_latents, predictor, settle
@@ -26,10 +27,31 @@ def warm_latent() -> None:
     settle(process, Y, first_latents(process, Y)[0], is_robust=True)
 
 
+def warm_fmtl() -> None:
+    """Compile the kernels of output-kernel learning."""
+    K, X, order = np.eye(2), np.eye(2), np.arange(2)
+    pieces = np.tile([1.0, 0.0, 0.0, 1.0, 1.0], (2, 1))
+    rule, Theta = (1, 1, 1.0, 1.0), np.ones((1, 1))
+    shape = (0.0, False, rule, Theta)
+    kernels_fmtl.sdca_dense(
+        K, order, order, order, pieces, *shape, np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2))
+    )
+    kernels_fmtl.sdca_linear(
+        X, order, order, order, pieces, *shape, np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2))
+    )
+    one = np.zeros((1, 1))
+    kernels_fmtl.task_dense(K, 0, order, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), one)
+    kernels_fmtl.task_linear(
+        X, order, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), np.zeros(2), one
+    )
+    kernels_fmtl.block(K, 1, pieces[:, np.newaxis], *shape, np.zeros((2, 1)), np.zeros((2, 1)), one)
+
+
 def main() -> None:
     """Compile all."""
     warm_rmtpca()
     warm_latent()
+    warm_fmtl()
 
 
 if __name__ == "__main__":

@@ -1,0 +1,138 @@
+"""FMTL: kernel machines of several tasks, and the output kernel Θ that relates the tasks.
+
+Examples (x_i, y_i, t_i), i = 1..n, of T tasks (outputs); input kernel k; K_rs its block of the rows
+of tasks r and s. Learned are a positive semidefinite Θ (T, T) and functions F(x, t):
+
+    min  C Σ_i L(y_i, F(x_i, t_i)) + ½‖F‖² + λ V(Θ),   ‖F‖ in the space of k(x, z) Θ_st   (2), (6)
+
+with V(Θ) = ½ Σ_rs |Θ_rs|^p, p = 2k/(2k-1). With dual variables α (n,), ρ_rs = ⟨α_r, K_rs α_s⟩/(2λ)
+and V* separable with a power series of terms >= 0, the maximising Θ = ∇V*(ρ) is positive
+semidefinite by itself: no eigendecomposition of Θ, and an unconstrained dual,
+
+    max  -C Σ_i L*(-α_i/C) - λ V*(ρ)                                                       (11)
+    Θ_rs = ((2k-1)/k ρ_rs)^(2k-1),  F(x, s) = Σ_j α_j Θ_{s,t_j} k(x_j, x)          (10), Lemma 2
+
+1. *One parameter.* With κ = α/C only C^{4k-1}/λ^{2k-1} counts: one grid, over C. On the relative
+   scale λ is such that C means about what it means in one support vector machine.
+2. *The scale of V* is printed in three ways; see :mod:`algorithms.kernel_machines.output_kernels`.
+   Table 1 prints arcsinh for the maximiser of cosh; it is sinh.
+3. *Certificate.* Each example has L - gain + κF >= 0, and the sum of all is the duality gap: the
+   stopping rule, and a metric per task.
+4. *Cost.* A step of the paper's SDCA (13) costs O(n + T) (O(dT) with a linear kernel), not O(T) as
+   printed, since the products with every task must be kept. What is faster is in
+   :mod:`algorithms.kernel_machines.ascent`, :mod:`algorithms.fmtl.spectral`,
+   :mod:`algorithms.fmtl.alternating` and :mod:`algorithms.fmtl.newton`.
+5. *No bias* in the paper. Numbers are centred per task; labels get a constant feature (intercept).
+6. *One-vs-all.* A task of more than two classes is one output per class, on shared rows; tasks of
+   the very same rows share them as well.
+
+When it pays: related tasks with few rows each. With enough rows, or tasks that have nothing in
+common, a machine per task is as good. p < 2 gives sparser relations, not better scores.
+
+Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
+NIPS 2015, https://arxiv.org/abs/1511.05706
+"""
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from algorithms.evaluation import select_params
+from algorithms.fmtl.params import FMTLParams
+from algorithms.fmtl.solvers import check_solver, solve
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.building import build_machine
+from algorithms.kernel_machines.examples import Examples, examples_of
+from algorithms.kernel_machines.joining import check_new_task, join_task, with_units_of
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
+from algorithms.kernel_machines.preparation import check_machine, loss_of, mean_rows, prepare
+from algorithms.kernel_machines.selection import candidates, held_out_loss
+
+
+class FMTL(Algorithm[FMTLParams, KernelMachine]):
+    """Output-kernel learning."""
+
+    name = "fmtl"
+    title = "Output-kernel learning"
+    summary = (
+        "Kernel machines for several tasks of the same columns, regression or classification, and "
+        "a matrix that says how the tasks are related, learned together. For related tasks with "
+        "few rows each; with many rows, compare with a machine per task."
+    )
+    reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
+    needs = Needs(same_features=True, target="any")
+    monotone = "up"
+    Params = FMTLParams
+    Model = KernelMachine
+
+    def check(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss, solver or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+        check_solver(summaries, params)
+
+    def fit(
+        self, tasks: TaskSet, params: FMTLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give the machines and the Θ that solve (6), C as given or chosen on these rows."""
+        self.check(tasks.summaries(), params)
+        trace.expect(2 if params.selection == "cv" else 1)
+        facts: dict[str, Any] = {}
+        if params.selection == "cv":
+            ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
+            chosen = select_params(
+                self, ordered, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng,
+                loss=held_out_loss,
+            )  # fmt: skip
+            params = chosen.params
+            facts["cv_loss"] = list(chosen.losses)
+        prepared = prepare(tasks, params, rng=rng)
+        kernel = output_kernel(params, prepared.examples)
+        solver, solution = solve(
+            prepared, params, kernel, seed=int(rng.integers(2**32)), trace=trace
+        )
+        facts |= {
+            "params": params.model_dump(mode="json"),
+            "solver": solver,
+            "mean_rows": mean_rows(prepared.examples),
+        }
+        return build_machine(
+            prepared, solution, tasks, algorithm=self.name, C=params.C, facts=facts,
+            tolerance=params.tolerance,
+        )  # fmt: skip
+
+    def adapt(self, model: KernelMachine, task: Task) -> KernelMachine:
+        """Give the model with one more task, the α of the others frozen; they answer as before."""
+        check_new_task(model, task)
+        params = FMTLParams.model_validate_json(json.dumps(model.facts["params"]))
+        examples = examples_of(
+            TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
+            is_scaled=False,
+        )  # fmt: skip
+        return join_task(
+            model,
+            with_units_of(model, examples),
+            loss=loss_of(params, examples),
+            kernel=_kernel(params, model.facts["mean_rows"]),
+            max_iter=params.max_iter,
+            tolerance=params.tolerance,
+        )
+
+
+def output_kernel(params: FMTLParams, examples: Examples) -> OutputKernel:
+    """Give the penalty of Θ for these examples."""
+    return _kernel(params, mean_rows(examples))
+
+
+def _kernel(params: FMTLParams, n_rows: float) -> OutputKernel:
+    if params.scale == "absolute":
+        return learned_kernel(
+            params.penalty, k=params.k, C=params.C, lam=params.lam, v_scale=params.v_scale
+        )
+    lam = relative_lam(params.penalty, k=params.k, C=params.C, n_rows=n_rows)
+    return learned_kernel(params.penalty, k=params.k, C=params.C, lam=lam)

@@ -1,0 +1,194 @@
+"""Squared loss, p = 2, shared rows, few outputs: no eigendecomposition of K at all.
+
+For θ = V diag(θ) Vᵀ the machines are T systems (I + θ_j K)κ̃_j = ỹ_j, solved together by
+conjugate gradients: one product of K with all of them per step, preconditioned by the same
+Nyström approximation of K for every θ_j, systems dropped as they converge. The approximation also
+gives the first θ, for next to nothing: its own spectral problem is solved, so that one to three
+outer steps are left. Products in single precision where that suffices for the gap.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
+
+from algorithms.fmtl.iterate import (
+    best_exponent,
+    next_theta,
+    penalty_gap,
+    safer_exponent,
+    solution_at,
+)
+from algorithms.fmtl.spectral import Spectrum, climb, machines_at
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.ascent import Problem
+from algorithms.kernel_machines.building import Solution
+
+Array = NDArray[np.float64]
+#: In single or double precision.
+Matrix = NDArray[np.floating[Any]]
+
+#: Landmarks of the preconditioner: at most, and as a part of the rows.
+MAX_LANDMARKS = 300
+LANDMARK_PART = 5
+#: Steps of conjugate gradients for one θ.
+MAX_INNER = 500
+#: Part of the allowed gap that the inner residuals may take.
+INNER_PART = 0.05
+#: Single precision errs by 1e-7 per product: enough for gaps from here on, from so many rows on.
+SINGLE_TOLERANCE = 1e-5
+SINGLE_ROWS = 2000
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Preconditioner:
+    """K ~ Q S Qᵀ + μ(I - QQᵀ).
+
+    Parameters
+    ----------
+    Qt : (m, N)
+        Orthonormal rows.
+    S : (m,)
+    mu
+        Mean of the eigenvalues that are left.
+    """
+
+    Qt: Array
+    S: Array
+    mu: float
+
+    def apply(self, R: Array, theta: Array) -> Array:
+        """Give (I + θ_j K)⁻¹ R_j of the approximation, row by row; R (T, N), theta (T,)."""
+        base = 1.0 / (1.0 + theta * self.mu)
+        inside = 1.0 / (1.0 + np.outer(theta, self.S)) - base[:, np.newaxis]
+        found = ((R @ self.Qt.T) * inside) @ self.Qt
+        found += base[:, np.newaxis] * R
+        return np.asarray(found)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlternatingState(LoopState):
+    """θ (T, T), its machines κ (T, N), and the best dual value over C so far."""
+
+    theta: Array
+    kappa: Array
+    dual: float
+    exponent: float
+
+
+def solve_alternating(
+    problem: Problem, *, seed: int, max_iter: int, tolerance: float, trace: Trace
+) -> Solution:
+    """Give the solution of squared loss, p = 2 and shared rows."""
+    e, C, s = problem.examples, problem.kernel.C, problem.kernel.rule[2]
+    assert problem.K is not None
+    Y = e.y.reshape(e.n_outputs, -1)
+    is_single = tolerance >= SINGLE_TOLERANCE and len(e.X) >= SINGLE_ROWS
+    K: Matrix = problem.K.astype(np.float32) if is_single else problem.K
+    nystrom = nystrom_preconditioner(problem.K, rng=np.random.default_rng(seed))
+    QY = nystrom.Qt @ Y.T
+    spectrum = Spectrum(nystrom.S, QY, Y @ Y.T - QY.T @ QY, nystrom.mu)
+    theta = climb(
+        spectrum, s=s, C=C, max_iter=50, tolerance=0.1 * tolerance, trace=Trace(), loop="nystrom"
+    )
+    size = max(machines_at(spectrum, theta, s=s).dual, 1e-300)
+    allowed = INNER_PART * tolerance * size / e.n_outputs
+
+    def state(theta: Array, start: Array | None, best: float) -> AlternatingState:
+        kappa, residual = _machines(K, nystrom, Y, theta, start=start, allowed=allowed)
+        g = _gram(K, kappa)
+        dual = float(np.vdot(kappa, Y)) - 0.5 * float(np.vdot(kappa, kappa))
+        dual -= s / 4.0 * float(np.vdot(g, g))
+        primal = dual + penalty_gap(theta, g, s=s) + residual
+        best = max(best, dual)
+        gap = (primal - best) / primal if primal > 0 else 0.0
+        return AlternatingState(
+            objective=C * best,
+            residual=gap,
+            theta=theta,
+            kappa=kappa,
+            dual=best,
+            exponent=best_exponent(machines_at(spectrum, theta, s=s).slope),
+        )
+
+    def step(before: AlternatingState) -> AlternatingState:
+        g = _gram(K, before.kappa)
+        theta = next_theta(before.theta, g, s=s, exponent=before.exponent)
+        after = state(theta, before.kappa, before.dual)
+        return replace(after, exponent=safer_exponent(before, after))
+
+    end = trace.run(
+        "alternating", step, state(theta, None, -np.inf), max_iter=max_iter, tolerance=tolerance
+    )
+    return solution_at(problem, end.kappa.ravel(), end.theta, reason=trace.stop_reason)
+
+
+def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditioner:
+    """Give the approximation of K (N, N) by random columns."""
+    N = len(K)
+    m = max(min(MAX_LANDMARKS, N // LANDMARK_PART), 1)
+    chosen = np.sort(rng.choice(N, m, replace=False))
+    columns = K[chosen]
+    jitter = 1e-10 * max(float(np.trace(K)) / N, 1e-300) * m
+    L = np.linalg.cholesky(columns[:, chosen] + jitter * np.eye(m))
+    Zt = solve_triangular(L, columns, lower=True, check_finite=False)
+    S, V = np.linalg.eigh(Zt @ Zt.T)
+    is_kept = 1e-9 * max(float(S[-1]), 1e-300) < S
+    S, V = S[is_kept], V[:, is_kept]
+    Qt = (V / np.sqrt(S)).T @ Zt
+    left = max(float(np.trace(K)) - float(S.sum()), 0.0)
+    return Preconditioner(np.ascontiguousarray(Qt), S, left / max(N - len(S), 1))
+
+
+def _machines(
+    K: Matrix,
+    nystrom: Preconditioner,
+    Y: Array,
+    theta: Array,
+    *,
+    start: Array | None,
+    allowed: float,
+) -> tuple[Array, float]:
+    """Give κ (T, N) of (I + θ ⊗ K)κ = y, and half the squared residual.
+
+    Parameters
+    ----------
+    allowed
+        Half squared residual of one system at which it is done.
+    """
+    values, V = np.linalg.eigh(theta)
+    values = np.maximum(values, 0.0)
+    turned = V.T @ Y
+    X = nystrom.apply(turned, values) if start is None else V.T @ start
+    R = turned - X - values[:, np.newaxis] * _times(X, K)
+    P = np.zeros_like(X)
+    old = np.ones(len(X))
+    active = np.flatnonzero(0.5 * np.einsum("ij,ij->i", R, R) > allowed)
+    for i in range(MAX_INNER):
+        if not active.size:
+            break
+        r, t = R[active], values[active]
+        z = nystrom.apply(r, t)
+        rho = np.einsum("ij,ij->i", r, z)
+        p = z if i == 0 else z + (rho / old[active])[:, np.newaxis] * P[active]
+        Ap = p + t[:, np.newaxis] * _times(p, K)
+        step = rho / np.einsum("ij,ij->i", p, Ap)
+        X[active] += step[:, np.newaxis] * p
+        r -= step[:, np.newaxis] * Ap
+        R[active], P[active], old[active] = r, p, rho
+        active = active[0.5 * np.einsum("ij,ij->i", r, r) > allowed]
+    return V @ X, 0.5 * float(np.vdot(R, R))
+
+
+def _times(X: Array, K: Matrix) -> Array:
+    """Give XK (T, N) in the precision of K."""
+    if K.dtype == np.float64:
+        return np.asarray(X @ K)
+    return (X.astype(np.float32) @ K).astype(np.float64)
+
+
+def _gram(K: Matrix, kappa: Array) -> Array:
+    g = _times(kappa, K) @ kappa.T
+    return np.asarray((g + g.T) / 2)

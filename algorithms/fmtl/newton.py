@@ -1,0 +1,167 @@
+"""Smooth losses, p = 2, features: the primal problem in the weights, a Newton method for each θ.
+
+With W = Aθ^{1/2} the machines for one θ minimise Σ w L(y, xᵀW_t) + ½‖A‖² over A (q, T). Each
+Newton step is solved by conjugate gradients on blocks X_tᵀ H_t X_t (q, q): O(T q² + q T²) per
+step, whatever n is. For n ≫ q and a large C, where dual methods need hundreds of passes. The
+preconditioner is the mean block in the eigenvectors of θ, inverted exactly.
+"""
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.fmtl.iterate import penalty_gap, power_of, safer_exponent, solution_at
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.ascent import Problem
+from algorithms.kernel_machines.building import Solution
+
+Array = NDArray[np.float64]
+
+#: Exponent of the outer step until it fails.
+HALF = 0.5
+#: Newton steps, steps of conjugate gradients, and halvings of a step.
+MAX_NEWTON = 50
+MAX_INNER = 500
+MAX_HALVINGS = 40
+#: Accuracy of one Newton step: what is small in θ must be solved as well.
+INNER_RTOL = 1e-10
+#: Part of the allowed gap that the gradient may take.
+INNER_PART = 0.05
+#: The gradient of what is small in θ is small by itself: hence far below what the gap allows.
+GRADIENT_PART = 1e-8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewtonState(LoopState):
+    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,) and the best dual value over C so far."""
+
+    theta: Array
+    A: Array
+    kappa: Array
+    dual: float
+    exponent: float
+
+
+def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Trace) -> Solution:
+    """Give the solution for a smooth loss, p = 2 and features."""
+    e, loss, C, s = problem.examples, problem.loss, problem.kernel.C, problem.kernel.rule[2]
+    T = e.n_outputs
+
+    def state(theta: Array, A: Array, best: float) -> NewtonState:
+        half = power_of(theta, 0.5)
+        goal = INNER_PART * tolerance * max(best, 1e-6 * zero)
+        A, kappa, U, rest = _machines(problem, half, A, goal=goal)
+        g = U.T @ U
+        dual = float(loss.gains(e.y, kappa, e.w).sum()) - s / 4.0 * float(np.vdot(g, g))
+        primal = dual + rest + penalty_gap(theta, g, s=s)
+        best = max(best, dual)
+        gap = (primal - best) / primal if primal > 0 else 0.0
+        return NewtonState(
+            objective=C * best,
+            residual=gap,
+            theta=theta,
+            A=A,
+            kappa=kappa,
+            dual=best,
+            exponent=HALF,
+        )
+
+    def step(before: NewtonState) -> NewtonState:
+        # with θ^½ g θ^½ = AᵀA and θgθ = WᵀW: no products of residuals, which cancel for large C
+        W = before.A @ power_of(before.theta, 0.5)
+        if before.exponent == HALF:
+            theta = power_of(s * (before.A.T @ before.A), HALF)
+        else:
+            theta = power_of(s * (W.T @ W), before.exponent)
+        after = state(theta, W @ _inverse(power_of(theta, 0.5)), before.dual)
+        return replace(after, exponent=safer_exponent(before, after))
+
+    kappa = loss.kappas(e.y, np.zeros_like(e.y), e.w)
+    zero = float(loss.values(e.y, np.zeros_like(e.y), e.w).sum())
+    U = problem.products(kappa).T
+    # where Θ = 0 every gradient of Θ vanishes; half of all losses explained is a fair first guess
+    size = max(float(np.vdot(U, U)) / T, 1e-300)
+    tau = min(s * size, zero / (T * size))
+    end = trace.run(
+        "newton", step, state(tau * np.eye(T), np.zeros_like(U), -np.inf), max_iter=max_iter,
+        tolerance=tolerance,
+    )  # fmt: skip
+    W = end.A @ power_of(end.theta, 0.5)
+    return solution_at(problem, end.kappa, end.theta, reason=trace.stop_reason, W=W)
+
+
+def _inverse(half: Array) -> Array:
+    return np.asarray(np.linalg.pinv(half, rcond=1e-8, hermitian=True))
+
+
+def _machines(
+    problem: Problem, half: Array, A: Array, *, goal: float
+) -> tuple[Array, Array, Array, float]:
+    """Give A (q, T), κ, U (q, T), and half the squared gradient, for one θ = half²."""
+    value, kappa, U, curvature = _evaluate(problem, half, A)
+    for _ in range(MAX_NEWTON):
+        gradient = A - U @ half
+        rest = 0.5 * float(np.vdot(gradient, gradient))
+        if rest <= GRADIENT_PART * goal:
+            break
+        D = _newton_step(problem, half, gradient, curvature)
+        decrease = float(np.vdot(gradient, D))
+        length = 1.0
+        for _ in range(MAX_HALVINGS):
+            found = _evaluate(problem, half, A - length * D)
+            if found[0] <= value - 1e-4 * length * decrease:
+                break
+            length /= 2.0
+        else:
+            break  # nothing falls at working precision
+        A = A - length * D
+        value, kappa, U, curvature = found
+    gradient = A - U @ half
+    return A, kappa, U, 0.5 * float(np.vdot(gradient, gradient))
+
+
+def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Array, Array]:
+    """Give the primal value over C without V, κ, U and the curvatures at A."""
+    e, loss = problem.examples, problem.loss
+    W = A @ half
+    F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])
+    value = float(loss.values(e.y, F, e.w).sum()) + 0.5 * float(np.vdot(A, A))
+    kappa = loss.kappas(e.y, F, e.w)
+    return value, kappa, problem.products(kappa).T, loss.curvatures(e.y, F, e.w)
+
+
+def _newton_step(problem: Problem, half: Array, gradient: Array, curvature: Array) -> Array:
+    """Give D with (Hessian) D = gradient, to a tenth of the gradient or better."""
+    e = problem.examples
+    blocks = np.stack([
+        (e.X[e.rows(r)] * curvature[e.part(r), np.newaxis]).T @ e.X[e.rows(r)]
+        for r in range(e.n_outputs)
+    ])  # fmt: skip
+    theta_values, V = np.linalg.eigh(half)
+    S, Q = np.linalg.eigh(blocks.mean(axis=0))
+    damping = 1.0 + np.outer(np.maximum(S, 0.0), theta_values**2)
+
+    def hessian(D: Array) -> Array:
+        turned = D @ half
+        pushed = np.matmul(blocks, turned.T[:, :, np.newaxis])[:, :, 0].T
+        return np.asarray(D + pushed @ half)
+
+    def precondition(R: Array) -> Array:
+        return np.asarray(Q @ ((Q.T @ R @ V) / damping) @ V.T)
+
+    D, R = np.zeros_like(gradient), gradient.copy()
+    Z = precondition(R)
+    P, rho = Z, float(np.vdot(R, Z))
+    first = float(np.vdot(R, R))
+    for _ in range(MAX_INNER):
+        if float(np.vdot(R, R)) <= INNER_RTOL**2 * first:
+            break
+        AP = hessian(P)
+        step = rho / float(np.vdot(P, AP))
+        D = D + step * P
+        R = R - step * AP
+        Z = precondition(R)
+        rho, old = float(np.vdot(R, Z)), rho
+        P = Z + (rho / old) * P
+    return D

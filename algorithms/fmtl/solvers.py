@@ -1,0 +1,102 @@
+"""Which solver solves a problem, and is likely to be the fastest."""
+
+from collections.abc import Sequence
+
+from algorithms.fmtl.alternating import solve_alternating
+from algorithms.fmtl.newton import solve_newton
+from algorithms.fmtl.params import FMTLParams
+from algorithms.fmtl.spectral import solve_spectral
+from algorithms.interface.errors import InvalidParams
+from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.building import Solution, solution_of
+from algorithms.kernel_machines.output_kernels import OutputKernel
+from algorithms.kernel_machines.preparation import Prepared, loss_of
+
+SMOOTH = ("squared", "squared-hinge", "logistic")
+#: Up to here an eigendecomposition of K costs less than anything else.
+SMALL_ROWS = 300
+#: With more outputs than this part of the rows one eigendecomposition of K is worth its price.
+MANY_OUTPUTS = 8
+#: Rows per feature from which on the weights are the smaller problem.
+MANY_ROWS = 4
+
+
+def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
+    """Raise InvalidParams where the solver asked for cannot solve the problem asked for."""
+    if params.solver in ("auto", "sdca", "sweeps"):
+        return
+    is_classes = summaries[0].target == "classes"
+    loss = params.loss if params.loss != "auto" else ("hinge" if is_classes else "squared")
+    wanted = SMOOTH if params.solver == "newton" else ("squared",)
+    if params.penalty != "power" or params.k != 1:
+        _refuse(params, "needs penalty 'power' with k = 1")
+    if loss not in wanted:
+        _refuse(params, f"needs a loss of {', '.join(wanted)}, not {loss}")
+    if params.solver == "newton" and params.kernel != "linear" and params.nystrom == 0:
+        _refuse(params, "needs kernel 'linear' or landmarks")
+
+
+def solve(
+    prepared: Prepared, params: FMTLParams, kernel: OutputKernel, *, seed: int, trace: Trace
+) -> tuple[str, Solution]:
+    """Give the name of the solver and what it found."""
+    problem = Problem(prepared.examples, prepared.K, loss_of(params, prepared.examples), kernel)
+    name: str = params.solver if params.solver != "auto" else fastest(problem)
+    _check_shape(problem, params, name)
+    max_iter, tolerance = params.max_iter, params.tolerance
+    if name == "spectral":
+        found = solve_spectral(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
+    elif name == "alternating":
+        found = solve_alternating(
+            problem, seed=seed, max_iter=max_iter, tolerance=tolerance, trace=trace
+        )
+    elif name == "newton":
+        found = solve_newton(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
+    else:
+        method: AscentName = "blocks" if problem.examples.is_shared else "tasks"
+        name = method if name == "sweeps" else "sdca"
+        end = ascend(
+            problem, "sdca" if name == "sdca" else method, seed=seed, max_iter=max_iter,
+            tolerance=tolerance, trace=trace,
+        )  # fmt: skip
+        found = solution_of(problem, end.kappa, reason=trace.stop_reason)
+    return name, found
+
+
+def fastest(problem: Problem) -> str:
+    """Give the solver that was found fastest for a problem of this kind and shape."""
+    e, loss, rule = problem.examples, problem.loss, problem.kernel.rule
+    N, T = len(e.X), e.n_outputs
+    if rule[:2] != (1, 1) or loss.name not in SMOOTH:
+        return "sweeps"
+    is_plain = loss.name == "squared" and bool((e.w == 1.0).all())
+    if e.is_shared and is_plain:
+        if problem.K is None or N <= SMALL_ROWS or T > N // MANY_OUTPUTS:
+            return "spectral"
+        return "alternating"
+    if problem.K is None and len(e.y) >= MANY_ROWS * e.X.shape[1] * T:
+        return "newton"
+    return "sweeps"
+
+
+def _check_shape(problem: Problem, params: FMTLParams, name: str) -> None:
+    """Raise InvalidParams where the examples do not fit a solver asked for."""
+    e = problem.examples
+    if name in ("spectral", "alternating"):
+        if not e.is_shared:
+            _refuse(params, "needs tasks that share their rows, or one task of several classes")
+        if (e.w != 1.0).any():
+            _refuse(params, "needs equal weights")
+    if name == "alternating" and problem.K is None:
+        _refuse(params, "needs a kernel matrix; take 'spectral' for a linear kernel")
+    if name == "newton" and problem.K is not None:
+        _refuse(params, "needs no more features than rows")
+
+
+def _refuse(params: FMTLParams, why: str) -> None:
+    raise InvalidParams(
+        f"solver '{params.solver}' {why}; take solver 'auto', which fits every problem",
+        field="solver",
+    )

@@ -1,0 +1,199 @@
+"""From a solution to the model that serves it, and from a model to one with a new task."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import TaskSet
+from algorithms.interface.trace import StopReason
+from algorithms.kernel_machines.ascent import Problem
+from algorithms.kernel_machines.certificate import Certificate, certify
+from algorithms.kernel_machines.examples import Examples, Target
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.preparation import Prepared
+from algorithms.kernel_machines.relations import read_relations
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """What a solver found.
+
+    Parameters
+    ----------
+    kappa : (n,)
+        α/C, output by output.
+    theta : (T, T)
+        CΘ.
+    g : (T, T)
+        κᵀKκ, task by task.
+    F : (n,)
+        Predictions for the examples.
+    certificate
+        What was proved.
+    W : (q, T) or None
+        Weights of features, where a primal solver found them.
+    """
+
+    kappa: Array
+    theta: Array
+    g: Array
+    F: Array
+    certificate: Certificate
+    reason: StopReason | None
+    W: Array | None = None
+
+
+def solution_of(problem: Problem, kappa: Array, *, reason: StopReason | None) -> Solution:
+    """Give the solution with Θ = φ'(ρ) of a dual point κ (n,)."""
+    e = problem.examples
+    products = problem.products(kappa)
+    g = problem.gram(kappa, products)
+    theta = problem.kernel.theta(g)
+    F = problem.predictions(products, theta)
+    found = certify(y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=problem.loss, kernel=problem.kernel)
+    return Solution(kappa, theta, g, F, found, reason)
+
+
+def build_machine(
+    prepared: Prepared,
+    solution: Solution,
+    tasks: TaskSet,
+    *,
+    algorithm: str,
+    C: float,
+    facts: Mapping[str, Any],
+    tolerance: float,
+) -> KernelMachine:
+    """Give the model of a solution; rows without a coefficient are left out."""
+    e = prepared.examples
+    names = [name for target in e.targets for name in target.output_names()]
+    relations = read_relations(solution.theta, names)
+    found = solution.certificate
+    told = {
+        "C": C,
+        "primal": C * found.primal,
+        "dual": C * (found.primal - found.gap),
+        "relative_gap": found.relative_gap,
+        "n_rows": len(e.X),
+        "relations": {
+            "sentence": relations.sentence,
+            "order": [names[i] for i in relations.order],
+            "sparsity": relations.sparsity,
+        },
+    }
+    coefficients: dict[str, Any] = _coefficients(prepared, solution, C)
+    model = KernelMachine(
+        algorithm=algorithm,
+        tasks=tasks.names,
+        targets=e.targets,
+        kernel=prepared.kernel,
+        mean=prepared.standard.mean,
+        deviation=prepared.standard.deviation,
+        Theta=solution.theta / C,
+        g=solution.g,
+        **coefficients,
+        own={},
+        facts={**told, **facts},
+        scores=_scores(e, solution),
+    )
+    return model.with_warnings(*_warnings(e, solution, tolerance))
+
+
+def error_of(y: Array, F: Array, target: Target) -> float:
+    """Give the share of wrong labels, or the root mean square error in the user's units.
+
+    Parameters
+    ----------
+    y, F : (n_samples, n_outputs)
+    """
+    if target.classes is None:
+        return target.scale * float(np.sqrt(np.mean((y - F) ** 2)))
+    if target.n_outputs > 1:
+        return float(np.mean(y.argmax(axis=1) != F.argmax(axis=1)))
+    return 0.0 if len(target.classes) == 1 else float(np.mean((y > 0) != (F > 0)))
+
+
+def error_name(target: Target) -> str:
+    """Give the name of the metric of :func:`error_of`."""
+    return "train_rmse" if target.classes is None else "train_error"
+
+
+def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str, NDArray[Any]]:
+    """Give support, β, and what new tasks need: α by row and output, or its sums of features."""
+    e, Z, T = prepared.examples, prepared.features, prepared.examples.n_outputs
+    empty, none = np.zeros((0, len(prepared.standard.mean))), np.zeros(0, dtype=np.int64)
+    no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": none, "output": none}
+    if Z is not None:
+        U = np.stack([solution.kappa[e.part(r)] @ Z[e.rows(r)] for r in range(T)], axis=1)
+        W = U @ solution.theta if solution.W is None else solution.W
+        if prepared.landmarks is None:
+            return {**no_alpha, "support": empty, "beta": W, "U": C * U, "expand": empty[:, :0]}
+        assert prepared.expand is not None
+        beta, expand = prepared.expand @ W, prepared.expand
+        return {
+            **no_alpha, "support": prepared.landmarks, "beta": beta, "U": C * U, "expand": expand,
+        }  # fmt: skip
+    row, output = e.row_and_output()
+    beta = _mixed(e, solution.kappa, solution.theta)
+    parts: dict[str, NDArray[Any]] = {"U": np.zeros((0, T)), "expand": np.zeros((0, 0))}
+    if prepared.kernel.name == "precomputed":
+        return {**parts, **no_alpha, "support": empty, "beta": beta / prepared.kernel.divisor}
+    is_used = np.zeros(len(e.X), dtype=bool)
+    is_used[row[solution.kappa != 0.0]] = True
+    place = np.cumsum(is_used) - 1
+    kept_examples = solution.kappa != 0.0
+    return {
+        **parts,
+        "support": e.X[is_used],
+        "beta": beta[is_used],
+        "alpha": C * solution.kappa[kept_examples],
+        "row": place[row[kept_examples]].astype(np.int64),
+        "output": output[kept_examples].astype(np.int64),
+    }
+
+
+def _mixed(e: Examples, kappa: Array, theta: Array) -> Array:
+    """Give β (N, T): F = Σ_j k_j β_j."""
+    if e.is_shared:
+        return kappa.reshape(e.n_outputs, -1).T @ theta
+    beta = np.zeros((len(e.X), e.n_outputs))
+    for r in range(e.n_outputs):
+        beta[e.rows(r)] += np.outer(kappa[e.part(r)], theta[r])
+    return beta
+
+
+def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
+    primal = max(solution.certificate.primal, np.finfo(float).tiny)
+    errors, gaps = {}, {}
+    for target in e.targets:
+        parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
+        y = np.stack([e.y[part] for part in parts], axis=1)
+        F = np.stack([solution.F[part] for part in parts], axis=1)
+        errors[target.task] = error_of(y, F, target)
+        gap = sum(float(solution.certificate.terms[part].sum()) for part in parts)
+        gaps[target.task] = gap / primal
+    return {error_name(e.targets[0]): errors, "duality_gap": gaps}
+
+
+def _warnings(e: Examples, solution: Solution, tolerance: float) -> tuple[str, ...]:
+    found = []
+    gap = solution.certificate.relative_gap
+    if gap > tolerance:
+        found.append(
+            f"stopped ({solution.reason}) with a relative duality gap of {gap:.1e}, above the "
+            f"tolerance {tolerance:g}; raise max_iter or lower C"
+        )
+    alone = [t.task for t in e.targets if t.classes is not None and len(t.classes) == 1]
+    if alone:
+        found.append(
+            f"{len(alone)} tasks (the first is '{alone[0]}') have rows of one class only, which "
+            "is what they predict"
+        )
+    if not np.any(np.diag(solution.theta) > 0):
+        found.append("the output kernel is 0: every prediction is the centre; raise C")
+    return tuple(found)

@@ -1,0 +1,203 @@
+"""Tasks as rows with outputs: numbers and pairs of classes are one output, c > 2 classes c."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Task, TaskSet
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """How the targets of one task became outputs, and how outputs become predictions.
+
+    Parameters
+    ----------
+    first, n_outputs
+        Outputs ``first`` to ``first + n_outputs`` are those of the task.
+    classes
+        Sorted labels; ``None`` for numbers. Of two classes the second is +1.
+    center, scale
+        A number is center + scale F.
+    """
+
+    task: str
+    first: int
+    n_outputs: int
+    classes: tuple[str, ...] | tuple[int, ...] | None
+    center: float = 0.0
+    scale: float = 1.0
+
+    @property
+    def outputs(self) -> slice:
+        """Positions of the outputs."""
+        return slice(self.first, self.first + self.n_outputs)
+
+    def output_names(self) -> list[str]:
+        """Give a name for each output: the task, or task and class."""
+        if self.n_outputs == 1 or self.classes is None:
+            return [self.task]
+        return [f"{self.task}: {label}" for label in self.classes]
+
+    def decide(self, F: Array) -> NDArray[Any]:
+        """Give numbers or labels for the outputs F (n, n_outputs)."""
+        if self.classes is None:
+            return self.center + self.scale * F[:, 0]
+        labels = np.array(self.classes)
+        if len(labels) == 1:
+            return np.repeat(labels, len(F))
+        chosen = (F[:, 0] > 0).astype(np.intp) if len(labels) == 2 else F.argmax(axis=1)
+        return np.asarray(labels[chosen])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Examples:
+    """Every pair of a row and an output of its task, output by output.
+
+    Parameters
+    ----------
+    X : (N, d)
+        Rows, each once.
+    first, stop : (T,)
+        Output r has the rows first[r] to stop[r].
+    offsets : (T + 1,)
+        Its examples are offsets[r] to offsets[r + 1].
+    y, w : (n,)
+        Targets (numbers, or -1 and +1), and weights of the losses.
+    targets
+        One for each task, in the order of the outputs.
+    """
+
+    X: Array
+    first: Indices
+    stop: Indices
+    offsets: Indices
+    y: Array
+    w: Array
+    targets: tuple[Target, ...]
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of outputs T."""
+        return len(self.first)
+
+    @property
+    def is_shared(self) -> bool:
+        """Whether every output has every row."""
+        return bool((self.first == 0).all() and (self.stop == len(self.X)).all())
+
+    def part(self, r: int) -> slice:
+        """Give the positions of the examples of an output."""
+        return slice(int(self.offsets[r]), int(self.offsets[r + 1]))
+
+    def rows(self, r: int) -> slice:
+        """Give the rows of an output."""
+        return slice(int(self.first[r]), int(self.stop[r]))
+
+    def row_and_output(self) -> tuple[Indices, Indices]:
+        """Give row and output of each example, (n,) each."""
+        rows = [np.arange(a, b) for a, b in zip(self.first, self.stop, strict=True)]
+        sizes = np.diff(self.offsets)
+        return np.concatenate(rows).astype(np.intp), np.repeat(np.arange(len(sizes)), sizes)
+
+    def with_rows(self, X: Array) -> "Examples":
+        """Give the same examples with other coordinates of the rows."""
+        return replace(self, X=np.ascontiguousarray(X))
+
+
+def examples_of(
+    tasks: TaskSet,
+    *,
+    center: Literal["task", "none"],
+    weights: Literal["none", "balanced"],
+    is_scaled: bool,
+) -> Examples:
+    """Give the examples of tasks in the order of their names.
+
+    Tasks of numbers, or of labels, on the very same rows share them.
+
+    Parameters
+    ----------
+    is_scaled
+        Divide numbers by their standard deviation about the centres.
+    """
+    ordered = sorted(tasks, key=lambda task: task.name)
+    is_shared = all(_same_rows(ordered[0], task) for task in ordered)
+    X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
+    scale = _spread(ordered, center) if is_scaled and ordered[0].target == "numbers" else 1.0
+    targets: list[Target] = []
+    columns: list[Array] = []
+    first: list[int] = []
+    stop: list[int] = []
+    row = 0
+    for task in ordered:
+        target = _target(task, first=len(first), center=center, scale=scale)
+        start = 0 if is_shared else row
+        for column in _encoded(task, target):
+            columns.append(column)
+            first.append(start)
+            stop.append(start + task.n_samples)
+        targets.append(target)
+        row += task.n_samples
+    w = [_weights(y) if weights == "balanced" else np.ones_like(y) for y in columns]
+    return Examples(
+        X=np.ascontiguousarray(X),
+        first=np.array(first, dtype=np.intp),
+        stop=np.array(stop, dtype=np.intp),
+        offsets=np.concatenate([[0], np.cumsum([len(y) for y in columns])]).astype(np.intp),
+        y=np.concatenate(columns),
+        w=np.concatenate(w) if ordered[0].target == "classes" else np.ones(sum(map(len, columns))),
+        targets=tuple(targets),
+    )
+
+
+def _same_rows(a: Task, b: Task) -> bool:
+    return a.X is b.X or (a.X.shape == b.X.shape and bool(np.array_equal(a.X, b.X)))
+
+
+def _numbers(task: Task) -> Array:
+    assert task.y is not None
+    return task.y.astype(np.float64)
+
+
+def _spread(tasks: Sequence[Task], center: str) -> float:
+    """Give the root of the mean square of all targets about their centres; 1 where that is 0."""
+    rest = [_numbers(task) for task in tasks]
+    if center == "task":
+        rest = [y - y.mean() for y in rest]
+    peak = max(float(np.abs(y).max()) for y in rest)
+    size = max(float(np.abs(_numbers(task)).max()) for task in tasks)
+    if peak <= 1e-12 * size:
+        return 1.0
+    return peak * float(np.sqrt(np.mean(np.concatenate(rest) ** 2 / peak**2)))
+
+
+def _target(task: Task, *, first: int, center: str, scale: float) -> Target:
+    if task.target == "numbers":
+        mean = float(_numbers(task).mean()) if center == "task" else 0.0
+        return Target(task.name, first, 1, None, mean, scale)
+    assert task.y is not None
+    classes = tuple(np.unique(task.y).tolist())
+    return Target(task.name, first, len(classes) if len(classes) > 2 else 1, classes)
+
+
+def _encoded(task: Task, target: Target) -> list[Array]:
+    """Give the targets of each output of a task."""
+    if target.classes is None:
+        return [(_numbers(task) - target.center) / target.scale]
+    positive = target.classes if target.n_outputs > 1 else target.classes[-1:]
+    return [np.where(task.y == label, 1.0, -1.0) for label in positive]
+
+
+def _weights(y: Array) -> Array:
+    """Give weights of mean 1 that are alike in sum for both signs."""
+    n_positive = float((y > 0).sum())
+    if n_positive in (0.0, len(y)):
+        return np.ones_like(y)
+    return np.where(y > 0, len(y) / (2 * n_positive), len(y) / (2 * (len(y) - n_positive)))

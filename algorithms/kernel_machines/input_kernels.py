@@ -1,0 +1,128 @@
+"""Kernels of rows, as a matrix or as features whose products they are."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+Array = NDArray[np.float64]
+KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
+
+#: Columns with a smaller deviation, relative to their size, are constant up to rounding.
+FLAT_RTOL = 1e-10
+#: Eigenvalues of the landmarks' kernel below this part of the largest are left out.
+NYSTROM_RTOL = 1e-10
+
+
+@dataclass(frozen=True, slots=True)
+class InputKernel:
+    """k(x, z) = (form(x, z)) / divisor + bias²; of "linear" and "precomputed" form(x, z) = x·z."""
+
+    name: KernelName
+    gamma: float = 1.0
+    degree: int = 3
+    coef0: float = 1.0
+    divisor: float = 1.0
+    bias: float = 0.0
+
+    @property
+    def is_linear(self) -> bool:
+        """Whether it is a product of rows."""
+        return self.name == "linear"
+
+    def matrix(self, X: Array, Z: Array) -> Array:
+        """Give k of all rows of X (n, d) with all rows of Z (m, d), (n, m)."""
+        match self.name:
+            case "linear" | "precomputed":
+                K = X @ Z.T
+            case "rbf":
+                squares = np.einsum("ij,ij->i", X, X)[:, np.newaxis]
+                K = squares + np.einsum("ij,ij->i", Z, Z) - 2.0 * (X @ Z.T)
+                np.maximum(K, 0.0, out=K)
+                K *= -self.gamma
+                np.exp(K, out=K)
+            case "laplacian":
+                K = np.exp(-self.gamma * cdist(X, Z, "cityblock"))
+            case "polynomial":
+                K = (self.gamma * (X @ Z.T) + self.coef0) ** self.degree
+        K *= 1.0 / self.divisor
+        K += self.bias**2
+        return np.asarray(K)
+
+    def gram(self, X: Array) -> Array:
+        """Give the kernel matrix of rows X (n, d), exactly symmetric."""
+        return _mirrored_inplace(self.matrix(X, X))
+
+    def mean_diagonal(self, X: Array) -> float:
+        """Give the mean of k(x, x) before division and bias."""
+        if self.name in ("rbf", "laplacian"):
+            return 1.0
+        squares = np.einsum("ij,ij->i", X, X)
+        if self.name == "polynomial":
+            squares = (self.gamma * squares + self.coef0) ** self.degree
+        return float(squares.mean())
+
+    def features(self, X: Array) -> Array:
+        """Give rows whose products are a linear kernel, (n, d) or (n, d + 1) with a bias."""
+        Z = X / np.sqrt(self.divisor)
+        if self.bias == 0.0:
+            return np.ascontiguousarray(Z)
+        return np.concatenate([Z, np.full((len(Z), 1), self.bias)], axis=1)
+
+    def to_json(self) -> dict[str, Any]:
+        """Give the kernel as JSON."""
+        return asdict(self)
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Self:
+        """Give the kernel that :meth:`to_json` described."""
+        return cls(**values)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Standard:
+    """Rows (x - mean) / deviation."""
+
+    mean: Array
+    deviation: Array
+
+    def apply(self, X: Array) -> Array:
+        """Give the rows as the kernel sees them."""
+        return (X - self.mean) / self.deviation
+
+
+def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standard:
+    """Give mean and deviation of all rows X (n, d); a constant column has deviation 1."""
+    d = X.shape[1]
+    mean = np.zeros(d) if form == "none" else X.mean(axis=0)
+    if form != "features":
+        return Standard(mean, np.ones(d))
+    deviation = X.std(axis=0)
+    is_flat = deviation <= FLAT_RTOL * np.abs(X).max(axis=0)
+    return Standard(mean, np.where(is_flat, 1.0, deviation))
+
+
+def relative_gamma(name: KernelName, X: Array) -> float:
+    """Give the unit of γ: 1 over the total variance, or over the sum of deviations."""
+    spread = X.std(axis=0).sum() if name == "laplacian" else X.var(axis=0).sum()
+    return 1.0 / float(spread) if spread > 0 else 1.0
+
+
+def nystrom_map(kernel: InputKernel, landmarks: Array) -> Array:
+    """Give M (m, q) such that k(x, landmarks) M are features: M Mᵀ = k(landmarks)⁺."""
+    values, V = np.linalg.eigh(kernel.gram(landmarks))
+    keep = values > NYSTROM_RTOL * max(values[-1], 0.0)
+    return np.asarray(V[:, keep] / np.sqrt(values[keep]))
+
+
+def _mirrored_inplace(K: Array) -> Array:
+    """Write the lower triangle of K over the upper, block by block; gives K."""
+    n, step = len(K), 512
+    for i in range(0, n, step):
+        block = K[i : i + step, i : i + step]
+        block[:] = np.tril(block) + np.tril(block, -1).T
+        K[i : i + step, i + step :] = K[i + step :, i : i + step].T
+    return K

@@ -1,0 +1,235 @@
+"""The model of output-kernel learning and its baselines: F(x, t) = Σ_j k(x, x_j) β_jt."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.model import Model
+from algorithms.kernel_machines.examples import Target
+from algorithms.kernel_machines.input_kernels import InputKernel, Standard
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.int64]
+
+#: Most numbers in one block of kernel values.
+BLOCK_SIZE = 4_000_000
+
+_ARRAYS = (
+    "Theta", "g", "mean", "deviation", "support", "beta", "alpha", "row", "output", "U", "expand",
+)  # fmt: skip
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class KernelMachine(Model):
+    """Predictions, the output kernel Θ that ties the tasks, and what a new task needs of them.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained it.
+    tasks
+        Names, as the user ordered them; outputs are in the order of the names.
+    targets
+        How outputs become numbers or labels; sorted by task, new tasks last.
+    kernel, mean, deviation
+        k of rows (x - mean)/deviation.
+    Theta : (T, T)
+        The output kernel.
+    g : (T, T)
+        ⟨α_r, K_rs α_s⟩ / C².
+    support : (m, d)
+        Rows with a coefficient; none for a linear kernel.
+    beta : (m, T), or (d, T) for a linear and a precomputed kernel
+        Coefficients; with an intercept of a linear kernel one row more, the last.
+    alpha : (e,)
+        Dual variables that are not 0, of the support row ``row`` (e,) and the output ``output``
+        (e,); none where ``U`` holds their sums.
+    U : (q, T)
+        For a linear kernel, and with landmarks: Σ_j α_j z_j of each output, z the features.
+    expand : (m, q)
+        With landmarks, which are then the support: z = k(x, support) expand.
+    own
+        Of outputs that joined later: their rows (m_t, d) and α (m_t,). Each sees the outputs
+        before it; those do not see it, and answer as before.
+    facts
+        What the fit decided and proved, as JSON: parameters, gap, relations, ...
+    scores
+        Metrics on the training rows.
+    """
+
+    # field() keeps the abstract properties of Model from being taken for defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    targets: tuple[Target, ...]
+    kernel: InputKernel
+    mean: Array
+    deviation: Array
+    Theta: Array
+    g: Array
+    support: Array
+    beta: Array
+    alpha: Array
+    row: Indices
+    output: Indices
+    U: Array
+    expand: Array
+    own: Mapping[int, tuple[Array, Array]]
+    facts: Mapping[str, Any]
+    scores: Mapping[str, Mapping[str, float]]
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Error on the training rows, and each task's part of the relative duality gap."""
+        return {name: dict(values) for name, values in self.scores.items()}
+
+    @property
+    def output_names(self) -> tuple[str, ...]:
+        """Name of each output: the task, or task and class."""
+        return tuple(name for target in self.targets for name in target.output_names())
+
+    def target_of(self, task: str) -> Target:
+        """Give how the outputs of a task become its predictions."""
+        self.task_index(task)
+        return next(target for target in self.targets if target.task == task)
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Give the labels of a task, sorted; none for numbers."""
+        return self.target_of(task).classes or ()
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give the number of columns of a row."""
+        del method
+        self.task_index(task)
+        return len(self.mean)
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Give numbers or labels.
+
+        Parameters
+        ----------
+        X : (n_samples, d)
+
+        Returns
+        -------
+        (n_samples,)
+            Labels are strings or integers, as those of the task were.
+        """
+        rows = self.check_rows(X, method="predict", task=task)
+        target = self.target_of(task)
+        return target.decide(self.outputs(rows, target))
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Give the values behind the predictions: numbers, or margins of labels.
+
+        Parameters
+        ----------
+        X : (n_samples, d)
+
+        Returns
+        -------
+        (n_samples,) or (n_samples, n_classes)
+            Of two classes the margin of the second; of more one column per class, as sorted.
+        """
+        rows = self.check_rows(X, method="decision_function", task=task)
+        target = self.target_of(task)
+        F = self.outputs(rows, target)
+        if target.classes is None:
+            return target.center + target.scale * F[:, 0]
+        return F[:, 0] if target.n_outputs == 1 else F
+
+    def outputs(self, rows: Array, target: Target) -> Array:
+        """Give F (n, n_outputs) of checked rows, in blocks of bounded memory."""
+        beta = np.ascontiguousarray(self.beta[:, target.outputs])
+        Z = Standard(self.mean, self.deviation).apply(rows)
+        if self.kernel.name == "precomputed":
+            return np.asarray(Z @ beta)
+        if self.kernel.is_linear:
+            return np.asarray(self.kernel.features(Z) @ beta)
+        step = max(BLOCK_SIZE // max(len(self.support), 1), 1)
+        found = []
+        for start in range(0, max(len(Z), 1), step):
+            block = Z[start : start + step]
+            F = self.kernel.matrix(block, self.support) @ beta
+            for s, (rows_s, alpha) in sorted(self.own.items()):
+                mine = [t for t in range(target.first, target.outputs.stop) if t in self.own]
+                for t in (t for t in mine if s <= t):
+                    values = self.kernel.matrix(block, rows_s) @ (self.Theta[t, s] * alpha)
+                    F[:, t - target.first] += values
+            found.append(F)
+        return np.concatenate(found)
+
+    def with_warnings(self, *warnings: str) -> "KernelMachine":
+        """Give the model with more warnings."""
+        return replace(self, warnings=(*self.warnings, *warnings))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name; of later tasks ``own.<output>.rows`` and ``.alpha``."""
+        arrays = {name: getattr(self, name) for name in _ARRAYS}
+        for output, (rows, alpha) in self.own.items():
+            arrays |= {f"own.{output}.rows": rows, f"own.{output}.alpha": alpha}
+        return arrays
+
+    def header(self) -> dict[str, Any]:
+        """Give names, labels, kernel, facts, scores and warnings."""
+        return {
+            "algorithm": self.algorithm,
+            "tasks": list(self.tasks),
+            "targets": [
+                {**asdict(t), "classes": None if t.classes is None else list(t.classes)}
+                for t in self.targets
+            ],
+            "kernel": self.kernel.to_json(),
+            "own": sorted(self.own),
+            "facts": dict(self.facts),
+            "scores": self.metrics,
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        targets = tuple(
+            Target(**{**t, "classes": None if t["classes"] is None else tuple(t["classes"])})
+            for t in header["targets"]
+        )
+        model = cls(
+            algorithm=str(header["algorithm"]),
+            tasks=tuple(str(name) for name in header["tasks"]),
+            targets=targets,
+            kernel=InputKernel.from_json(header["kernel"]),
+            **{name: arrays[name] for name in _ARRAYS},
+            own={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
+            facts=dict(header["facts"]),
+            scores={name: dict(values) for name, values in header["scores"].items()},
+            warnings=tuple(str(warning) for warning in header["warnings"]),
+        )
+        _check_shapes(model)
+        return model
+
+
+def _check_shapes(model: KernelMachine) -> None:
+    T, d = len(model.output_names), len(model.mean)
+    if sorted(target.task for target in model.targets) != sorted(model.tasks):
+        raise ValueError("targets and tasks do not fit each other")
+    if model.kernel.is_linear:
+        m = d + (model.kernel.bias != 0.0)
+    else:
+        m = d if model.kernel.name == "precomputed" else len(model.support)
+    expected = {"Theta": (T, T), "g": (T, T), "deviation": (d,), "beta": (m, T)}
+    for name, shape in expected.items():
+        found = getattr(model, name)
+        if found.shape != shape or found.dtype != np.float64:
+            raise ValueError(f"{name} is {found.dtype} {found.shape}, expected float64 {shape}")
+    if model.support.ndim != 2 or model.support.shape[1] != d:
+        raise ValueError(f"support has shape {model.support.shape}, expected (m, {d})")

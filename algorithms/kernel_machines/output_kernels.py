@@ -1,0 +1,105 @@
+"""The penalty of the output kernel in reduced variables, and what it says of Θ.
+
+With κ = α/C, g = κᵀKκ task by task and the reduced output kernel θ = CΘ, predictions are
+F = Σ_s θ_ts b_s, b_s = Σ_{j in s} k_j κ_j, and
+
+    dual / C   = Σ gain(κ) - Σ_rs h(g_rs),                        h' = θ(g)/2
+    primal / C = Σ loss    + ½⟨θ, g⟩ + Σ_rs (½ θ_rs g_rs - h(g_rs))
+
+at Θ = φ'(ρ), ρ = G/(2λ) (eq. 10 and Theorem 5 of Jawanpuria et al. 2015). Nothing overflows for C
+and λ between 1e-6 and 1e6: only s or ν, formed in logarithms, hold both.
+
+The paper prints the scale of V in three ways, which agree for k = 1 only up to λ:
+
+    half   ½ Σ|Θ|^p      Theorem 3, (9) to (11), (13)      Θ = (cρ)^(2k-1),  c = (2k-1)/k
+    table  (1/p) Σ|Θ|^p  Table 1, first row                Θ = ρ^(2k-1)
+    full   Σ|Θ|^p        the text before section 3         Θ = (cρ/2)^(2k-1)
+
+"full" with λ is "half" with 2λ; "table" with λ is "half" with λ(2k-1)/k. Table 1 prints arcsinh
+for the maximiser of cosh; the maximiser is φ' = sinh. Of exp the constant -λT² is dropped.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.coordinate_steps import thetas
+from algorithms.numerics.kernels_fmtl_step import COSH, EXP, FIXED, POWER, Rule
+
+Array = NDArray[np.float64]
+PenaltyName = Literal["power", "exp", "cosh"]
+VScale = Literal["half", "table", "full"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class OutputKernel:
+    """A penalty V with Θ = φ'(ρ), or a fixed Θ.
+
+    Parameters
+    ----------
+    rule
+        Kind, power 2k-1, scale s or ν, factor: θ(g) = (s g)^(2k-1), C e^(νg) or C sinh(νg).
+    Theta : (T, T)
+        θ = CΘ of a fixed output kernel; (1, 1) otherwise.
+    C
+        Θ = θ/C.
+    """
+
+    rule: Rule
+    Theta: Array
+    C: float
+
+    @property
+    def is_fixed(self) -> bool:
+        """Whether Θ is given."""
+        return self.rule[0] == FIXED
+
+    def theta(self, g: Array) -> Array:
+        """Give θ(g) (T, T), positive semidefinite where g is."""
+        return self.Theta if self.is_fixed else thetas(self.rule, g)
+
+    def bound(self, g: Array) -> Array:
+        """Give h(g) entry by entry: λV*(ρ)/C."""
+        kind, power, scale, factor = self.rule
+        if kind == FIXED:
+            return 0.5 * self.Theta * g
+        z = scale * g
+        if kind == POWER:
+            return np.asarray(g * z**power / (2.0 * (power + 1)))
+        primitive = np.expm1(z) if kind == EXP else 2.0 * np.sinh(z / 2.0) ** 2
+        return np.asarray(0.5 * factor / scale * primitive)
+
+
+def fixed_kernel(Theta: Array, *, C: float) -> OutputKernel:
+    """Give a fixed output kernel Θ (T, T)."""
+    return OutputKernel((FIXED, 1, 0.0, 0.0), np.ascontiguousarray(C * Theta), C)
+
+
+def learned_kernel(
+    penalty: PenaltyName, *, k: int, C: float, lam: float, v_scale: VScale = "half"
+) -> OutputKernel:
+    """Give the penalty λV with p = 2k/(2k-1), or V of exp or cosh (``k``, ``v_scale`` unused)."""
+    if penalty != "power":
+        kind = EXP if penalty == "exp" else COSH
+        return OutputKernel((kind, 1, C * C / (2.0 * lam), C), np.zeros((1, 1)), C)
+    lam = lam * {"half": 1.0, "full": 2.0, "table": (2 * k - 1) / k}[v_scale]
+    log_s = math.log((2 * k - 1) / (2 * k)) + (4 * k - 1) / (2 * k - 1) * math.log(C)
+    return OutputKernel(
+        (POWER, 2 * k - 1, math.exp(log_s - math.log(lam)), 1.0), np.zeros((1, 1)), C
+    )
+
+
+def relative_lam(penalty: PenaltyName, *, k: int, C: float, n_rows: float) -> float:
+    """Give the λ ("half") for which C means about what it means for one task.
+
+    One task with kernel of mean diagonal 1 and θ ~ C has θ g = Σ κF ~ n_rows. Then θ(g) = C wants
+    s = C^p / n_rows, or ν = C / n_rows.
+    """
+    if penalty != "power":
+        return C * n_rows / 2.0
+    log_s = 2 * k / (2 * k - 1) * math.log(C) - math.log(n_rows)
+    log_rest = math.log((2 * k - 1) / (2 * k)) + (4 * k - 1) / (2 * k - 1) * math.log(C)
+    return math.exp(log_rest - log_s)

@@ -1,0 +1,157 @@
+"""Parameters that every kernel machine of several tasks has."""
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from algorithms.interface.params import Params
+
+Loss = Literal["auto", "squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
+Strength = Annotated[float, Field(ge=1e-6, le=1e6)]
+
+#: Evenly spaced in logarithm.
+DEFAULT_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
+
+
+class KernelParams(Params):
+    """How rows are compared."""
+
+    kernel: Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"] = Field(
+        "rbf",
+        title="Kernel",
+        description="'linear': x·z. 'rbf': exp(-gamma ‖x - z‖²). 'laplacian': "
+        "exp(-gamma ‖x - z‖₁). 'polynomial': (gamma x·z + coef0)^degree. 'precomputed': the row of "
+        "an example holds its "
+        "kernel values with all training rows, those of the tasks stacked in the order of the "
+        "tasks' names; rows to predict hold the same columns.",
+    )
+    gamma: float = Field(
+        1.0,
+        gt=0.0,
+        le=1e9,
+        title="Width gamma",
+        description="Of the kernels 'rbf', 'laplacian' and 'polynomial'. On the relative scale in "
+        "units of 1 over the total variance of the features (for 'laplacian' 1 over the sum of "
+        "their standard deviations).",
+    )
+    degree: int = Field(
+        3, ge=1, le=20, title="Degree", description="Degree of the polynomial kernel."
+    )
+    coef0: float = Field(
+        1.0,
+        ge=0.0,
+        le=1e6,
+        title="Constant of the polynomial",
+        description="Added to gamma x·z before the power.",
+    )
+    standardise: Literal["none", "center", "features"] = Field(
+        "features",
+        title="Standardisation",
+        description="What is done to the rows of all tasks together before. 'center': their mean "
+        "is taken off. 'features': each column is divided by its standard deviation as well.",
+    )
+    intercept: float = Field(
+        1.0,
+        ge=0.0,
+        le=1e6,
+        title="Scale of the intercept",
+        description="The kernel plus this number squared: a constant feature. For class labels "
+        "only; numeric targets are centred instead. 0: none, as in the paper.",
+    )
+    nystrom: int = Field(
+        0,
+        ge=0,
+        le=100_000,
+        title="Landmarks",
+        description="0: the exact kernel. Otherwise so many random training rows span an "
+        "approximation (Nyström), and no matrix of all rows is built.",
+    )
+    indefinite: Literal["refuse", "shift"] = Field(
+        "refuse",
+        title="Indefinite kernel",
+        description="What to do with a precomputed kernel that has a negative eigenvalue: refuse "
+        "it, or add to its diagonal what is missing (for the training rows only).",
+    )
+    memory_gb: float = Field(
+        8.0,
+        ge=0.001,
+        le=10_000.0,
+        title="Memory bound",
+        description="Most gigabytes for the matrix of all rows; a job that needs more is refused "
+        "beforehand. A linear kernel, or landmarks, need none.",
+    )
+
+
+class MachineParams(KernelParams):
+    """Loss, strength, selection and stopping."""
+
+    loss: Loss = Field(
+        "auto",
+        title="Loss",
+        description="'auto': squared for numbers, hinge for classes. 'squared': ½(y - f)², for "
+        "both. 'hinge', 'squared-hinge' (½ its square), 'logistic': for classes. "
+        "'epsilon-insensitive': for numbers.",
+    )
+    epsilon: float = Field(
+        0.1,
+        ge=0.0,
+        le=1e6,
+        title="Tube ε",
+        description="Errors below it are free under the loss 'epsilon-insensitive'; on the "
+        "relative scale in units of the standard deviation of the targets.",
+    )
+    class_weight: Literal["none", "balanced"] = Field(
+        "none",
+        title="Class weights",
+        description="'balanced': the losses of each class of a task weigh alike in sum.",
+    )
+    C: Strength = Field(
+        1.0,
+        title="Strength C",
+        description="Weight of the losses against the penalty, as in a support vector machine; "
+        "not used when 'selection' is 'cv'.",
+    )
+    scale: Literal["relative", "absolute"] = Field(
+        "relative",
+        title="Scale",
+        description="'relative': the kernel is divided by its mean on the training rows, numbers "
+        "by their standard deviation, and the remaining parameters are chosen such that C means "
+        "about what it means for a single task. 'absolute': all as in the paper's formulas.",
+    )
+    center_targets: Literal["task", "none"] = Field(
+        "task",
+        title="Centre of numeric targets",
+        description="'task': the mean of each task is taken off its targets, and added to its "
+        "predictions.",
+    )
+    selection: Literal["given", "cv"] = Field(
+        "given",
+        title="Choice of C",
+        description="'given': take C. 'cv': choose from 'grid' by cross-validation inside the "
+        "training rows (share of wrong labels, or mean squared error), then fit on all.",
+    )
+    grid: Annotated[tuple[Strength, ...], Field(strict=False)] = Field(
+        DEFAULT_GRID,
+        min_length=1,
+        max_length=200,
+        title="Grid of C",
+        description="Strengths to try when 'selection' is 'cv'.",
+    )
+    n_folds: int = Field(
+        3, ge=2, le=100, title="Folds", description="Folds of the cross-validation."
+    )
+    max_iter: int = Field(
+        300,
+        ge=1,
+        le=1_000_000,
+        title="Iterations",
+        description="Most passes over all examples, or outer steps.",
+    )
+    tolerance: float = Field(
+        1e-3,
+        ge=1e-12,
+        le=0.5,
+        title="Duality gap",
+        description="Stop when the certified gap between objective and dual bound is below this "
+        "part of the objective.",
+    )

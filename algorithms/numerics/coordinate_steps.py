@@ -1,0 +1,81 @@
+"""The step of :mod:`algorithms.numerics.kernels_fmtl_step` in plain numpy: slow, and plain to read.
+
+A general root finder on the derivative of the dual in place of the closed form and the bracketed
+Newton method.
+"""
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import expit
+
+from algorithms.numerics.kernels_fmtl_step import CUT, EXP, FIXED, POWER, Rule
+
+Array = NDArray[np.float64]
+
+
+def thetas(rule: Rule, g: Array) -> Array:
+    """Give θ(g) entry by entry."""
+    z = rule[2] * g
+    if rule[0] == POWER:
+        return np.asarray(z ** rule[1])
+    z = np.clip(z, -np.inf if rule[0] == EXP else -CUT, CUT)
+    return np.asarray(rule[3] * (np.exp(z) if rule[0] == EXP else np.sinh(z)))
+
+
+def pull_of(
+    delta: float, *, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
+) -> float:
+    """Give F(δ), the prediction for the example after a step δ."""
+    moved = b.copy()
+    moved[r] += k_ii * delta
+    if rule[0] == FIXED:
+        return float(Theta[r] @ moved)
+    g_r = g[r] + b * delta
+    g_r[r] += moved[r] * delta
+    return float(thetas(rule, g_r) @ moved)
+
+
+def best_kappa(
+    kappa: float,
+    piece: Array,
+    *,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    k_ii: float,
+    b: Array,
+    g: Array,
+    r: int,
+) -> float:
+    """Give the κ_i that maximises the dual with all others fixed."""
+    y, q, lo, hi, w = piece
+
+    def predicted(new: float) -> float:
+        return pull_of(new - kappa, rule=rule, Theta=Theta, k_ii=k_ii, b=b, g=g, r=r)
+
+    if is_logistic:
+
+        def slope(v: float) -> float:
+            return float(-v - y * predicted(y * w * expit(v)))
+
+        if slope(-700.0) <= 0:  # beyond, κ is 0 to working precision
+            return 0.0
+        return float(y * w * expit(brentq(slope, -700.0, 700.0, xtol=1e-14, maxiter=1000)))
+    if eps > 0:
+        if abs(y - predicted(0.0)) <= eps:
+            return 0.0
+        y -= np.copysign(eps, y - predicted(0.0))
+
+    def rise(new: float) -> float:
+        return float(y - q * new - predicted(new))
+
+    reach = abs(rise(kappa)) / q if q > 0 else np.inf
+    lo, hi = max(lo, kappa - reach), min(hi, kappa + reach)
+    if rise(lo) <= 0:
+        return float(lo)
+    if rise(hi) >= 0:
+        return float(hi)
+    root = brentq(rise, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=1000)
+    return float(root)

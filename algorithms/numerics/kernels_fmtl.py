@@ -1,0 +1,201 @@
+"""Sweeps of dual coordinate ascent for output-kernel learning, compiled; κ, b and g in place.
+
+SDCA visits single examples and keeps the products of every example with every task current: O(n)
+per step for a kernel, O(Td) for a linear one. The sweeps of one task, or of one block of shared
+rows, freeze what other rows contribute: O(n_r + T) per step, and one matrix product behind them.
+"""
+
+# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.compiled import kernel
+from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+
+@kernel
+def move(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
+    """Write g after a step δ of an example of task r with products b (T,)."""
+    for s in range(b.size):
+        change = b[s] * delta
+        if s == r:
+            g[r, r] += 2.0 * change + k_ii * delta * delta
+        else:
+            g[r, s] += change
+            g[s, r] += change
+
+
+@kernel
+def sdca_dense(
+    K: Array,
+    order: Indices,
+    task: Indices,
+    row: Indices,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B: Array,
+    g: Array,
+) -> None:
+    """Write κ (n,), B (T, N) and g (T, T) after one step of SDCA for each example in order."""
+    b = np.empty(g.shape[0])
+    for i in order:
+        r, j = task[i], row[i]
+        for s in range(b.size):
+            b[s] = B[s, j]
+        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, K[j, j], b, g, r)
+        delta = new - kappa[i]
+        if delta != 0.0:
+            move(g, b, K[j, j], r, delta)
+            B[r] += delta * K[j]
+            kappa[i] = new
+
+
+@kernel
+def sdca_linear(
+    X: Array,
+    order: Indices,
+    task: Indices,
+    row: Indices,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    U: Array,
+    g: Array,
+) -> None:
+    """Write κ (n,), U (T, d) and g (T, T) after one step of SDCA for each example in order."""
+    b = np.empty(g.shape[0])
+    for i in order:
+        r, x = task[i], X[row[i]]
+        k_ii = 0.0
+        for f in range(x.size):
+            k_ii += x[f] * x[f]
+        for s in range(b.size):
+            total = 0.0
+            for f in range(x.size):
+                total += U[s, f] * x[f]
+            b[s] = total
+        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+        delta = new - kappa[i]
+        if delta != 0.0:
+            move(g, b, k_ii, r, delta)
+            U[r] += delta * x
+            kappa[i] = new
+
+
+@kernel
+def task_dense(
+    K: Array,
+    first: int,
+    order: Indices,
+    r: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_r: Array,
+    g: Array,
+) -> None:
+    """Write κ_r (n_r,), B_r (n_r, T) and g after the steps in order, other tasks frozen.
+
+    Parameters
+    ----------
+    K : (N, N)
+        Rows ``first`` to ``first + n_r`` are those of the task.
+    B_r
+        Only its column r moves: the products with the task's own examples.
+    """
+    n_r = kappa.size
+    own = B_r[:, r].copy()
+    for i in order:
+        b = B_r[i]
+        b[r] = own[i]
+        k_ii = K[first + i, first + i]
+        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+        delta = new - kappa[i]
+        if delta != 0.0:
+            move(g, b, k_ii, r, delta)
+            line = K[first + i]
+            for j in range(n_r):
+                own[j] += delta * line[first + j]
+            kappa[i] = new
+    B_r[:, r] = own
+
+
+@kernel
+def task_linear(
+    X_r: Array,
+    order: Indices,
+    r: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_r: Array,
+    u: Array,
+    g: Array,
+) -> None:
+    """Write κ_r (n_r,), u = X_rᵀκ_r (d,) and g after the steps in order, other tasks frozen."""
+    for i in order:
+        b, x = B_r[i], X_r[i]
+        k_ii, own = 0.0, 0.0
+        for f in range(x.size):
+            k_ii += x[f] * x[f]
+            own += u[f] * x[f]
+        b[r] = own
+        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+        delta = new - kappa[i]
+        if delta != 0.0:
+            move(g, b, k_ii, r, delta)
+            for f in range(x.size):
+                u[f] += delta * x[f]
+            kappa[i] = new
+
+
+@kernel
+def block(
+    K_II: Array,
+    n_sweeps: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_I: Array,
+    g: Array,
+) -> None:
+    """Write κ (m, T), B (m, T) and g after sweeps over m shared rows and all tasks.
+
+    Parameters
+    ----------
+    K_II : (m, m)
+    pieces : (m, T, 5)
+    """
+    for _ in range(n_sweeps):
+        for i in range(kappa.shape[0]):
+            b, k_ii = B_I[i], K_II[i, i]
+            for r in range(kappa.shape[1]):
+                new = best_kappa(
+                    kappa[i, r], pieces[i, r], eps, is_logistic, rule, Theta, k_ii, b, g, r
+                )
+                delta = new - kappa[i, r]
+                if delta != 0.0:
+                    move(g, b, k_ii, r, delta)
+                    for j in range(kappa.shape[0]):
+                        B_I[j, r] += delta * K_II[i, j]
+                    kappa[i, r] = new

@@ -1,0 +1,259 @@
+"""One coordinate of the dual of output-kernel learning: eq. 13 of Jawanpuria et al. (2015).
+
+All in reduced variables κ = α/C. With g_rs = κ_rᵀ K_rs κ_s and b_s = Σ_{j in s} k_ij κ_j, a change
+δ of κ_i in task r gives g_rr + 2 b_r δ + k_ii δ² and g_rs + b_s δ. The *pull* of the penalty is
+
+    F(δ) = Σ_s θ(g_rs + b_s δ) b_s + θ(g_rr + 2 b_r δ + k_ii δ²) (b_r + k_ii δ) - θ(g_rr) b_r,
+
+the sum over s ≠ r, which is also the prediction for the example; it rises with δ. The step solves
+gain'(κ_i + δ) = F(δ). A loss enters by its piece (y, q, lo, hi, w): gain(κ) = yκ - ½qκ² - ε|κ| on
+[lo, hi], or w times the entropy of yκ/w (logistic).
+
+The twin in plain numpy is :mod:`algorithms.numerics.coordinate_steps`.
+"""
+
+# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.compiled import kernel
+
+Array = NDArray[np.float64]
+#: Kind of θ, its power, the scale s or ν of its argument, its factor.
+Rule = tuple[int, int, float, float]
+
+FIXED, POWER, EXP, COSH = 0, 1, 2, 3
+#: Arguments of exp and cosh are cut here: no overflow, and no solution lies beyond.
+CUT = 600.0
+#: Steps of a bracketed search; each third one at least halves the logarithm of the bracket.
+MAX_SEARCH = 100
+
+
+@kernel
+def theta(rule: Rule, g: float) -> float:
+    """Give θ(g) = C φ'(ν g)."""
+    z = rule[2] * g
+    if rule[0] == POWER:
+        value = 1.0
+        for _ in range(rule[1]):
+            value *= z
+        return value
+    z = min(z, CUT)
+    return rule[3] * (math.exp(z) if rule[0] == EXP else math.sinh(max(z, -CUT)))
+
+
+@kernel
+def theta_slope(rule: Rule, g: float) -> float:
+    """Give θ'(g)."""
+    z = rule[2] * g
+    if rule[0] == POWER:
+        value = rule[1] * rule[2]
+        for _ in range(rule[1] - 1):
+            value *= z
+        return value
+    z = min(z, CUT)
+    return rule[3] * rule[2] * (math.exp(z) if rule[0] == EXP else math.cosh(max(z, -CUT)))
+
+
+@kernel
+def cubic(
+    rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
+) -> tuple[float, float, float, float]:
+    """Give the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
+    c_0, c_1 = 0.0, 0.0
+    if rule[0] == FIXED:
+        for s in range(b.size):
+            c_0 += Theta[r, s] * b[s]
+        return c_0, Theta[r, r] * k_ii, 0.0, 0.0
+    for s in range(b.size):
+        c_0 += g[r, s] * b[s]
+        c_1 += b[s] * b[s]
+    c_1 += b[r] * b[r] + g[r, r] * k_ii
+    return rule[2] * c_0, rule[2] * c_1, 3.0 * rule[2] * b[r] * k_ii, rule[2] * k_ii * k_ii
+
+
+@kernel
+def pull(
+    delta: float,
+    rule: Rule,
+    c: tuple[float, float, float, float],
+    k_ii: float,
+    b: Array,
+    g: Array,
+    r: int,
+) -> tuple[float, float]:
+    """Give F(δ) and F'(δ)."""
+    if rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1):
+        F = c[0] + delta * (c[1] + delta * (c[2] + delta * c[3]))
+        return F, c[1] + delta * (2.0 * c[2] + delta * 3.0 * c[3])
+    F, slope = 0.0, 0.0
+    for s in range(b.size):
+        if s != r:
+            g_rs = g[r, s] + b[s] * delta
+            F += theta(rule, g_rs) * b[s]
+            slope += theta_slope(rule, g_rs) * b[s] * b[s]
+    own = b[r] + k_ii * delta
+    g_rr = max(g[r, r] + (b[r] + own) * delta, 0.0)
+    F += theta(rule, g_rr) * own
+    slope += theta_slope(rule, g_rr) * 2.0 * own * own + theta(rule, g_rr) * k_ii
+    return F, slope
+
+
+@kernel
+def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
+    """Give the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic, in closed form.
+
+    Cardano's x = A - B without its cancellation: A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
+    """
+    if a_3 <= 1e-280:
+        return R / a_1 if a_1 > 0.0 else math.copysign(math.inf, R) if R != 0.0 else 0.0
+    shift = a_2 / (3.0 * a_3)
+    p = max(a_1 / a_3 - 3.0 * shift * shift, 0.0)
+    rest = R / a_3 + shift * (a_1 / a_3 - 2.0 * shift * shift)
+    third = p / 3.0
+    half = 0.5 * abs(rest)
+    size = max(math.sqrt(third), np.cbrt(half))
+    if size == 0.0:
+        return -shift
+    third, half = third / (size * size), half / (size * size * size)
+    A = np.cbrt(half + math.sqrt(half * half + third * third * third))
+    B = third / A
+    delta: float = size * math.copysign(2.0 * half / (A * A + third + B * B), rest) - shift
+    slope = a_1 + delta * (2.0 * a_2 + delta * 3.0 * a_3)  # one Newton step removes rounding
+    if slope > 0.0:
+        delta += (R - delta * (a_1 + delta * (a_2 + delta * a_3))) / slope
+    return delta
+
+
+@kernel
+def search(
+    target: float,
+    kappa: float,
+    q: float,
+    far: float,
+    sign: float,
+    rule: Rule,
+    c: tuple[float, float, float, float],
+    k_ii: float,
+    b: Array,
+    g: Array,
+    r: int,
+) -> float:
+    """Give the x in [0, far] with S(x) = sign (target - q (κ + sign x) - F(sign x)) = 0.
+
+    Newton's method in a bracket; where it crawls (F grows like x^(4k-1)), the bracket is halved
+    in logarithm from the far side.
+    """
+    F, _ = pull(sign * far, rule, c, k_ii, b, g, r)
+    if sign * (target - q * kappa - F) - q * far >= 0.0:
+        return far
+    F, slope = pull(0.0, rule, c, k_ii, b, g, r)
+    S = sign * (target - q * kappa - F)
+    near, size = 0.0, abs(target) + q * abs(kappa)
+    x = min(S / (q + slope), far) if q + slope > 0.0 else far
+    last = math.inf
+    for _ in range(MAX_SEARCH):
+        if not near < x < far:
+            wide = far > 4.0 * near
+            x = (math.sqrt(near * far) if near > 0.0 else 0.01 * far) if wide else (near + far) / 2
+        F, slope = pull(sign * x, rule, c, k_ii, b, g, r)
+        S = sign * (target - q * kappa - F) - q * x
+        if S > 0.0:
+            near = x
+        else:
+            far = x
+        if abs(S) <= 1e-13 * (size + abs(F)) or far - near <= 1e-15 * far:
+            break
+        newton = x + S / (q + slope)
+        x = newton if abs(S) <= 0.5 * last else math.nan  # NaN is in no bracket: bisect
+        last = abs(S)
+    return x
+
+
+@kernel
+def logistic(
+    kappa: float,
+    piece: Array,
+    rule: Rule,
+    c: tuple[float, float, float, float],
+    k_ii: float,
+    b: Array,
+    g: Array,
+    r: int,
+) -> float:
+    """Give κ = y u of the logistic loss, u = w/(1 + e^-v): the root v of -v = y F."""
+    y, w = piece[0], piece[4]
+    top = min(-y * pull(-kappa, rule, c, k_ii, b, g, r)[0], 700.0)
+    low = max(-y * pull(y * w - kappa, rule, c, k_ii, b, g, r)[0], -700.0)
+    low, top = min(low, top), max(low, top)
+    u = min(max(y * kappa, 1e-16 * w), w * (1.0 - 1e-16))
+    v = math.log(u / (w - u)) if u < w else 36.0
+    last = math.inf
+    for _ in range(MAX_SEARCH):
+        if not low <= v <= top:
+            v = 0.5 * (low + top)
+        u = w / (1.0 + math.exp(-v))
+        F, slope = pull(y * u - kappa, rule, c, k_ii, b, g, r)
+        S = -v - y * F
+        if S > 0.0:
+            low = v
+        else:
+            top = v
+        if abs(S) <= 1e-12 * (1.0 + abs(v)) or top - low <= 1e-14 * (1.0 + abs(v)):
+            break
+        newton = v + S / (1.0 + u * (1.0 - u / w) * slope)
+        v = newton if abs(S) <= 0.5 * last else math.nan
+        last = abs(S)
+    return float(y * u)
+
+
+@kernel
+def best_kappa(
+    kappa: float,
+    piece: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    k_ii: float,
+    b: Array,
+    g: Array,
+    r: int,
+) -> float:
+    """Give the κ_i that maximises the dual with all others fixed.
+
+    Parameters
+    ----------
+    piece : (5,)
+        y, q, lo, hi, w.
+    b : (T,)
+    g, Theta : (T, T)
+        ``Theta`` is read for a fixed output kernel only.
+    """
+    y, q, lo, hi = piece[0], piece[1], piece[2], piece[3]
+    is_cubic = rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1)
+    c = (0.0, 0.0, 0.0, 0.0)
+    if is_cubic:
+        c = cubic(rule, Theta, k_ii, b, g, r)
+    if is_logistic:
+        return logistic(kappa, piece, rule, c, k_ii, b, g, r)
+    if eps > 0.0:  # the gain has a kink at 0
+        rise = y - pull(-kappa, rule, c, k_ii, b, g, r)[0]
+        if abs(rise) <= eps:
+            return 0.0
+        y -= math.copysign(eps, rise)
+    R = y - q * kappa - pull(0.0, rule, c, k_ii, b, g, r)[0]
+    if is_cubic:
+        kappa += cubic_root(R, q + c[1], c[2], c[3])
+        return float(min(max(kappa, lo), hi))
+    sign = math.copysign(1.0, R)
+    far = hi - kappa if sign > 0.0 else kappa - lo
+    if q > 0.0:
+        far = min(far, abs(R) / q)
+    if R == 0.0 or far <= 0.0:
+        return kappa
+    x = search(y, kappa, q, far, sign, rule, c, k_ii, b, g, r)
+    return float(min(max(kappa + sign * x, lo), hi))
