@@ -168,7 +168,8 @@ def search(
         if abs(S) <= 1e-13 * (size + abs(F)) or far - near <= 1e-15 * far:
             break
         newton = x + S / (q + slope)
-        x = newton if abs(S) <= 0.5 * last else math.nan  # NaN is in no bracket: bisect
+        # far out F grows like a power, and Newton steps gain a constant factor only: bisect
+        x = newton if abs(S) <= 0.1 * last else math.nan
         last = abs(S)
     return x
 
