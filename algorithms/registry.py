@@ -12,6 +12,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
+from algorithms.kernel_baselines import MTRL, OKL, ConvexOKL, MeanMachines, TaskMachines
 from algorithms.mtda import MTDA
 from algorithms.rmtpca import RMTPCA
 from algorithms.tlvm import TLVM
@@ -25,6 +26,11 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         CommonPCA(),
         MTDA(),
         FMTL(),
+        TaskMachines(),
+        MeanMachines(),
+        MTRL(),
+        OKL(),
+        ConvexOKL(),
         RatioTraceLDA(),
         TraceRatioLDA(),
         NullSpaceLDA(),

@@ -35,23 +35,21 @@ NIPS 2015, https://arxiv.org/abs/1511.05706
 
 import json
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
-from algorithms.evaluation import select_params
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.building import build_machine
-from algorithms.kernel_machines.examples import Examples, examples_of
+from algorithms.kernel_machines.building import Solution
+from algorithms.kernel_machines.examples import examples_of
+from algorithms.kernel_machines.fitting import fit_machine
 from algorithms.kernel_machines.joining import check_new_task, join_task, with_units_of
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
-from algorithms.kernel_machines.preparation import check_machine, loss_of, mean_rows, prepare
-from algorithms.kernel_machines.selection import candidates, held_out_loss
+from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of, mean_rows
 
 
 class FMTL(Algorithm[FMTLParams, KernelMachine]):
@@ -80,31 +78,7 @@ class FMTL(Algorithm[FMTLParams, KernelMachine]):
         self, tasks: TaskSet, params: FMTLParams, *, trace: Trace, rng: np.random.Generator
     ) -> KernelMachine:
         """Give the machines and the Θ that solve (6), C as given or chosen on these rows."""
-        self.check(tasks.summaries(), params)
-        trace.expect(2 if params.selection == "cv" else 1)
-        facts: dict[str, Any] = {}
-        if params.selection == "cv":
-            ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
-            chosen = select_params(
-                self, ordered, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng,
-                loss=held_out_loss,
-            )  # fmt: skip
-            params = chosen.params
-            facts["cv_loss"] = list(chosen.losses)
-        prepared = prepare(tasks, params, rng=rng)
-        kernel = output_kernel(params, prepared.examples)
-        solver, solution = solve(
-            prepared, params, kernel, seed=int(rng.integers(2**32)), trace=trace
-        )
-        facts |= {
-            "params": params.model_dump(mode="json"),
-            "solver": solver,
-            "mean_rows": mean_rows(prepared.examples),
-        }
-        return build_machine(
-            prepared, solution, tasks, algorithm=self.name, C=params.C, facts=facts,
-            tolerance=params.tolerance,
-        )  # fmt: skip
+        return fit_machine(self, tasks, params, solve=_solve, trace=trace, rng=rng)
 
     def adapt(self, model: KernelMachine, task: Task) -> KernelMachine:
         """Give the model with one more task, the α of the others frozen; they answer as before."""
@@ -124,9 +98,9 @@ class FMTL(Algorithm[FMTLParams, KernelMachine]):
         )
 
 
-def output_kernel(params: FMTLParams, examples: Examples) -> OutputKernel:
-    """Give the penalty of Θ for these examples."""
-    return _kernel(params, mean_rows(examples))
+def _solve(prepared: Prepared, params: FMTLParams, seed: int, trace: Trace) -> tuple[str, Solution]:
+    kernel = _kernel(params, mean_rows(prepared.examples))
+    return solve(prepared, params, kernel, seed=seed, trace=trace)
 
 
 def _kernel(params: FMTLParams, n_rows: float) -> OutputKernel:

@@ -16,6 +16,7 @@ from scipy.linalg import solve_triangular
 
 from algorithms.fmtl.iterate import (
     best_exponent,
+    lifted,
     next_theta,
     penalty_gap,
     safer_exponent,
@@ -70,11 +71,12 @@ class Preconditioner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternatingState(LoopState):
-    """θ (T, T), its machines κ (T, N), and the best dual value over C so far."""
+    """θ (T, T), its machines κ (T, N), and the best dual value and the gap over C so far."""
 
     theta: Array
     kappa: Array
     dual: float
+    gap: float
     exponent: float
 
 
@@ -110,13 +112,14 @@ def solve_alternating(
             theta=theta,
             kappa=kappa,
             dual=best,
+            gap=primal - best,
             exponent=best_exponent(machines_at(spectrum, theta, s=s).slope),
         )
 
     def step(before: AlternatingState) -> AlternatingState:
         g = _gram(K, before.kappa)
         theta = next_theta(before.theta, g, s=s, exponent=before.exponent)
-        after = state(theta, before.kappa, before.dual)
+        after = state(lifted(theta, before.gap, s=s, rank=len(e.X)), before.kappa, before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 
     end = trace.run(

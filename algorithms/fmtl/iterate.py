@@ -11,6 +11,10 @@ slope m between -2 and 0, and the error is multiplied by 1 - a + a m: a = 1/(1 -
 where the eigenvalues of θ differ much, directions between them can diverge for any a > 1/3 (for
 fixed weights and a = 1/2 from a ratio of 4 on): after a step that widens the gap, a is 1/3.
 
+None of them ever leaves the range of θ, and with fewer features than tasks θ loses rank in the
+first step, in directions that need not be those of the optimum; where θ is small it turns slowly.
+So there θ gets a floor ε, such that ε²T/(4s), what it may add to the gap, is a part of the gap.
+
 For any θ >= 0 the primal value at its own machine and the dual value at κ differ by exactly
 
     Σ_i [L - gain + κF] + ‖θ - s g‖²/(4s).
@@ -30,6 +34,8 @@ Array = NDArray[np.float64]
 
 #: The monotone exponent, and the largest that did not diverge with hundreds of tasks.
 EXPONENTS = (1.0 / 3.0, 2.0 / 3.0)
+#: Part of the gap that the floor may cost, and part of the mean eigenvalue that it may be.
+FLOOR = 0.1
 
 
 def power_of(A: Array, exponent: float) -> Array:
@@ -42,6 +48,21 @@ def next_theta(theta: Array, g: Array, *, s: float, exponent: float) -> Array:
     """Give (θ^c s g θ^c)^a for the exponent a."""
     side = power_of(theta, (1.0 / exponent - 1.0) / 2.0)
     return power_of(side @ (s * g) @ side, exponent)
+
+
+def lifted(theta: Array, gap: float, *, s: float, rank: int) -> Array:
+    """Give θ (T, T) plus a floor that adds no more than a part of the gap (over C) before.
+
+    Parameters
+    ----------
+    rank
+        Of the input kernel; from T on no floor is needed.
+    """
+    T = len(theta)
+    if rank >= T:
+        return theta
+    floor = min(np.sqrt(4.0 * s * FLOOR * gap / T), FLOOR * float(np.trace(theta)) / T)
+    return np.asarray(theta + floor * np.eye(T))
 
 
 def best_exponent(slope: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.fmtl.iterate import penalty_gap, power_of, safer_exponent, solution_at
+from algorithms.fmtl.iterate import lifted, penalty_gap, power_of, safer_exponent, solution_at
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
@@ -34,12 +34,13 @@ GRADIENT_PART = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewtonState(LoopState):
-    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,) and the best dual value over C so far."""
+    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,), best dual value and gap over C."""
 
     theta: Array
     A: Array
     kappa: Array
     dual: float
+    gap: float
     exponent: float
 
 
@@ -64,6 +65,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
             A=A,
             kappa=kappa,
             dual=best,
+            gap=primal - best,
             exponent=HALF,
         )
 
@@ -74,6 +76,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
             theta = power_of(s * (before.A.T @ before.A), HALF)
         else:
             theta = power_of(s * (W.T @ W), before.exponent)
+        theta = lifted(theta, before.gap, s=s, rank=e.X.shape[1])
         after = state(theta, W @ _inverse(power_of(theta, 0.5)), before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 

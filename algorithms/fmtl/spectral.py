@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from algorithms.fmtl.iterate import (
     best_exponent,
+    lifted,
     next_theta,
     penalty_gap,
     safer_exponent,
@@ -90,10 +91,11 @@ def machines_at(spectrum: Spectrum, theta: Array, *, s: float) -> Machines:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaState(LoopState):
-    """θ (T, T), and the best dual value over C so far."""
+    """θ (T, T), and the best dual value and the gap over C so far."""
 
     theta: Array
     dual: float
+    gap: float
     exponent: float
 
 
@@ -128,12 +130,14 @@ def climb(
         residual = (primal - best) / primal if primal > 0 else 0.0
         return ThetaState(
             objective=C * best, residual=residual, theta=theta, dual=best,
+            gap=primal - best,
             exponent=best_exponent(found.slope),
         )  # fmt: skip
 
     def step(before: ThetaState) -> ThetaState:
         found = machines_at(spectrum, before.theta, s=s)
-        after = state(next_theta(before.theta, found.g, s=s, exponent=before.exponent), before.dual)
+        theta = next_theta(before.theta, found.g, s=s, exponent=before.exponent)
+        after = state(lifted(theta, before.gap, s=s, rank=len(spectrum.S)), before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 
     start = state(isotropic_theta(spectrum, s=s), -np.inf)

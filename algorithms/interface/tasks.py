@@ -209,6 +209,8 @@ class Needs:
         Covariance matrices may stand in place of rows.
     min_samples
         Fewest rows per task (a task of covariance matrices needs one matrix).
+    shared_rows
+        Every task has the very same rows, with targets of its own.
     """
 
     same_features: bool
@@ -216,6 +218,7 @@ class Needs:
     covariances: bool = False
     min_samples: int = 1
     min_tasks: int = 1
+    shared_rows: bool = False
 
     def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
         """Raise InvalidData, naming the first task that does not fit."""
@@ -231,6 +234,12 @@ class Needs:
                     f"task '{first.name}' has {first.n_features} features, "
                     f"task '{task.name}' {task.n_features}; "
                     f"{algorithm} needs the same columns in every task",
+                    task=task.name,
+                )
+            if self.shared_rows and task.n_samples != first.n_samples:
+                raise InvalidData(
+                    f"task '{first.name}' has {first.n_samples} rows, task '{task.name}' "
+                    f"{task.n_samples}; {algorithm} needs the same rows in every task",
                     task=task.name,
                 )
             if self.target == "any" and task.target != first.target:

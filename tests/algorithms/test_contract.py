@@ -53,7 +53,18 @@ def heterogeneous(kind: str) -> TaskSet:
     return TaskSet(tuple(made))
 
 
+def shared_rows(kind: str) -> TaskSet:
+    """Give tasks on the very same rows, their targets along unlike columns."""
+    rows = np.random.default_rng(5).standard_normal((16, 4))
+    X = [np.roll(rows, t, axis=1) for t in range(3)]
+    targets = with_targets(
+        TaskSet(tuple(Task.from_rows(f"t{t}", x) for t, x in enumerate(X))), kind
+    )
+    return TaskSet(tuple(Task.from_rows(task.name, rows, y=task.y) for task in targets))
+
+
 PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
+    "shared": shared_rows,
     "related": lambda kind: with_targets(
         tilted_gaussians(np.random.default_rng(1), n_tasks=4, n_samples=12).tasks, kind
     ),
@@ -78,6 +89,7 @@ CASES = [
     for target in kinds_of_targets(algorithm)
     if kind != "covariances" or algorithm.needs.covariances
     if kind != "heterogeneous" or not algorithm.needs.same_features
+    if (kind == "shared") == algorithm.needs.shared_rows
 ]
 over_cases = pytest.mark.parametrize(("algorithm", "tasks"), CASES)
 over_algorithms = pytest.mark.parametrize(

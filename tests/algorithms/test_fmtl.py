@@ -721,3 +721,18 @@ def test_too_few_passes_are_told_with_the_gap() -> None:
     assert sum(model.metrics["duality_gap"].values()) == pytest.approx(
         model.facts["relative_gap"], rel=1e-6
     )
+
+
+@pytest.mark.parametrize("C", [1.0, 1000.0])
+@pytest.mark.parametrize("loss", ["squared", "logistic"])
+def test_more_tasks_than_features_do_not_stop_short(loss, C) -> None:
+    # the alternation alone freezes the directions in which its first θ has no rank
+    kind = "numbers" if loss == "squared" else "classes"
+    tasks = related(kind, T=9, n=30, d=3, noise=2.0)
+    model = fit(tasks, kernel="linear", loss=loss, C=C, intercept=0.0, tolerance=1e-5)
+    assert model.facts["solver"] == "newton"
+    assert model.facts["relative_gap"] <= 1e-5
+    shared = related("numbers", T=9, n=30, d=3, noise=2.0, is_shared=True)
+    model = fit(shared, kernel="linear", C=C, tolerance=1e-5)
+    assert model.facts["solver"] == "spectral"
+    assert model.facts["relative_gap"] <= 1e-5

@@ -1,0 +1,133 @@
+"""Kernel machines whose output kernel is given: a machine per task, or tasks near their mean.
+
+    min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²,   ‖F‖ in the space of k(x, z) Θ_st
+
+With Θ = I each task has a machine of its own (support vector machine, ridge, ...). With
+Θ = (1 - a)I + a 11ᵀ every task is a common function plus one of its own, and a is how much of the
+prior variance is common (Evgeniou and Pontil 2004); a = 1 is one machine for all rows.
+
+Cost: dual coordinate ascent as for output-kernel learning, Θ constant.
+
+Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
+doi:10.1145/1014052.1014067
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.building import Solution, solution_of
+from algorithms.kernel_machines.fitting import fit_machine
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.output_kernels import fixed_kernel
+from algorithms.kernel_machines.params import MachineParams
+from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of
+
+Array = NDArray[np.float64]
+
+
+class TaskMachinesParams(MachineParams):
+    """Parameters of a kernel machine per task."""
+
+
+class MeanMachinesParams(MachineParams):
+    """Parameters of machines near their mean."""
+
+    share: float = Field(
+        0.5,
+        ge=0.0,
+        le=1.0,
+        title="Common share a",
+        description="Part of the prior variance that all tasks have in common: 0 is a machine per "
+        "task, 1 one machine for the rows of all.",
+    )
+
+
+class TaskMachines(Algorithm[TaskMachinesParams, KernelMachine]):
+    """A kernel machine for each task."""
+
+    name = "kernel-tasks"
+    title = "Kernel machine per task"
+    summary = (
+        "Support vector machine, ridge or logistic regression with a kernel, each task from its "
+        "own rows alone. The baseline for tasks with many rows."
+    )
+    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
+    needs = Needs(same_features=True, target="any")
+    monotone = "up"
+    Params = TaskMachinesParams
+    Model = KernelMachine
+
+    def check(self, summaries: Sequence[TaskSummary], params: TaskMachinesParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: TaskMachinesParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give the machines for Θ = I."""
+
+        def solve(
+            prepared: Prepared, params: TaskMachinesParams, seed: int, trace: Trace
+        ) -> tuple[str, Solution]:
+            Theta = np.eye(prepared.examples.n_outputs)
+            return solve_fixed(prepared, params, Theta, seed=seed, trace=trace)
+
+        return fit_machine(self, tasks, params, solve=solve, trace=trace, rng=rng)
+
+
+class MeanMachines(Algorithm[MeanMachinesParams, KernelMachine]):
+    """Kernel machines near their mean."""
+
+    name = "kernel-mean"
+    title = "Kernel machines near their mean"
+    summary = (
+        "Every task is a common function plus one of its own, in a proportion that is given. The "
+        "baseline for tasks that are all alike; fmtl learns which are."
+    )
+    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
+    needs = Needs(same_features=True, target="any")
+    monotone = "up"
+    Params = MeanMachinesParams
+    Model = KernelMachine
+
+    def check(self, summaries: Sequence[TaskSummary], params: MeanMachinesParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: MeanMachinesParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give the machines for Θ = (1 - a)I + a 11ᵀ."""
+
+        def solve(
+            prepared: Prepared, params: MeanMachinesParams, seed: int, trace: Trace
+        ) -> tuple[str, Solution]:
+            T = prepared.examples.n_outputs
+            Theta = (1.0 - params.share) * np.eye(T) + params.share
+            return solve_fixed(prepared, params, Theta, seed=seed, trace=trace)
+
+        return fit_machine(self, tasks, params, solve=solve, trace=trace, rng=rng)
+
+
+def solve_fixed(
+    prepared: Prepared, params: MachineParams, Theta: Array, *, seed: int, trace: Trace
+) -> tuple[str, Solution]:
+    """Give the machines for a given Θ (T, T)."""
+    examples = prepared.examples
+    kernel = fixed_kernel(Theta, C=params.C)
+    problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
+    method: AscentName = "blocks" if examples.is_shared else "tasks"
+    end = ascend(
+        problem, method, seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
+        trace=trace,
+    )  # fmt: skip
+    return method, solution_of(problem, end.kappa, reason=trace.stop_reason)

@@ -1,0 +1,132 @@
+"""MTRL: kernel machines with a learned output kernel of bounded trace.
+
+    min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²   over F and Θ >= 0, tr Θ <= τ
+
+By turns: the machines for Θ, then Θ ← τ B^{1/2} / tr B^{1/2}, B = ΘGΘ, which is the exact minimum
+of the norm. The trace favours a low rank: few latent tasks. The dual bound of a point κ is
+Σ gain - ½ Cτ λ_max(g) over C, so that the gap of any Θ is known here as well.
+
+On the relative scale and on the absolute one τ is the number of outputs: C then means what it means
+for one task. Cost: dual coordinate ascent for each Θ, and eigendecompositions (T, T).
+
+Reference: Zhang, Yeung, *A convex formulation for learning task relationships in multi-task
+learning*, UAI 2010, https://arxiv.org/abs/1203.3536
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.building import Solution
+from algorithms.kernel_machines.certificate import Certificate
+from algorithms.kernel_machines.fitting import fit_machine
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.output_kernels import fixed_kernel
+from algorithms.kernel_machines.params import MachineParams
+from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of
+
+Array = NDArray[np.float64]
+
+#: Passes for one Θ: the next Θ costs little.
+INNER_PASSES = 20
+#: Part of the tolerance to which the machines for one Θ are solved.
+INNER_PART = 0.1
+#: Least eigenvalue of Θ in units of its mean: from 0 there is no way back.
+FLOOR = 1e-4
+
+
+class MTRLParams(MachineParams):
+    """Parameters of MTRL."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MTRLState(LoopState):
+    """Θ (T, T), its machines κ (n,), and the best dual value over C so far."""
+
+    Theta: Array
+    kappa: Array
+    dual: float
+
+
+class MTRL(Algorithm[MTRLParams, KernelMachine]):
+    """Kernel machines with an output kernel of bounded trace."""
+
+    name = "mtrl"
+    title = "Multi-task relationship learning"
+    summary = (
+        "Kernel machines and the matrix that relates the tasks, whose trace is bounded. A "
+        "published alternative to fmtl, here to compare with."
+    )
+    reference = "Zhang and Yeung (2010), https://arxiv.org/abs/1203.3536"
+    needs = Needs(same_features=True, target="any")
+    monotone = "up"
+    Params = MTRLParams
+    Model = KernelMachine
+
+    def check(self, summaries: Sequence[TaskSummary], params: MTRLParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: MTRLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give machines and Θ."""
+        return fit_machine(self, tasks, params, solve=_solve, trace=trace, rng=rng)
+
+
+def _solve(prepared: Prepared, params: MTRLParams, seed: int, trace: Trace) -> tuple[str, Solution]:
+    e, C = prepared.examples, params.C
+    T, loss = e.n_outputs, loss_of(params, e)
+
+    def state(Theta: Array, start: Array | None, best: float) -> MTRLState:
+        problem = Problem(e, prepared.K, loss, fixed_kernel(Theta, C=C))
+        method: AscentName = "blocks" if e.is_shared else "tasks"
+        end = ascend(
+            problem, method, start=start, seed=seed, max_iter=INNER_PASSES,
+            tolerance=INNER_PART * params.tolerance, trace=Trace(),
+        )  # fmt: skip
+        found = solution_at(problem, end.kappa, T=T)
+        best = max(best, found.certificate.dual)
+        primal = found.certificate.primal
+        gap = (primal - best) / primal if primal > 0 else 0.0
+        return MTRLState(objective=C * best, residual=gap, Theta=Theta, kappa=end.kappa, dual=best)
+
+    def step(before: MTRLState) -> MTRLState:
+        problem = Problem(e, prepared.K, loss, fixed_kernel(before.Theta, C=C))
+        g = problem.gram(before.kappa, problem.products(before.kappa))
+        values, V = np.linalg.eigh(before.Theta @ g @ before.Theta)
+        root = (V * np.sqrt(np.maximum(values, 0.0))) @ V.T
+        trace_of_root = float(np.trace(root))
+        if trace_of_root == 0.0:
+            return state(before.Theta, before.kappa, before.dual)
+        Theta = (1.0 - FLOOR) * T / trace_of_root * root + FLOOR * np.eye(T)
+        return state(Theta, before.kappa, before.dual)
+
+    end = trace.run(
+        "alternation", step, state(np.eye(T), None, -np.inf), max_iter=params.max_iter,
+        tolerance=params.tolerance,
+    )  # fmt: skip
+    problem = Problem(e, prepared.K, loss, fixed_kernel(end.Theta, C=C))
+    return "alternation", solution_at(problem, end.kappa, T=T, trace=trace)
+
+
+def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None = None) -> Solution:
+    """Give the solution with Θ as iterated, and its gap for the bound tr Θ <= T."""
+    e, theta, C = problem.examples, problem.kernel.Theta, problem.kernel.C
+    products = problem.products(kappa)
+    g = problem.gram(kappa, products)
+    F = problem.predictions(products, theta)
+    gains = problem.loss.gains(e.y, kappa, e.w)
+    terms = problem.loss.values(e.y, F, e.w) - gains + kappa * F
+    bound = 0.5 * C * T * max(float(np.linalg.eigvalsh(g)[-1]), 0.0)
+    extra = bound - 0.5 * float(np.vdot(theta, g))
+    dual = float(gains.sum()) - bound
+    found = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
+    return Solution(kappa, theta, g, F, found, None if trace is None else trace.stop_reason)

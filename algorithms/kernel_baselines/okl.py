@@ -1,0 +1,200 @@
+"""OKL and ConvexOKL: the published alternations for squared loss, p = 2 and shared rows.
+
+Both solve the problem of :mod:`algorithms.fmtl.algorithm` for p = 2 and squared loss. *OKL* takes
+coefficients A by the matrix equation KAL + μA = Y, then the exact minimum over L:
+
+    (EᵀE + μI)(L_new - L) = μ(½EᵀA - L),   E = KA                         (Dinuzzo et al., Alg. 1)
+
+L = λ^{1/3}Θ and μ = λ^{1/3}/C carry its objective ‖Y - KAL‖²/(2μ) + ½⟨AᵀKA, L⟩ + ½‖L‖² over.
+*ConvexOKL* takes Θ ← ((ΘGΘ + δI)/(2λ))^{1/3}, δ a vanishing barrier (Ciliberto et al.). The
+matrix equation is solved in the eigenvectors of K, computed once, and of Θ, in each step. Neither
+has a stopping rule of its own; here the duality gap of fmtl stops both.
+
+References: Dinuzzo, Ong, Gehler, Pillonetto, *Learning output kernels with block coordinate
+descent*, ICML 2011; Ciliberto, Mroueh, Poggio, Rosasco, *Convex learning of multiple tasks and
+their structure*, ICML 2015, https://arxiv.org/abs/1504.03101
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.building import Solution
+from algorithms.kernel_machines.certificate import Certificate
+from algorithms.kernel_machines.fitting import fit_machine
+from algorithms.kernel_machines.losses import Loss
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.output_kernels import relative_lam
+from algorithms.kernel_machines.params import MachineParams
+from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows
+
+Array = NDArray[np.float64]
+
+#: Barrier of ConvexOKL in units of the mean eigenvalue of B; shrinks by this factor per step.
+BARRIER, BARRIER_DECAY = 1e-3, 0.5
+
+
+class OKLParams(MachineParams):
+    """Parameters of OKL and ConvexOKL; λ follows from C as in fmtl."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OKLState(LoopState):
+    """Θ (T, T), its dual variables α (N, T), the best dual bound so far, and steps done."""
+
+    Theta: Array
+    alpha: Array
+    dual: float
+    n_done: int
+
+
+class _Alternation(Algorithm[OKLParams, KernelMachine]):
+    """Machines for Θ, then Θ for the machines."""
+
+    needs = Needs(same_features=True, target="any", shared_rows=True)
+    monotone = "up"
+    Params = OKLParams
+    Model = KernelMachine
+    is_convex: ClassVar[bool]
+
+    def check(self, summaries: Sequence[TaskSummary], params: OKLParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+        if params.loss not in ("auto", "squared") or params.class_weight != "none":
+            raise InvalidParams(f"{self.name} has squared loss and no weights only", field="loss")
+
+    def fit(
+        self, tasks: TaskSet, params: OKLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give machines and Θ."""
+        return fit_machine(self, tasks, params, solve=self._solve, trace=trace, rng=rng)
+
+    def _solve(
+        self, prepared: Prepared, params: OKLParams, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
+        del seed
+        e, C = prepared.examples, params.C
+        K, Y, lam = _shared(prepared, self.name), _targets(prepared), _lam(prepared, params)
+        S, Q = np.linalg.eigh(K)
+        S = np.maximum(S, 0.0)
+        QY = Q.T @ Y
+
+        def state(Theta: Array, best: float, n_done: int) -> OKLState:
+            # the equation αΘ-wise, K α Θ + α/C = Y, in eigenvectors of K and Θ
+            values, V = np.linalg.eigh(Theta)
+            alpha = (QY @ V) / (1.0 / C + np.outer(S, np.maximum(values, 0.0))) @ V.T
+            G = alpha.T @ (S[:, np.newaxis] * alpha)
+            dual = float(np.vdot(alpha, QY)) - float(np.vdot(alpha, alpha)) / (2 * C)
+            dual -= float(np.vdot(G, G)) / (8 * lam)
+            best = max(best, dual)
+            gap = lam / 2 * float(np.sum((Theta - G / (2 * lam)) ** 2))
+            primal = dual + gap
+            residual = (primal - best) / primal if primal > 0 else 0.0
+            return OKLState(
+                objective=best, residual=residual, Theta=Theta, alpha=alpha, dual=best,
+                n_done=n_done,
+            )  # fmt: skip
+
+        def step(before: OKLState) -> OKLState:
+            update = _convex_step if self.is_convex else _okl_step
+            Theta = update(before, S, C=C, lam=lam)
+            return state((Theta + Theta.T) / 2, before.dual, before.n_done + 1)
+
+        first = state(np.eye(e.n_outputs), -np.inf, 0)
+        end = trace.run(
+            "alternation", step, first, max_iter=params.max_iter, tolerance=params.tolerance
+        )
+        found = _solution(prepared, K, Q @ end.alpha, end.Theta, C=C, lam=lam)
+        return self.name, replace(found, reason=trace.stop_reason)
+
+
+class OKL(_Alternation):
+    """Output-kernel learning by block coordinate descent."""
+
+    name = "okl"
+    title = "Output-kernel learning by block descent (OKL)"
+    summary = (
+        "The same problem as fmtl with squared loss and k = 1, on shared rows, by the published "
+        "alternation of 2011. Here to compare with."
+    )
+    reference = "Dinuzzo et al. (2011), https://icml.cc/2011/papers/54_icmlpaper.pdf"
+    is_convex = False
+
+
+class ConvexOKL(_Alternation):
+    """Output-kernel learning by convex alternation."""
+
+    name = "convex-okl"
+    title = "Output-kernel learning by convex alternation (ConvexOKL)"
+    summary = (
+        "The same problem as fmtl with squared loss and k = 1, on shared rows, by the published "
+        "convex alternation of 2015. Here to compare with."
+    )
+    reference = "Ciliberto et al. (2015), https://arxiv.org/abs/1504.03101"
+    is_convex = True
+
+
+def _okl_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
+    """Give Θ by the exact minimum over L, which is positive semidefinite."""
+    root = lam ** (1.0 / 3.0)
+    mu, L, A = root / C, root * before.Theta, before.alpha / root
+    E = S[:, np.newaxis] * A
+    right = 0.5 * E.T @ A - L
+    change = np.linalg.solve(E.T @ E + mu * np.eye(len(L)), mu * right)
+    return np.asarray((L + change) / root)
+
+
+def _convex_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
+    """Give Θ = ((B + δI)/(2λ))^{1/3}, B = ΘGΘ."""
+    del C
+    G = before.alpha.T @ (S[:, np.newaxis] * before.alpha)
+    values, V = np.linalg.eigh(before.Theta @ G @ before.Theta)
+    delta = BARRIER * BARRIER_DECAY**before.n_done * max(float(values.mean()), 0.0)
+    return np.asarray((V * np.cbrt((np.maximum(values, 0.0) + delta) / (2 * lam))) @ V.T)
+
+
+def _shared(prepared: Prepared, algorithm: str) -> Array:
+    e = prepared.examples
+    if not e.is_shared:
+        raise InvalidData(
+            f"{algorithm} needs tasks that share their rows, or one task of several classes; "
+            f"task '{e.targets[0].task}' and another have rows of their own; use fmtl",
+            task=e.targets[0].task,
+        )
+    return e.X @ e.X.T if prepared.K is None else prepared.K
+
+
+def _targets(prepared: Prepared) -> Array:
+    e = prepared.examples
+    return e.y.reshape(e.n_outputs, -1).T
+
+
+def _lam(prepared: Prepared, params: OKLParams) -> float:
+    return relative_lam("power", k=1, C=params.C, n_rows=mean_rows(prepared.examples))
+
+
+def _solution(
+    prepared: Prepared, K: Array, alpha: Array, Theta: Array, *, C: float, lam: float
+) -> Solution:
+    e = prepared.examples
+    kappa = alpha / C
+    KA = K @ kappa
+    g = kappa.T @ KA
+    F = KA @ (C * Theta)
+    y, w = e.y, e.w
+    flat = kappa.T.ravel()
+    loss = Loss("squared")
+    gains = loss.gains(y, flat, w)
+    terms = loss.values(y, F.T.ravel(), w) - gains + flat * F.T.ravel()
+    extra = lam / (2 * C) * float(np.sum((Theta - C**2 * g / (2 * lam)) ** 2))
+    dual = float(gains.sum()) - C**3 / (8 * lam) * float(np.vdot(g, g))
+    found = Certificate(dual + float(terms.sum()) + extra, dual, terms, extra)
+    return Solution(flat, C * Theta, (g + g.T) / 2, F.T.ravel(), found, None)

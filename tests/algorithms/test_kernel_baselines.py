@@ -1,0 +1,118 @@
+import numpy as np
+import pytest
+
+from algorithms.fmtl import FMTL
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.kernel_baselines import MTRL, OKL, ConvexOKL, MeanMachines, TaskMachines
+
+#: Two solvers of one convex problem, each at a relative gap of 1e-8.
+OBJECTIVE_RTOL = 1e-7
+#: Their predictions, which are less well determined.
+PREDICTION_ATOL = 1e-3
+
+
+def related(*, T=3, n=25, d=4, is_shared=False, kind="numbers", seed=0):
+    rng = np.random.default_rng(seed)
+    common, shared = rng.standard_normal(d), rng.standard_normal((n, d))
+    made = []
+    for t in range(T):
+        X = shared if is_shared else rng.standard_normal((n, d))
+        f = X @ (common + 0.5 * rng.standard_normal(d)) + rng.standard_normal(n)
+        made.append(
+            Task.from_rows(f"task-{t}", X, y=f if kind == "numbers" else np.where(f > 0, "y", "n"))
+        )
+    return TaskSet(tuple(made))
+
+
+def fit(algorithm, tasks, **values):
+    params = algorithm.Params(**values)
+    return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_okl_convex_okl_and_fmtl_solve_one_problem(kernel, C) -> None:
+    tasks = related(is_shared=True)
+    models = [
+        fit(algorithm, tasks, kernel=kernel, C=C, tolerance=1e-8, max_iter=5000)
+        for algorithm in (FMTL(), OKL(), ConvexOKL())
+    ]
+    primal = [model.facts["primal"] for model in models]
+    assert primal[1] == pytest.approx(primal[0], rel=OBJECTIVE_RTOL)
+    assert primal[2] == pytest.approx(primal[0], rel=OBJECTIVE_RTOL)
+    X = tasks.tasks[0].X
+    for model in models[1:]:
+        np.testing.assert_allclose(
+            model.predict(X, task="task-1"),
+            models[0].predict(X, task="task-1"),
+            atol=PREDICTION_ATOL,
+        )
+
+
+def test_a_share_of_one_is_one_machine_for_all_rows() -> None:
+    tasks = related(kind="classes")
+    pooled = Task.from_rows(
+        "all", np.concatenate([t.X for t in tasks]), y=np.concatenate([t.y for t in tasks])
+    )
+    values = {"tolerance": 1e-9, "max_iter": 20_000, "loss": "squared-hinge"}
+    together = fit(MeanMachines(), tasks, share=1.0, **values)
+    one = fit(TaskMachines(), TaskSet((pooled,)), **values)
+    X = pooled.X
+    np.testing.assert_allclose(
+        together.decision_function(X, task="task-1"),
+        one.decision_function(X, task="all"),
+        atol=PREDICTION_ATOL,
+    )
+
+
+def test_a_share_of_zero_is_a_machine_per_task() -> None:
+    tasks = related()
+    own = fit(TaskMachines(), tasks, tolerance=1e-10)
+    mean = fit(MeanMachines(), tasks, tolerance=1e-10, share=0.0)
+    alone = fit(TaskMachines(), TaskSet(tasks.tasks[:1]), tolerance=1e-10, gamma=1.0)
+    X = tasks.tasks[0].X
+    np.testing.assert_allclose(
+        own.predict(X, task="task-0"), mean.predict(X, task="task-0"), atol=PREDICTION_ATOL
+    )
+    np.testing.assert_array_equal(own.Theta, np.eye(3))
+    assert alone.Theta.shape == (1, 1)
+
+
+@pytest.mark.parametrize("kind", ["numbers", "classes"])
+def test_mtrl_reaches_its_own_dual_bound(kind) -> None:
+    tasks = related(kind=kind)
+    model = fit(MTRL(), tasks, kernel="linear", tolerance=1e-3)
+    assert model.facts["relative_gap"] <= 1e-3
+    assert np.trace(model.Theta) == pytest.approx(3.0, rel=1e-6)
+    assert np.linalg.eigvalsh(model.Theta)[0] >= 0
+
+
+def test_mtrl_is_better_than_any_other_relation_of_its_trace() -> None:
+    tasks = related(T=3)
+    C, X = 1.0, np.concatenate([task.X for task in tasks])
+    model = fit(MTRL(), tasks, kernel="linear", C=C, tolerance=1e-6, scale="absolute")
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    y = np.concatenate([task.y - task.y.mean() for task in tasks])
+    task = np.repeat(np.arange(3), 25)
+
+    def value(Theta):
+        M = (Z @ Z.T) * Theta[np.ix_(task, task)]
+        return 0.5 * y @ np.linalg.solve(M + np.eye(len(y)) / C, y)
+
+    rng = np.random.default_rng(0)
+    best = value(model.Theta)
+    assert best == pytest.approx(model.facts["primal"], rel=1e-5)
+    for _ in range(50):
+        A = model.Theta + 0.3 * rng.standard_normal((3, 3)) @ np.diag([1, 1, 1])
+        Theta = A @ A.T
+        assert value(3 * Theta / np.trace(Theta)) >= best * (1 - 1e-6)
+
+
+def test_rows_that_are_not_shared_are_refused_by_okl() -> None:
+    for algorithm in (OKL(), ConvexOKL()):
+        with pytest.raises(InvalidData, match="share their rows"):
+            fit(algorithm, related())
+        with pytest.raises(InvalidParams, match="squared loss"):
+            fit(algorithm, related(is_shared=True, kind="classes"), loss="hinge")
