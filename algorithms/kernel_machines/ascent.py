@@ -32,6 +32,8 @@ TASK_SWEEPS = 3
 #: Rows of one block, and sweeps over it.
 BLOCK_ROWS = 64
 BLOCK_SWEEPS = 2
+#: Passes after which the products are computed afresh: updates drift.
+RENEWED_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -52,6 +54,8 @@ class Problem:
         """Give κ_sᵀK (T, N) for a kernel matrix, U = (X_sᵀκ_s) (T, d) for features."""
         e = self.examples
         source = e.X if self.K is None else self.K
+        if not kappa.any():
+            return np.zeros((e.n_outputs, source.shape[1]))
         if e.is_shared:
             return np.ascontiguousarray(kappa.reshape(e.n_outputs, -1) @ source)
         parts = [kappa[e.part(r)] @ source[e.rows(r)] for r in range(e.n_outputs)]
@@ -100,11 +104,14 @@ class AscentState(LoopState):
     Parameters
     ----------
     kappa : (n,)
+    products : (T, N) or (T, d)
+        κ_sᵀK or X_sᵀκ_s, kept current and renewed now and then.
     epoch
         Passes done: draws the next order.
     """
 
     kappa: Array
+    products: Array
     epoch: int
 
 
@@ -132,29 +139,37 @@ def ascend(
 
     def step(state: AscentState) -> AscentState:
         rng = np.random.default_rng([seed, state.epoch])
-        kappa = state.kappa.copy()
-        sweep(problem, pieces, kappa, rng)
-        return _state(problem, kappa, epoch=state.epoch + 1, scale=scale)
+        kappa, is_due = state.kappa.copy(), state.epoch % RENEWED_EVERY == 0
+        products = problem.products(kappa) if is_due else state.products.copy()
+        sweep(problem, pieces, kappa, products, rng)
+        return _state(problem, kappa, products, epoch=state.epoch + 1, scale=scale)
 
-    first = _state(problem, kappa, epoch=0, scale=scale)
+    first = _state(problem, kappa, problem.products(kappa), epoch=0, scale=scale)
     return trace.run(loop, step, first, max_iter=max_iter, tolerance=tolerance)
 
 
-Sweep = Callable[[Problem, Array, Array, np.random.Generator], None]
+Sweep = Callable[[Problem, Array, Array, Array, np.random.Generator], None]
 
 
-def _state(problem: Problem, kappa: Array, *, epoch: int, scale: float) -> AscentState:
-    found = problem.certificate(kappa)
+def _state(
+    problem: Problem, kappa: Array, products: Array, *, epoch: int, scale: float
+) -> AscentState:
+    found = problem.certificate(kappa, products)
     return AscentState(
-        objective=scale * found.dual, residual=found.relative_gap, kappa=kappa, epoch=epoch
+        objective=scale * found.dual,
+        residual=found.relative_gap,
+        kappa=kappa,
+        products=products,
+        epoch=epoch,
     )
 
 
-def _sdca_pass(problem: Problem, pieces: Array, kappa: Array, rng: np.random.Generator) -> None:
-    """Write κ after a step for every example, in random order."""
+def _sdca_pass(
+    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+) -> None:
+    """Write κ and the products after a step for every example, in random order."""
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
     row, output = e.row_and_output()
-    products = problem.products(kappa)
     g = problem.gram(kappa, products)
     source = e.X if problem.K is None else problem.K
     run = kernels.sdca_linear if problem.K is None else kernels.sdca_dense
@@ -164,10 +179,11 @@ def _sdca_pass(problem: Problem, pieces: Array, kappa: Array, rng: np.random.Gen
     )  # fmt: skip
 
 
-def _task_pass(problem: Problem, pieces: Array, kappa: Array, rng: np.random.Generator) -> None:
-    """Write κ after a few sweeps over each output, the others frozen meanwhile."""
+def _task_pass(
+    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+) -> None:
+    """Write κ and the products after a few sweeps over each output, the others frozen meanwhile."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
-    products = problem.products(kappa)
     g = problem.gram(kappa, products)
     for r in range(e.n_outputs):
         rows, part = e.rows(r), e.part(r)
@@ -190,12 +206,13 @@ def _task_pass(problem: Problem, pieces: Array, kappa: Array, rng: np.random.Gen
             products[r] = own @ K[rows]
 
 
-def _block_pass(problem: Problem, pieces: Array, kappa: Array, rng: np.random.Generator) -> None:
-    """Write κ after sweeps over blocks of shared rows, each with all outputs."""
+def _block_pass(
+    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+) -> None:
+    """Write κ and the products after sweeps over blocks of shared rows, each with all outputs."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     T, N = e.n_outputs, len(e.X)
     kappas, by_output = kappa.reshape(T, N), pieces.reshape(T, N, 5)
-    products = problem.products(kappa)
     g = problem.gram(kappa, products)
     order = rng.permutation(N)
     for start in range(0, N, BLOCK_ROWS):
