@@ -77,6 +77,10 @@ class RemoteModel:
         """Give how far rows (n_samples, n_features) are from each class, (n_samples, n_classes)."""
         return self._call("distances", X, task)
 
+    def decision_function(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+        """Give the values behind the predictions, (n_samples,) or one column per class."""
+        return self._call("decision_function", X, task)
+
     def history(self) -> dict[str, Any]:
         """Give how the fit went, step by step."""
         history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
