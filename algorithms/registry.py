@@ -6,8 +6,8 @@ from typing import Any
 from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
-from algorithms.gplvm import GPLVM
 from algorithms.fmtl import FMTL
+from algorithms.gplvm import GPLVM
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
