@@ -40,7 +40,7 @@ import numpy as np
 
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve
-from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.algorithm import Algorithm, Rival
 from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution
@@ -49,6 +49,7 @@ from algorithms.kernel_machines.fitting import fit_machine
 from algorithms.kernel_machines.joining import check_new_task, join_task, with_units_of
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
+from algorithms.kernel_machines.params import COMMON
 from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of, mean_rows
 
 
@@ -64,6 +65,10 @@ class FMTL(Algorithm[FMTLParams, KernelMachine]):
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     needs = Needs(same_features=True, target="any")
+    rivals = (
+        Rival("kernel-tasks", "apart", shares=COMMON, values={"selection": "cv"}),
+        Rival("kernel-mean", "other", shares=COMMON, values={"selection": "cv"}),
+    )
     monotone = "up"
     Params = FMTLParams
     Model = KernelMachine

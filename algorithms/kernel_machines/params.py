@@ -1,6 +1,6 @@
 """Parameters that every kernel machine of several tasks has."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -85,6 +85,8 @@ class KernelParams(Params):
 class MachineParams(KernelParams):
     """Loss, strength, selection and stopping."""
 
+    GRIDS: ClassVar = {"C": "grid"}
+
     loss: Loss = Field(
         "auto",
         title="Loss",
@@ -155,3 +157,16 @@ class MachineParams(KernelParams):
         description="Stop when the certified gap between objective and dual bound is below this "
         "part of the objective.",
     )
+
+
+#: Parameters that two machines must have in common to answer the same question.
+COMMON = (
+    *KernelParams.model_fields,
+    "loss",
+    "epsilon",
+    "class_weight",
+    "scale",
+    "center_targets",
+    "grid",
+    "n_folds",
+)
