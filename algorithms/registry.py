@@ -13,7 +13,15 @@ from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
 from algorithms.kernel_baselines import MTRL, OKL, ConvexOKL, MeanMachines, TaskMachines
+from algorithms.linear_baselines import (
+    KernelRidge,
+    LogisticRegression,
+    MeanRegularised,
+    Ridge,
+    SharedLasso,
+)
 from algorithms.mtda import MTDA
+from algorithms.mtfl import MTFL
 from algorithms.rmtpca import RMTPCA
 from algorithms.tlvm import TLVM
 from algorithms.transfer_pca import PPCA, TransferPCA
@@ -40,6 +48,12 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         GPLVM(),
         TransferPCA(),
         PPCA(),
+        MTFL(),
+        Ridge(),
+        KernelRidge(),
+        MeanRegularised(),
+        SharedLasso(),
+        LogisticRegression(),
     )
 }
 

@@ -30,16 +30,24 @@ them with ``selection="cv"``, and compare their error rates on the same held-out
 that does not repeat over several random splits is none.
 """
 
-from algorithms.evaluation.metrics import error_rates, mean_error_rate
+from algorithms.evaluation.metrics import error_rates, mean_error_rate, mean_squared_error
 from algorithms.evaluation.selection import Selection, select_params
-from algorithms.evaluation.splits import Split, fold_split, stratified_folds, stratified_split
+from algorithms.evaluation.splits import (
+    Split,
+    fold_split,
+    fold_splits,
+    stratified_folds,
+    stratified_split,
+)
 
 __all__ = [
     "Selection",
     "Split",
     "error_rates",
     "fold_split",
+    "fold_splits",
     "mean_error_rate",
+    "mean_squared_error",
     "select_params",
     "stratified_folds",
     "stratified_split",

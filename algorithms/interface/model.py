@@ -20,8 +20,9 @@ METHODS = (
     "distances",
     "decision_function",
 )
-#: Those whose columns are the classes of the task, in the order of :meth:`Model.classes`.
-CLASS_METHODS = frozenset({"distances"})
+#: Those whose columns, if there are several, are the classes, in the order of
+#: :meth:`Model.classes`.
+CLASS_METHODS = frozenset({"distances", "decision_function"})
 
 
 class Model(ABC):

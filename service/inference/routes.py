@@ -101,7 +101,7 @@ async def _call(request: Request, target: Target, services: Services, owner: str
         version, model = _find_model(services, owner, target)
         outputs = _apply(model, target.method, call)
         head: dict[str, Any] = {"model": target.name, "version": version, "task": call.task}
-        if target.method in CLASS_METHODS:
+        if target.method in CLASS_METHODS and outputs.ndim == 2:
             head["classes"] = model.classes(call.task)
         return write_outputs(outputs, head, media_type)
 

@@ -1,0 +1,96 @@
+"""How a row becomes the numbers that a linear function takes: standardised columns, or a kernel.
+
+A kernel form has one number per training row, k(x, x_i); by the representer theorem nothing is
+lost.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.spatial.distance import cdist
+
+Array = NDArray[np.float64]
+Kernel = Literal["linear", "rbf", "polynomial"]
+Standardise = Literal["none", "features"]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Basis:
+    """Standardisation, and a kernel where there is one.
+
+    Parameters
+    ----------
+    mean, scale : (d,)
+        A row x is used as (x − mean) / scale.
+    references : (n, d) or None
+        Standardised training rows, for a kernel other than the linear one.
+    kernel
+        ``"linear"``: the standardised columns themselves. ``"rbf"``: exp(−‖x − x'‖²/(2 d width²)).
+        ``"polynomial"``: (1 + ⟨x, x'⟩/d)^degree.
+    """
+
+    mean: Array
+    scale: Array
+    references: Array | None = None
+    kernel: Kernel = "linear"
+    width: float = 1.0
+    degree: int = 2
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns of a row."""
+        return len(self.mean)
+
+    @property
+    def n_outputs(self) -> int:
+        """Number of numbers a row becomes."""
+        return self.n_features if self.references is None else len(self.references)
+
+    def __call__(self, rows: Array) -> Array:
+        """Give the numbers of rows (n, d), (n, n_outputs)."""
+        standardised = (rows - self.mean) / self.scale
+        return standardised if self.references is None else self._kernel(standardised)
+
+    def gram(self) -> Array:
+        """Give the kernel between the training rows, (n, n)."""
+        assert self.references is not None
+        return self._kernel(self.references)
+
+    def _kernel(self, rows: Array) -> Array:
+        assert self.references is not None
+        d = self.n_features
+        if self.kernel == "rbf":
+            distances = cdist(rows, self.references, "sqeuclidean")
+            return np.exp(distances / (-2 * d * self.width**2))
+        return np.asarray((1 + rows @ self.references.T / d) ** self.degree)
+
+    def to_arrays(self) -> dict[str, Array]:
+        """Give the arrays by name."""
+        arrays = {"mean": self.mean, "scale": self.scale}
+        return arrays if self.references is None else {**arrays, "references": self.references}
+
+    def header(self) -> dict[str, Any]:
+        """Give the rest as JSON."""
+        return {"kernel": self.kernel, "width": self.width, "degree": self.degree}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the basis that ``to_arrays`` and ``header`` described."""
+        return cls(arrays["mean"], arrays["scale"], arrays.get("references"), **header)
+
+
+def standardising(rows: Array, how: Standardise) -> tuple[Array, Array]:
+    """Give mean and scale (d,) of rows of all tasks; a constant column keeps its scale.
+
+    One standardisation for all tasks: with one per task they could share no features.
+    """
+    d = rows.shape[1]
+    if how == "none":
+        return np.zeros(d), np.ones(d)
+    mean = rows.mean(axis=0)
+    deviation = rows.std(axis=0)
+    is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), np.abs(rows).max(axis=0))
+    return mean, np.where(is_constant, 1.0, deviation)

@@ -1,0 +1,163 @@
+"""The tasks as linear problems see them: standardised rows or kernel coordinates, and targets.
+
+Tasks stand in the order of their names, so that every sum rounds alike in whatever order they came.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.bases import Basis, Kernel, Standardise, standardising
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.numerics.stacks import Block
+from algorithms.scatters import check_classes
+from algorithms.targets import Targets, code_targets
+
+Array = NDArray[np.float64]
+
+#: Most rows of all tasks together in a kernel form, which decomposes their Gram matrix in O(n³).
+MOST_KERNEL_ROWS = 5_000
+#: Part of the largest eigenvalue below which a direction of the rows is rounding.
+RANK_RTOL = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """What a row becomes."""
+
+    standardise: Standardise
+    kernel: Kernel = "linear"
+    width: float = 1.0
+    degree: int = 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Design:
+    """The tasks in the order of their names.
+
+    Parameters
+    ----------
+    rows
+        Coordinates of each task's rows, (n_t, q).
+    back : (p, q) or None
+        Coordinates are (what the basis gives) ``back``; ``None`` where they are that itself.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[Array, ...]
+    targets: tuple[Targets, ...]
+    basis: Basis
+    back: Array | None
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Columns of targets of each task."""
+        return tuple(one.Y.shape[1] for one in self.targets)
+
+    def blocks(self, *, centre: bool) -> list[Block]:
+        """Give the rows and targets of each task, about their means if asked for."""
+        starts = np.cumsum([0, *self.sizes])
+        found = []
+        for start, rows, one in zip(starts, self.rows, self.targets, strict=False):
+            X, Y = (_centred(rows), _centred(one.Y)) if centre else (rows, one.Y)
+            found.append(Block(X, Y, start + np.arange(Y.shape[1])))
+        return found
+
+    def intercepts(self, W: Array) -> Array:
+        """Give b (T,) that makes the mean residual zero for W (T, q)."""
+        starts = np.cumsum([0, *self.sizes])
+        return np.concatenate(
+            [
+                one.Y.mean(axis=0) - W[start : start + size] @ X.mean(axis=0)
+                for start, size, X, one in zip(
+                    starts, self.sizes, self.rows, self.targets, strict=False
+                )
+            ]
+        )
+
+    def fitted(self, W: Array, b: Array) -> list[Array]:
+        """Give the values (n_t, m_t) of the functions W (T, q) and b (T,) at each task's rows."""
+        starts = np.cumsum([0, *self.sizes])
+        return [
+            X @ W[start : start + size].T + b[start : start + size]
+            for start, size, X in zip(starts, self.sizes, self.rows, strict=False)
+        ]
+
+    def lift(self, W: Array) -> Array:
+        """Give (p, T), what the basis's numbers are multiplied with, for W (T, q)."""
+        return W.T if self.back is None else self.back @ W.T
+
+
+def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kernel) -> None:
+    """Raise InvalidData for a task of one class, or for more rows than a kernel can take."""
+    if summaries[0].target == "classes":
+        check_classes(summaries, algorithm=algorithm)
+    n = sum(task.n_samples for task in summaries)
+    if kernel != "linear" and n > MOST_KERNEL_ROWS:
+        raise InvalidData(
+            f"{algorithm} with kernel '{kernel}' takes up to {MOST_KERNEL_ROWS} rows in all, got "
+            f"{n}; use kernel 'linear' or fewer rows"
+        )
+
+
+def prepare(
+    tasks: TaskSet, form: Form, *, coordinates: Literal["kernel", "rotated", "own"] = "rotated"
+) -> Design:
+    """Give the tasks as linear problems.
+
+    Parameters
+    ----------
+    coordinates
+        ``"own"``: what the basis gives. ``"rotated"``: orthogonal coordinates of the span of the
+        rows where that is smaller or a kernel is used; for penalties that do not change under a
+        rotation. ``"kernel"``: rows of the Gram matrix.
+    """
+    ordered = sorted(tasks, key=lambda task: task.name)
+    union = np.concatenate([task.X for task in ordered])
+    mean, scale = standardising(union, form.standardise)
+    basis = Basis(mean, scale)
+    X, back = (union - mean) / scale, None
+    if form.kernel != "linear":
+        basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
+        X = basis.gram()
+        if coordinates == "rotated":
+            X, back = _gram_coordinates(X)
+    elif coordinates == "rotated" and X.shape[0] < X.shape[1]:
+        back = _span(X)
+        X = X @ back
+    ends = np.cumsum([task.n_samples for task in ordered])[:-1]
+    return Design(
+        names=tuple(task.name for task in ordered),
+        rows=tuple(np.split(X, ends)),
+        targets=tuple(code_targets(task) for task in ordered),
+        basis=basis,
+        back=back,
+    )
+
+
+def new_rows(basis: Basis, task: Task) -> tuple[Array, Targets]:
+    """Give what the basis of a model makes of a new task's rows, and its targets."""
+    return basis(task.X), code_targets(task)
+
+
+def _centred(rows: Array) -> Array:
+    return np.asarray(rows - rows.mean(axis=0))
+
+
+def _gram_coordinates(K: Array) -> tuple[Array, Array]:
+    """Give L with LLᵀ = K, and ``back`` with L = K back."""
+    values, V = np.linalg.eigh(K)
+    is_kept = values > RANK_RTOL * max(values[-1], 0.0)
+    root = np.sqrt(values[is_kept])
+    return V[:, is_kept] * root, V[:, is_kept] / root
+
+
+def _span(X: Array) -> Array:
+    """Give an orthonormal basis (d, r) of the span of the rows."""
+    _, s, right = np.linalg.svd(X, full_matrices=False)
+    n_kept = max(int(np.sum(s**2 > RANK_RTOL * s[0] ** 2)), 1)
+    return np.asarray(right[:n_kept].T)

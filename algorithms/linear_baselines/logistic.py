@@ -1,0 +1,208 @@
+"""Logistic regression of each task alone, or of all rows as one task.
+
+    min_{w, b} Σ_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
+
+More than two classes are learned one against the rest. Newton's method on all tasks side by side,
+each with a step length of its own. Cost: O(n q² + q³) per task and step.
+
+Reference: Hosmer, Lemeshow, Sturdivant, *Applied Logistic Regression*, 2013,
+doi:10.1002/9781118548387
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.evaluation import select_params
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.linear_baselines.params import PooledParams
+from algorithms.linear_baselines.shared import check_same_classes, column_variance, pooled
+from algorithms.linear_model import LinearModel, check_new_task, functions_of
+from algorithms.numerics.losses import Logistic
+from algorithms.targets import training_scores
+
+Array = NDArray[np.float64]
+
+_LOSS = Logistic()
+#: Step lengths tried; Newton's own is nearly always good.
+LENGTHS = 0.5 ** np.arange(30)
+#: Part of the objective that a good step may lose to rounding near the optimum.
+ROUNDING = 1e-14
+
+
+class LogisticParams(PooledParams):
+    """Parameters of logistic regression."""
+
+    selection: Literal["given", "cv"] = Field(
+        "cv",
+        title="Choice of gamma",
+        description="'given': take 'gamma'. 'cv': choose from 'grid' by the error of stratified "
+        "cross-validation of the training rows.",
+    )
+    n_folds: int = Field(
+        3, ge=2, le=100, title="Folds", description="Folds of the cross-validation."
+    )
+    rtol: float = Field(
+        1e-8,
+        ge=1e-13,
+        le=1e-2,
+        title="Tolerance",
+        description="Stop when the gradient is below this part of its size at zero.",
+    )
+    max_iter: int = Field(
+        100, ge=1, le=100_000, title="Iterations", description="Most Newton steps."
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NewtonState(LoopState):
+    """Coefficients with the constant last, (T, q + 1)."""
+
+    B: Array
+
+
+class LogisticRegression(Algorithm[LogisticParams, LinearModel]):
+    """Logistic regression."""
+
+    name = "logistic-regression"
+    title = "Logistic regression"
+    summary = (
+        "A linear classifier of each task alone, or of all rows as one task, with the "
+        "regularisation chosen by cross-validation. What a classifier that shares must beat."
+    )
+    reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
+    needs = Needs(same_features=True, target="classes")
+    Params = LogisticParams
+    Model = LinearModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: LogisticParams) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_targets(summaries, algorithm=self.name, kernel="linear")
+
+    def fit(
+        self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        self.check(tasks.summaries(), params)
+        trace.expect(1 + (params.selection == "cv"))
+        facts: dict[str, Any] = {
+            "params": params.model_dump(mode="json"),
+            "selection": params.selection,
+        }
+        if params.selection == "cv":
+            ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
+            selection = select_params(
+                self, ordered, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng
+            )
+            params = selection.params
+            facts["cv_errors"] = list(selection.losses)
+        design = prepare(tasks, Form(params.standardise))
+        parts = design
+        if params.form == "pooled":
+            check_same_classes(design.names, [one.classes for one in design.targets])
+            parts = pooled(design)
+        ridge = params.gamma * column_variance(design)
+        W, b = newton(parts, params, ridge=ridge, trace=trace)
+        if params.form == "pooled":
+            W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
+        facts |= {"gamma": params.gamma, "ridge": ridge}
+        late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
+        warnings = (late,) if trace.stop_reason == "max_iter" else ()
+        return LinearModel(
+            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
+        )
+
+    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+        """Give the model with one more task: from its own rows, or with the common function."""
+        check_new_task(model, task)
+        params = LogisticParams.model_validate(model.facts["params"])
+        self.check([task.summary()], params)
+        functions = model.functions
+        A, targets = new_rows(functions.basis, task)
+        if params.form == "pooled":
+            check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
+            first = functions.columns(0)
+            W, b = functions.W[:, first], functions.intercept[first]
+        else:
+            design = Design((task.name,), (A,), (targets,), functions.basis, None)
+            V, b = newton(design, params, ridge=functions.facts["ridge"], trace=Trace())
+            W = V.T
+        scores = training_scores([task.name], [targets], [A @ W + b])
+        return LinearModel(
+            functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
+        )
+
+
+def candidates(params: LogisticParams) -> list[LogisticParams]:
+    """Give the parameters with each gamma of the grid, the largest first."""
+    return [
+        params.model_copy(update={"gamma": gamma, "selection": "given"})
+        for gamma in sorted(set(params.grid), reverse=True)
+    ]
+
+
+def newton(
+    design: Design, params: LogisticParams, *, ridge: float, trace: Trace
+) -> tuple[Array, Array]:
+    """Give W (T, q) and b (T,)."""
+    columns = [
+        (np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y)
+        for X, one in zip(design.rows, design.targets, strict=True)
+        for y in one.Y.T
+    ]
+    q = columns[0][0].shape[1]
+    penalty = np.full(q, 2 * ridge)
+    penalty[-1] = 0.0 if params.fit_intercept else 1.0  # a column of zeros stays at zero
+    zeros = np.zeros((len(columns), q))
+    first = _size(columns, zeros, penalty)
+
+    def step(state: NewtonState) -> NewtonState:
+        found = [_newton_step(A, y, b, penalty) for (A, y), b in zip(columns, state.B, strict=True)]
+        B = np.stack([b for b, _ in found])
+        is_stalled = bool(np.array_equal(B, state.B))
+        value = sum(value for _, value in found)
+        residual = _size(columns, B, penalty) / first if first > 0 else 0.0
+        return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
+
+    value = sum(_objective(A, y, b, penalty) for (A, y), b in zip(columns, zeros, strict=True))
+    start = NewtonState(objective=value, residual=1.0 if first > 0 else 0.0, B=zeros)
+    B = trace.run("Newton", step, start, max_iter=params.max_iter, tolerance=params.rtol).B
+    return B[:, :-1], B[:, -1]
+
+
+def _newton_step(A: Array, y: Array, b: Array, penalty: Array) -> tuple[Array, float]:
+    """Give coefficients (q + 1,) that are no worse, and the objective."""
+    p = _LOSS.multiplier(y * (A @ b))
+    gradient = penalty * b - A.T @ (y * p)
+    hessian = (A.T * (p * (1 - p))) @ A + np.diag(penalty)
+    # a constant of separated classes has no curvature left
+    hessian[-1, -1] += np.finfo(float).eps * len(A)
+    along = -np.linalg.solve(hessian, gradient)
+    value = _objective(A, y, b, penalty)
+    for length in LENGTHS:
+        tried = b + length * along
+        found = _objective(A, y, tried, penalty)
+        if found <= value + ROUNDING * value:
+            return tried, found
+    return b, value
+
+
+def _objective(A: Array, y: Array, b: Array, penalty: Array) -> float:
+    return float(np.sum(_LOSS.value(y * (A @ b))) + 0.5 * np.sum(penalty * b**2))
+
+
+def _size(columns: Sequence[tuple[Array, Array]], B: Array, penalty: Array) -> float:
+    """Give the length of the gradient of all tasks."""
+    squares = [
+        np.sum((penalty * b - A.T @ (y * _LOSS.multiplier(y * (A @ b)))) ** 2)
+        for (A, y), b in zip(columns, B, strict=True)
+    ]
+    return float(np.sqrt(np.sum(squares)))

@@ -1,0 +1,213 @@
+"""Mean-regularised multi-task learning: every task is a common function plus a part of its own.
+
+    min Σ_t ‖y_t − X_t(w_0 + v_t) − b_t‖² + γ Σ_t ‖v_t‖² + μ‖w_0‖²,   w_t = w_0 + v_t
+
+γ → ∞ is one function for all tasks (with constants of their own), μ → ∞ ridge regression per task.
+With H_t = γ(X_tX_tᵀ + γI)⁻¹ the common part solves (Σ_t X_tᵀH_tX_t + μI) w_0 = Σ_t X_tᵀH_ty_t, and
+v_t is the ridge regression of what it leaves. The leave-one-out error has the diagonal of
+Q⁻¹ = H − HX(XᵀHX + μI)⁻¹XᵀH. Cost: O(n_t² q + q³) per task and pair (γ, μ).
+
+Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
+doi:10.1145/1014052.1014067 (there with the hinge loss; γ, μ are its λ₁/T and λ₂).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
+from algorithms.linear_baselines.shared import (
+    check_two_classes,
+    choose_gamma,
+    column_variance,
+    mean_known,
+    solve_at_once,
+)
+from algorithms.linear_model import LinearModel, check_new_task, functions_of
+from algorithms.numerics.leave_one_out import LEAST_FREEDOM
+from algorithms.numerics.ridge import ridge_regression
+from algorithms.targets import training_scores
+
+Array = NDArray[np.float64]
+
+
+class MeanRegularisedParams(LeaveOneOutParams):
+    """Parameters of mean-regularised multi-task learning."""
+
+    GRIDS: ClassVar = {"gamma": "grid", "common_share": "common_grid"}
+
+    common_share: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
+        0.1,
+        title="Common part",
+        description="Regularisation of the common part relative to gamma, that of the tasks' own "
+        "parts: small lets tasks share, large keeps them apart.",
+    )
+    common_grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
+        (0.001, 0.03, 1.0, 30.0),
+        min_length=1,
+        max_length=100,
+        title="Grid of the common part",
+        description="Values of 'common_share' to try when gamma is chosen.",
+    )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Eliminated:
+    """What is left for the common part once the own parts are eliminated.
+
+    Parameters
+    ----------
+    H
+        γ(X_tX_tᵀ + γI)⁻¹ of each task, (n_t, n_t).
+    X, y
+        Rows and targets, centred where there are constants.
+    A : (q, q)
+        Σ_t X_tᵀH_tX_t + μI.
+    c : (q,)
+        Σ_t X_tᵀH_ty_t.
+    """
+
+    gamma: float
+    H: list[Array]
+    X: list[Array]
+    y: list[Array]
+    A: Array
+    c: Array
+
+
+class MeanRegularised(Algorithm[MeanRegularisedParams, LinearModel]):
+    """Regularised multi-task learning around a mean."""
+
+    name = "mean-regularised"
+    title = "Mean-regularised multi-task learning"
+    summary = (
+        "Linear functions of tasks that are all close to one common function; how close is chosen "
+        "by leave-one-out in closed form. For tasks that differ a little and in every direction."
+    )
+    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
+    needs = Needs(same_features=True, target="any")
+    Params = MeanRegularisedParams
+    Model = LinearModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_targets(summaries, algorithm=self.name, kernel="linear")
+        check_two_classes(summaries, what=self.name)
+
+    def fit(
+        self,
+        tasks: TaskSet,
+        params: MeanRegularisedParams,
+        *,
+        trace: Trace,
+        rng: np.random.Generator,
+    ) -> LinearModel:
+        """Give w_0 and the w_t, the regularisation as given or chosen."""
+        del rng
+        self.check(tasks.summaries(), params)
+        trace.expect(1 + (params.selection == "loo"))
+        design = prepare(tasks, Form(params.standardise))
+        gamma, mu, facts = _choose(design, params, trace=trace)
+        W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
+        if not params.fit_intercept:
+            b = np.zeros(len(W))
+        w_0 = _common(_eliminate(design, params, gamma, mu))
+        facts |= {
+            "params": params.model_dump(mode="json"),
+            "ridge": gamma,
+            "common_ridge": mu,
+            "common": [float(x) for x in design.lift(w_0[np.newaxis])[:, 0]],
+        }
+        return LinearModel(
+            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
+        )
+
+    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+        """Give the model with one more task: its own part, the common one frozen."""
+        check_new_task(model, task)
+        params = MeanRegularisedParams.model_validate(model.facts["params"])
+        self.check([task.summary()], params)
+        A, targets = new_rows(model.functions.basis, task)
+        w_0 = np.array(model.facts["common"])[:, np.newaxis]
+        V, b = ridge_regression(
+            A,
+            targets.Y - A @ w_0,
+            ridge=model.facts["ridge"],
+            has_intercept=params.fit_intercept,
+        )
+        W = w_0 + V
+        scores = training_scores([task.name], [targets], [A @ W + b])
+        return LinearModel(
+            model.functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
+        )
+
+
+def _choose(
+    design: Design, params: MeanRegularisedParams, *, trace: Trace
+) -> tuple[float, float, dict[str, Any]]:
+    """Give γ and μ, and how they were chosen: for each γ the best share of the grid."""
+    unit = column_variance(design)
+
+    def error_of(gamma: float, share: float) -> float:
+        return _loo_error(_eliminate(design, params, gamma * unit, share * gamma * unit), params)
+
+    shares = sorted(set(params.common_grid))
+    choice = choose_gamma(
+        params,
+        lambda gamma: min(error_of(gamma, share) for share in shares),
+        trace=trace,
+        task=design.names[0],
+    )
+    share = params.common_share
+    if params.selection == "loo":
+        share = min(shares, key=lambda one: error_of(choice.gamma, one))
+    gamma = choice.gamma * unit
+    return gamma, share * gamma, {**choice.facts, "common_share": share}
+
+
+def _eliminate(
+    design: Design, params: MeanRegularisedParams, gamma: float, mu: float
+) -> _Eliminated:
+    blocks = design.blocks(centre=params.fit_intercept)
+    X, y = [block.X for block in blocks], [block.Y[:, 0] for block in blocks]
+    H = [np.asarray(gamma * np.linalg.inv(x @ x.T + gamma * np.eye(len(x)))) for x in X]
+    A = mu * np.eye(X[0].shape[1]) + sum(x.T @ h @ x for x, h in zip(X, H, strict=True))
+    c = sum((x.T @ h @ t for x, h, t in zip(X, H, y, strict=True)), np.zeros(len(A)))
+    return _Eliminated(gamma, H, X, y, A, c)
+
+
+def _common(parts: _Eliminated) -> Array:
+    return np.asarray(np.linalg.solve(parts.A, parts.c))
+
+
+def _solve(parts: _Eliminated, design: Design) -> tuple[Array, Array, float]:
+    """Give W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
+    w_0 = _common(parts)
+    W, objective = [], 0.0
+    for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):
+        rest = h @ (t - x @ w_0)
+        W.append(w_0 + x.T @ rest / parts.gamma)
+        objective += float(t @ rest)
+    return np.stack(W), design.intercepts(np.stack(W)), objective
+
+
+def _loo_error(parts: _Eliminated, params: MeanRegularisedParams) -> float:
+    """Give the mean squared leave-one-out error: c_i / (Q⁻¹)_ii, less 1/n_t for a constant."""
+    w_0 = _common(parts)
+    squares = []
+    for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):
+        hx = h @ x
+        free = np.diag(h) - np.einsum("nq,qn->n", hx, np.linalg.solve(parts.A, hx.T))
+        free = free - (1.0 / len(x) if params.fit_intercept else 0.0)
+        residuals = h @ (t - x @ w_0)
+        squares.append((residuals / np.where(free > LEAST_FREEDOM, free, np.nan)) ** 2)
+    return mean_known(np.concatenate(squares))

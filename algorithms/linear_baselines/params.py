@@ -1,0 +1,71 @@
+"""Parameters that the linear baselines have in common."""
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from algorithms.interface.params import Params
+
+#: Evenly spaced in logarithm; in units of the mean variance of a column.
+DEFAULT_GRID = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
+
+Gamma = Annotated[float, Field(ge=1e-9, le=1e9)]
+
+
+class LinearParams(Params):
+    """Parameters of every linear baseline."""
+
+    GRIDS: ClassVar = {"gamma": "grid"}
+
+    gamma: Gamma = Field(
+        1.0,
+        title="Regularisation gamma",
+        description="Weight of the squared length of the coefficients, beside a sum of losses, in "
+        "units of the mean variance of a column. Used when 'selection' is 'given'.",
+    )
+    grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
+        DEFAULT_GRID,
+        min_length=1,
+        max_length=200,
+        title="Grid of gamma",
+        description="Values to try when gamma is chosen; one for all tasks.",
+    )
+    standardise: Literal["none", "features"] = Field(
+        "features",
+        title="Standardisation",
+        description="'features': each column has mean 0 and deviation 1 over the rows of all "
+        "tasks. 'none': columns as they are.",
+    )
+    fit_intercept: bool = Field(
+        default=True,
+        title="Intercepts",
+        description="Whether there is a constant outside the penalty.",
+    )
+
+
+class PooledParams(LinearParams):
+    """Parameters of a method that learns the tasks alone or as one."""
+
+    form: Literal["task", "pooled"] = Field(
+        "task",
+        title="Form",
+        description="'task': each task from its own rows alone. 'pooled': one function for all "
+        "tasks from all rows.",
+    )
+
+
+class LeaveOneOutParams(LinearParams):
+    """Parameters of a method with a leave-one-out error in closed form."""
+
+    CHOSEN: ClassVar = "loo"
+
+    selection: Literal["given", "loo"] = Field(
+        "loo",
+        title="Choice of gamma",
+        description="'given': take 'gamma'. 'loo': from 'grid', by the mean squared leave-one-out "
+        "error over all rows, in closed form.",
+    )
+
+
+class RidgeParams(PooledParams, LeaveOneOutParams):
+    """Parameters of ridge regression."""

@@ -1,0 +1,180 @@
+"""Ridge regression, with columns or a kernel, of each task alone or of all as one.
+
+    min_{w, b} Σ_i (y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
+
+Classes are fitted as ±1, more than two one against the rest. γ is one number for all tasks, by the
+leave-one-out error of all rows in closed form. Cost: O(n q²) or O(n² q) per task and γ.
+
+Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
+Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,
+https://eprints.soton.ac.uk/258942/
+"""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from algorithms.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.linear_baselines.params import RidgeParams
+from algorithms.linear_baselines.shared import (
+    check_same_classes,
+    choose_gamma,
+    column_variance,
+    mean_known,
+    pooled,
+    solve_at_once,
+)
+from algorithms.linear_model import LinearModel, check_new_task, functions_of
+from algorithms.numerics.leave_one_out import leave_one_out_errors
+from algorithms.numerics.ridge import ridge_regression
+from algorithms.targets import training_scores
+
+Array = NDArray[np.float64]
+
+
+class KernelRidgeParams(RidgeParams):
+    """Parameters of kernel ridge regression."""
+
+    kernel: Literal["rbf", "polynomial"] = Field(
+        "rbf",
+        title="Kernel",
+        description="'rbf': exp(-distance²/(2 n_features width²)). 'polynomial': "
+        "(1 + product/n_features)^degree. Up to 5000 rows in all.",
+    )
+    width: float = Field(
+        1.0, ge=1e-3, le=1e3, title="Kernel width", description="Of the kernel 'rbf'."
+    )
+    degree: int = Field(
+        2, ge=1, le=10, title="Kernel degree", description="Of the kernel 'polynomial'."
+    )
+
+
+class Ridge(Algorithm[RidgeParams, LinearModel]):
+    """Ridge regression on the columns."""
+
+    name = "ridge"
+    title = "Ridge regression"
+    summary = (
+        "Linear regression of each task alone, or of all rows as one task, with the regularisation "
+        "chosen by leave-one-out in closed form. What a method that shares must beat."
+    )
+    reference = "Hoerl and Kennard (1970), doi:10.1080/00401706.1970.10488634"
+    needs = Needs(same_features=True, target="any")
+    Params = RidgeParams
+    Model = LinearModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: RidgeParams) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_targets(summaries, algorithm=self.name, kernel="linear")
+
+    def fit(
+        self, tasks: TaskSet, params: RidgeParams, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        del rng
+        self.check(tasks.summaries(), params)
+        return _fit(self.name, tasks, params, Form(params.standardise), trace=trace)
+
+    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+        """Give the model with one more task: from its own rows, or with the common function."""
+        check_new_task(model, task)
+        params = RidgeParams.model_validate(model.facts["params"])
+        self.check([task.summary()], params)
+        functions = model.functions
+        A, targets = new_rows(functions.basis, task)
+        if params.form == "pooled":
+            check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
+            first = functions.columns(0)
+            W, b = functions.W[:, first], functions.intercept[first]
+        else:
+            W, b = ridge_regression(
+                A, targets.Y, ridge=functions.facts["ridge"], has_intercept=params.fit_intercept
+            )
+        scores = training_scores([task.name], [targets], [A @ W + b])
+        return LinearModel(
+            functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
+        )
+
+
+class KernelRidge(Algorithm[KernelRidgeParams, LinearModel]):
+    """Ridge regression on a kernel."""
+
+    name = "kernel-ridge"
+    title = "Kernel ridge regression"
+    summary = (
+        "Regression of each task alone, or of all rows as one task, on similarities to training "
+        "rows. For tasks that bend; up to 5000 rows in all."
+    )
+    reference = "Saunders et al. (1998), https://eprints.soton.ac.uk/258942/"
+    needs = Needs(same_features=True, target="any")
+    Params = KernelRidgeParams
+    Model = LinearModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: KernelRidgeParams) -> None:
+        """Raise InvalidData where these tasks do not fit."""
+        super().check(summaries, params)
+        check_targets(summaries, algorithm=self.name, kernel=params.kernel)
+
+    def fit(
+        self, tasks: TaskSet, params: KernelRidgeParams, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        del rng
+        self.check(tasks.summaries(), params)
+        form = Form(params.standardise, params.kernel, params.width, params.degree)
+        return _fit(self.name, tasks, params, form, trace=trace)
+
+
+def _fit(
+    algorithm: str, tasks: TaskSet, params: RidgeParams, form: Form, *, trace: Trace
+) -> LinearModel:
+    design = prepare(tasks, form)
+    parts = design
+    if params.form == "pooled":
+        check_same_classes(design.names, [one.classes for one in design.targets])
+        parts = pooled(design)
+    unit = column_variance(design)
+    trace.expect(1 + (params.selection == "loo"))
+    choice = choose_gamma(
+        params,
+        lambda gamma: _loo_error(parts, params, gamma * unit),
+        trace=trace,
+        task=design.names[0],
+    )
+    ridge = choice.gamma * unit
+    W, b = solve_at_once(lambda: _solve(parts, params, ridge), trace)
+    if params.form == "pooled":
+        W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
+    facts = {"params": params.model_dump(mode="json"), **choice.facts, "ridge": ridge}
+    return LinearModel(
+        functions_of(tasks, design, W, b, algorithm=algorithm, facts=facts, warnings=())
+    )
+
+
+def _loo_error(design: Design, params: RidgeParams, ridge: float) -> float:
+    squares = [
+        np.mean(
+            leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept) ** 2,
+            axis=1,
+        )
+        for X, one in zip(design.rows, design.targets, strict=True)
+    ]
+    return mean_known(np.concatenate(squares))
+
+
+def _solve(design: Design, params: RidgeParams, ridge: float) -> tuple[Array, Array, float]:
+    """Give W (T, q), b (T,) and the objective."""
+    W, b, objective = [], [], 0.0
+    for X, one in zip(design.rows, design.targets, strict=True):
+        V, c = ridge_regression(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept)
+        objective += float(np.sum((one.Y - X @ V - c) ** 2) + ridge * np.sum(V**2))
+        W.append(V.T)
+        b.append(c)
+    return np.concatenate(W), np.concatenate(b), objective

@@ -1,0 +1,286 @@
+"""The models of linear functions per task, on columns or on a kernel."""
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.bases import Basis
+from algorithms.design import Design
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.targets import Classes, decode, n_columns, training_scores
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class Functions:
+    """A linear function of the basis for each column of targets of each task.
+
+    Parameters
+    ----------
+    algorithm
+        Name of the algorithm that trained it.
+    tasks
+        Names of the tasks.
+    classes
+        Sorted labels of each task; ``None`` for numbers.
+    basis
+        What a row becomes.
+    W : (p, T)
+        The columns of a task stand together, in the order of the tasks.
+    intercept : (T,)
+    metrics
+        Scores on the training rows.
+    facts
+        What the fit decided, as JSON.
+    warnings
+        What the user should know.
+    """
+
+    algorithm: str
+    tasks: tuple[str, ...]
+    classes: tuple[Classes | None, ...]
+    basis: Basis
+    W: Array
+    intercept: Array
+    metrics: Mapping[str, Mapping[str, float]]
+    facts: Mapping[str, Any]
+    warnings: tuple[str, ...] = ()
+
+    def columns(self, task: int) -> slice:
+        """Give the columns of W that belong to the task at a position."""
+        start = sum(n_columns(classes) for classes in self.classes[:task])
+        return slice(start, start + n_columns(self.classes[task]))
+
+    def scores(self, rows: Array, task: int) -> Array:
+        """Give the values of the functions of a task at rows (n, d), (n, m_t)."""
+        columns = self.columns(task)
+        return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
+
+    def extended(
+        self,
+        name: str,
+        classes: Classes | None,
+        W: Array,
+        *,
+        intercept: Array,
+        metrics: Mapping[str, Mapping[str, float]],
+    ) -> "Functions":
+        """Give the functions with those of one more task, W (p, m) and intercept (m,)."""
+        joined = {
+            metric: {**values, **metrics.get(metric, {})} for metric, values in self.metrics.items()
+        }
+        return replace(
+            self,
+            tasks=(*self.tasks, name),
+            classes=(*self.classes, classes),
+            W=np.concatenate([self.W, W], axis=1),
+            intercept=np.concatenate([self.intercept, intercept]),
+            metrics=joined,
+        )
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every array by name."""
+        return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
+
+    def header(self) -> dict[str, Any]:
+        """Give the rest as JSON."""
+        return {
+            "algorithm": self.algorithm,
+            "tasks": list(self.tasks),
+            "classes": [None if one is None else list(one) for one in self.classes],
+            "basis": self.basis.header(),
+            "metrics": {name: dict(values) for name, values in self.metrics.items()},
+            "facts": dict(self.facts),
+            "warnings": list(self.warnings),
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the functions that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        functions = cls(
+            algorithm=str(header["algorithm"]),
+            tasks=tuple(str(name) for name in header["tasks"]),
+            classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
+            basis=Basis.from_arrays(arrays, header["basis"]),
+            W=arrays["W"],
+            intercept=arrays["intercept"],
+            metrics=header["metrics"],
+            facts=dict(header["facts"]),
+            warnings=tuple(str(warning) for warning in header["warnings"]),
+        )
+        T = sum(n_columns(one) for one in functions.classes)
+        if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:
+            raise ValueError(f"W {functions.W.shape} does not fit {T} columns of targets")
+        if len(functions.tasks) != len(functions.classes):
+            raise ValueError(f"{len(functions.classes)} targets for {len(functions.tasks)} tasks")
+        return functions
+
+
+class FunctionModel(Model):
+    """A model whose answers are those of :class:`Functions`."""
+
+    @property
+    @abstractmethod
+    def functions(self) -> Functions:
+        """The functions of its tasks."""
+
+    @property
+    def algorithm(self) -> str:
+        """Name of the algorithm that trained it."""
+        return self.functions.algorithm
+
+    @property
+    def tasks(self) -> tuple[str, ...]:
+        """Names of the tasks."""
+        return self.functions.tasks
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """R² of numbers or share of right labels, on the training rows."""
+        return {name: dict(values) for name, values in self.functions.metrics.items()}
+
+    @property
+    def facts(self) -> Mapping[str, Any]:
+        """What the fit decided."""
+        return self.functions.facts
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What the user should know of this fit."""
+        return self.functions.warnings
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give the number of features."""
+        del method
+        self.task_index(task)
+        return self.functions.basis.n_features
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Give the labels of a task, sorted; none for numbers."""
+        return self.functions.classes[self.task_index(task)] or ()
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Give the predicted numbers or labels of a task.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,)
+        """
+        rows = self.check_rows(X, method="predict", task=task)
+        index = self.task_index(task)
+        return decode(self.functions.scores(rows, index), self.functions.classes[index])
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Give the values behind the prediction: positive for the second of two classes.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+
+        Returns
+        -------
+        (n_samples,) or (n_samples, n_classes)
+            One per class, in sorted order, where there are more than two; the predicted numbers
+            themselves where the targets are numbers.
+        """
+        rows = self.check_rows(X, method="decision_function", task=task)
+        scores = self.functions.scores(rows, self.task_index(task))
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class LinearModel(FunctionModel):
+    """A function for each task, and nothing else."""
+
+    # field() keeps the abstract property from being taken for a default
+    functions: Functions = field()
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name."""
+        return self.functions.to_arrays()
+
+    def header(self) -> dict[str, Any]:
+        """Give what is not an array, as JSON."""
+        return self.functions.header()
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described."""
+        return cls(Functions.from_arrays(arrays, header))
+
+
+def functions_of(
+    tasks: TaskSet,
+    design: Design,
+    W: Array,
+    b: Array,
+    *,
+    algorithm: str,
+    facts: Mapping[str, Any],
+    warnings: tuple[str, ...],
+) -> Functions:
+    """Give the functions W (T, q), b (T,) of a design with the tasks in their order."""
+    order = _in_order(design.names, design.sizes, tasks.names)
+    scores = training_scores(design.names, design.targets, design.fitted(W, b))
+    classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
+    return Functions(
+        algorithm=algorithm,
+        tasks=tasks.names,
+        classes=tuple(classes[name] for name in tasks.names),
+        basis=design.basis,
+        W=np.ascontiguousarray(design.lift(W)[:, order]),
+        intercept=b[order],
+        metrics={
+            metric: {name: values[name] for name in tasks.names}
+            for metric, values in scores.items()
+        },
+        facts=facts,
+        warnings=warnings,
+    )
+
+
+def check_new_task(model: FunctionModel, task: Task) -> None:
+    """Raise InvalidData where a task cannot join the model."""
+    if task.name in model.tasks:
+        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+    d = model.functions.basis.n_features
+    if task.input == "rows" and task.n_features != d:
+        raise InvalidData(
+            f"task '{task.name}' has {task.n_features} features, the model {d}; "
+            "a new task needs the same columns",
+            task=task.name,
+        )
+    is_numbers = model.functions.classes[0] is None
+    if (task.target == "numbers") != is_numbers:
+        wanted = "numeric targets" if is_numbers else "class labels"
+        raise InvalidData(
+            f"task '{task.name}' needs {wanted}, like the tasks of the model", task=task.name
+        )
+
+
+def _in_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
+    """Give the positions that bring the columns of tasks into another order of names."""
+    ends = np.cumsum(sizes)
+    found = {
+        name: range(end - size, end) for name, size, end in zip(names, sizes, ends, strict=True)
+    }
+    return [position for name in order for position in found[name]]

@@ -1,0 +1,58 @@
+"""A new task with the features frozen: its own fit in the metric D."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.design import new_rows
+from algorithms.interface.tasks import Task
+from algorithms.interface.trace import Trace
+from algorithms.mtfl.margins import margin_problem
+from algorithms.mtfl.model import SharedFeatureModel
+from algorithms.mtfl.params import MTFLParams
+from algorithms.mtfl.selection import MARGIN_LOSSES
+from algorithms.mtfl.solver import Effort, solve
+from algorithms.numerics.feature_norms import TraceNorm
+from algorithms.numerics.losses import MarginLoss
+from algorithms.numerics.ridge import ridge_regression
+from algorithms.numerics.stacks import Block
+from algorithms.targets import Targets, training_scores
+
+Array = NDArray[np.float64]
+
+
+def fit_new_task(
+    model: SharedFeatureModel, task: Task
+) -> tuple[Array, Array, Targets, dict[str, dict[str, float]]]:
+    """Give W (p, m), b (m,), the targets and the training scores of a new task.
+
+    With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
+    the learned features, scaled by their importance.
+    """
+    rows, targets = new_rows(model.functions.basis, task)
+    R = model.U * np.sqrt(model.spectrum)
+    A = rows @ R
+    params, gamma = MTFLParams.model_validate(model.facts["params"]), model.facts["gamma"]
+    if model.facts["loss"] == "square":
+        V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
+    else:
+        loss = MARGIN_LOSSES[model.facts["loss"]]
+        fits = [_fit_margins(A, y[:, np.newaxis], params, gamma, loss) for y in targets.Y.T]
+        V, b = np.stack([v for v, _ in fits], axis=1), np.array([b for _, b in fits])
+    scores = training_scores([task.name], [targets], [A @ V + b])
+    return R @ V, b, targets, scores
+
+
+def _fit_margins(
+    A: Array, y: Array, params: MTFLParams, gamma: float, loss: MarginLoss
+) -> tuple[Array, float]:
+    """Give v (r,) and the intercept of one column of labels; its squared trace norm is ‖v‖²."""
+    problem = margin_problem(
+        [Block(A, y, np.zeros(1, dtype=np.intp))],
+        norm=TraceNorm(),
+        gamma=gamma,
+        loss=loss,
+        has_intercept=params.fit_intercept,
+    )
+    effort = Effort(params.tolerance, params.max_iter)
+    found = solve(problem, None, solver="auto", effort=effort, trace=Trace(), loop="new task")
+    return found.W[0], float(found.b[0])

@@ -1,0 +1,208 @@
+"""MTFL: several tasks that share a few features, and the features are learned."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.design import Design, check_targets
+from algorithms.interface.algorithm import Algorithm, Rival, Role
+from algorithms.interface.errors import InvalidParams
+from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.linear_model import check_new_task, functions_of
+from algorithms.mtfl.adaptation import fit_new_task
+from algorithms.mtfl.model import SharedFeatureModel
+from algorithms.mtfl.params import MTFLParams
+from algorithms.mtfl.selection import (
+    Choice,
+    Loss,
+    choose_gamma,
+    design_of,
+    gamma_unit,
+    intercepts_of,
+    loss_of,
+    n_loops,
+    problem_of,
+)
+from algorithms.mtfl.solver import Effort, Solution, solve
+from algorithms.numerics.eigen import fix_signs
+
+Array = NDArray[np.float64]
+
+#: Directions below this part of the trace of D are not counted among the features.
+LEAST_SHARE = 1e-9
+#: Ratio of the deviations of columns from which on the penalty is dominated by units.
+UNLIKE_SCALES = 100.0
+
+
+def _rival(name: str, role: Role, **values: str) -> Rival:
+    return Rival(name, role, values=values)
+
+
+class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
+    """Convex multi-task feature learning."""
+
+    name = "mtfl"
+    title = "Multi-task feature learning"
+    summary = (
+        "Regressions or classifiers of several tasks that depend on a few common features, which "
+        "are learned with them. For many tasks with few rows each; every answer comes with a "
+        "certificate of how far from the optimum it can be."
+    )
+    reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
+    needs = Needs(same_features=True, target="any")
+    rivals = (
+        _rival("ridge", "apart", form="task", selection="loo"),
+        _rival("ridge", "pooled", form="pooled", selection="loo"),
+        _rival("logistic-regression", "apart", form="task", selection="cv"),
+        _rival("logistic-regression", "pooled", form="pooled", selection="cv"),
+        _rival("mean-regularised", "other", selection="loo"),
+    )
+    Params = MTFLParams
+    Model = SharedFeatureModel
+
+    def check(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> None:
+        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        super().check(summaries, params)
+        check_targets(summaries, algorithm=self.name, kernel=params.kernel)
+        _check_params(params, is_numbers=summaries[0].target == "numbers")
+
+    def fit(
+        self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator
+    ) -> SharedFeatureModel:
+        """Give W and D that minimise (7), γ as given or chosen."""
+        self.check(tasks.summaries(), params)
+        loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
+        trace.expect(n_loops(params, loss) + 1)
+        design = design_of(tasks, params)
+        choice = choose_gamma(tasks, design, params, loss=loss, trace=trace, rng=rng)
+        gamma = choice.gamma * gamma_unit(design, params)
+        solution = solve(
+            problem_of(design, params, gamma, loss=loss),
+            None,
+            solver=params.solver,
+            effort=Effort(params.tolerance, params.max_iter),
+            trace=trace,
+            loop="fit",
+        )
+        facts = {
+            "params": params.model_dump(mode="json"),
+            "loss": loss,
+            "gamma": gamma,
+            "gamma_given": choice.gamma,
+            **choice.facts,
+            "solver": solution.solver,
+            "objective": solution.objective,
+            "lower_bound": solution.bound,
+            "relative_gap": solution.gap,
+        }
+        warnings = _warnings(tasks, params, solution, choice)
+        return _model(tasks, design, params, solution, loss=loss, facts=facts, warnings=warnings)
+
+    def adapt(self, model: SharedFeatureModel, task: Task) -> SharedFeatureModel:
+        """Give the model with one more task: its own fit in the metric of D, which is frozen."""
+        check_new_task(model, task)
+        self.check([task.summary()], MTFLParams.model_validate(model.facts["params"]))
+        W, b, targets, scores = fit_new_task(model, task)
+        functions = model.functions.extended(
+            task.name, targets.classes, W, intercept=b, metrics=scores
+        )
+        return replace(model, functions=functions)
+
+
+def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:
+    loss = loss_of(params, is_numbers=is_numbers)
+    if is_numbers and loss != "square":
+        raise InvalidParams(
+            f"loss '{loss}' needs class labels, but the targets are numbers; use 'square'",
+            field="loss",
+        )
+    if params.kernel != "linear" and params.features == "selected":
+        raise InvalidParams(
+            f"features 'selected' chooses columns, which kernel '{params.kernel}' has none of; "
+            "use features 'learned' or kernel 'linear'",
+            field="features",
+        )
+    if loss != "square" and params.solver != "auto":
+        raise InvalidParams(
+            f"solver '{params.solver}' is for the square loss; use 'auto' with loss '{loss}'",
+            field="solver",
+        )
+    if loss != "square" and params.selection == "loo":
+        raise InvalidParams(
+            f"selection 'loo' is for the square loss; use 'cv' with loss '{loss}'",
+            field="selection",
+        )
+
+
+def _model(
+    tasks: TaskSet,
+    design: Design,
+    params: MTFLParams,
+    solution: Solution,
+    *,
+    loss: Loss,
+    facts: dict[str, Any],
+    warnings: tuple[str, ...],
+) -> SharedFeatureModel:
+    """Give the model with the tasks in their order."""
+    axes, spectrum = _features(solution.U)
+    functions = functions_of(
+        tasks,
+        design,
+        solution.W,
+        intercepts_of(design, params, solution, loss=loss),
+        algorithm=MTFL.name,
+        facts={**facts, "n_features": len(spectrum)},
+        warnings=warnings,
+    )
+    return SharedFeatureModel(functions, np.ascontiguousarray(design.lift(axes)), spectrum)
+
+
+def _features(U: Array) -> tuple[Array, Array]:
+    """Give the eigenvectors of D as rows (r, q), and its spectrum (r,), falling."""
+    if U.ndim == 1:
+        order = np.argsort(-(U**2), kind="stable")
+        axes, spectrum = np.eye(len(U))[order], (U**2)[order]
+    else:
+        left, s, _ = np.linalg.svd(U, full_matrices=False)
+        axes, spectrum = fix_signs(left.T), s**2
+    n_kept = max(int(np.sum(spectrum > LEAST_SHARE)), 1)
+    spectrum = spectrum[:n_kept]
+    return axes[:n_kept], spectrum / spectrum.sum()
+
+
+def _warnings(
+    tasks: TaskSet, params: MTFLParams, solution: Solution, choice: Choice
+) -> tuple[str, ...]:
+    found = []
+    if solution.gap > params.tolerance:
+        found.append(
+            f"stopped with a relative duality gap of {solution.gap:.1e}, above the tolerance "
+            f"{params.tolerance:g}; raise max_iter or the tolerance"
+        )
+    if not solution.W.any():
+        found.append(
+            "all coefficients are zero, and every prediction is the task's constant: the rows "
+            "tell nothing of the targets at this gamma; lower it"
+        )
+    tried = choice.facts.get("selection_gammas", [])
+    if len(tried) > 1 and choice.gamma in (tried[0], tried[-1]):
+        found.append(
+            f"the chosen gamma {choice.gamma:g} is at an end of the grid; extend the grid there"
+        )
+    scales = np.concatenate([task.X for task in tasks]).std(axis=0)
+    scales = scales[scales > 0]
+    if (
+        params.standardise == "none"
+        and len(scales)
+        and np.ptp(np.log(scales)) > np.log(UNLIKE_SCALES)
+    ):
+        found.append(
+            f"deviations of columns reach from {scales.min():.3g} to {scales.max():.3g}, and the "
+            "penalty falls on columns of small numbers most; use standardise 'features'"
+        )
+    return tuple(found)

@@ -1,0 +1,85 @@
+"""The problem with a loss of margins (logistic, hinge), and the certificate of any answer.
+
+    min_{W,b} Σ_t Σ_i φ(y_ti (⟨w_t, x_ti⟩ + b_t)) + γ‖W‖²,  y = ±1
+
+Dual: max −Σ φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1], z_t = Σ_i y_ti p_ti x_ti, in the dual norm; with
+intercepts Σ_i y_ti p_ti = 0 in each task, which is met by lowering the p of the heavier class.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.feature_norms import FeatureNorm
+from algorithms.numerics.losses import MarginLoss
+from algorithms.numerics.stacks import Block, Stacks, merge_equal_rows, stack_blocks
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class MarginProblem:
+    """Rows and labels ±1 of all tasks."""
+
+    stacks: Stacks
+    norm: FeatureNorm
+    gamma: float
+    loss: MarginLoss
+    has_intercept: bool
+
+
+def margin_problem(
+    blocks: list[Block], *, norm: FeatureNorm, gamma: float, loss: MarginLoss, has_intercept: bool
+) -> MarginProblem:
+    """Give the problem of these blocks."""
+    return MarginProblem(stack_blocks(merge_equal_rows(blocks)), norm, gamma, loss, has_intercept)
+
+
+def margins(problem: MarginProblem, W: Array, b: Array) -> list[Array]:
+    """Give y (X w + b), (g, n, m) per stack, for W (T, d) and b (T,)."""
+    return [
+        part.Y * (F + b[part.columns][:, np.newaxis])
+        for part, F in zip(problem.stacks.parts, problem.stacks.forward(W), strict=True)
+    ]
+
+
+def objective(problem: MarginProblem, M: Sequence[Array], W: Array) -> float:
+    """Give Σ φ + γ‖W‖² for the margins of W."""
+    loss = total(problem, [problem.loss.value(m) for m in M])
+    return loss + problem.gamma * problem.norm.norm(W) ** 2
+
+
+def total(problem: MarginProblem, values: Sequence[Array]) -> float:
+    """Give the sum over rows; padding does not count."""
+    parts = problem.stacks.parts
+    return sum(float(np.sum(v * part.is_row)) for v, part in zip(values, parts, strict=True))
+
+
+def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
+    """Give the value of the dual for multipliers in [0, 1], (g, n, m) per stack."""
+    if problem.has_intercept:
+        P = _balanced(problem, P)
+    Z = correlation(problem, P)
+    cost = problem.norm.dual_norm(Z) ** 2 / (4 * problem.gamma)
+    return -total(problem, [problem.loss.conjugate(p) for p in P]) - cost
+
+
+def correlation(problem: MarginProblem, P: Sequence[Array]) -> Array:
+    """Give Z (T, d), rows Σ_i y_ti p_ti x_ti; padded rows are zero."""
+    parts = problem.stacks.parts
+    return problem.stacks.adjoint([part.Y * p for part, p in zip(parts, P, strict=True)])
+
+
+def _balanced(problem: MarginProblem, P: Sequence[Array]) -> list[Array]:
+    """Give multipliers with Σ y p = 0 in each task: those of the heavier class are lowered."""
+    balanced = []
+    for part, p in zip(problem.stacks.parts, P, strict=True):
+        is_up = part.Y > 0
+        up = np.sum(p * is_up, axis=1, keepdims=True)
+        down = np.sum(p * (part.Y < 0), axis=1, keepdims=True)
+        least = np.minimum(up, down)
+        factor = np.where(is_up, least / np.maximum(up, 1e-300), least / np.maximum(down, 1e-300))
+        balanced.append(p * np.minimum(factor, 1.0))
+    return balanced

@@ -1,0 +1,258 @@
+"""Choose γ: as given, by leave-one-out in closed form, or by cross-validation; along a path."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.design import Design, Form, prepare
+from algorithms.evaluation import Split, fold_splits
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.mtfl.margins import MarginProblem, margin_problem
+from algorithms.mtfl.params import MTFLParams
+from algorithms.mtfl.solver import Effort, Solution, Solver, solve
+from algorithms.mtfl.square import SquareProblem, square_problem
+from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
+from algorithms.numerics.leave_one_out import leave_one_out_errors
+from algorithms.numerics.losses import Hinge, Logistic, MarginLoss
+from algorithms.targets import decode
+
+Array = NDArray[np.float64]
+Loss = Literal["square", "logistic", "hinge"]
+
+#: Gap at which a γ that is only compared is good enough; labels need less than numbers.
+PATH_TOLERANCE = {"square": 1e-4, "logistic": 1e-3, "hinge": 1e-3}
+
+MARGIN_LOSSES: dict[str, MarginLoss] = {"logistic": Logistic(), "hinge": Hinge()}
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """The chosen γ, on the scale of the parameters, and how it was chosen, as JSON."""
+
+    gamma: float
+    facts: dict[str, Any]
+
+
+def loss_of(params: MTFLParams, *, is_numbers: bool) -> Loss:
+    """Give the loss that the parameters mean for targets of a kind."""
+    if params.loss != "auto":
+        return params.loss
+    return "square" if is_numbers else "logistic"
+
+
+def form_of(params: MTFLParams) -> Form:
+    """Give what a row becomes."""
+    return Form(params.standardise, params.kernel, params.width, params.degree)
+
+
+def design_of(tasks: TaskSet, params: MTFLParams) -> Design:
+    """Give the tasks in coordinates in which the norm is that of the paper."""
+    own = params.features == "selected"
+    return prepare(tasks, form_of(params), coordinates="own" if own else "rotated")
+
+
+def gamma_unit(design: Design, params: MTFLParams) -> float:
+    """Give what γ = 1 on the relative scale is: tr S² / tr S, S the rows' second moment.
+
+    That is the mean variance along the eigenvectors of S, weighted by those variances. Rows are
+    about the task's mean where it has an intercept.
+    """
+    if params.gamma_scale == "absolute":
+        return 1.0
+    X = np.concatenate([block.X for block in design.blocks(centre=params.fit_intercept)])
+    S = (X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T) / len(X)
+    trace = float(np.trace(S))
+    return float(np.sum(S**2)) / trace if trace > 0 else 1.0
+
+
+def problem_of(
+    design: Design, params: MTFLParams, gamma: float, *, loss: Loss
+) -> SquareProblem | MarginProblem:
+    """Give the problem for γ on the absolute scale."""
+    norm: FeatureNorm = TraceNorm() if params.features == "learned" else ColumnNorm()
+    if loss == "square":
+        return square_problem(design.blocks(centre=params.fit_intercept), norm=norm, gamma=gamma)
+    return margin_problem(
+        design.blocks(centre=False),
+        norm=norm,
+        gamma=gamma,
+        loss=MARGIN_LOSSES[loss],
+        has_intercept=params.fit_intercept,
+    )
+
+
+def follow_path(
+    design: Design,
+    params: MTFLParams,
+    gammas: Sequence[float],
+    *,
+    loss: Loss,
+    tolerance: float,
+    trace: Trace,
+    loop: str,
+) -> Iterator[Solution]:
+    """Give the solution for each γ (absolute), each from the one before; best from large to small.
+
+    Parameters
+    ----------
+    loop
+        Name in the trace; a running number is added.
+    """
+    solver: Solver = params.solver
+    found: Solution | None = None
+    for i, gamma in enumerate(gammas):
+        found = solve(
+            problem_of(design, params, gamma, loss=loss),
+            found,
+            solver=solver,
+            effort=Effort(tolerance, params.max_iter),
+            trace=trace,
+            loop=f"{loop} {i + 1}",
+        )
+        yield found
+
+
+def choose_gamma(
+    tasks: TaskSet,
+    design: Design,
+    params: MTFLParams,
+    *,
+    loss: Loss,
+    trace: Trace,
+    rng: np.random.Generator,
+) -> Choice:
+    """Give γ as given, or the one of the grid with the least error, the largest if several."""
+    selection = selection_of(params, loss)
+    if selection == "given":
+        return Choice(params.gamma, {"selection": selection})
+    tried = sorted(set(params.grid), reverse=True)
+    if selection == "loo":
+        errors = _loo_errors(design, params, tried, trace=trace)
+    else:
+        seed = int(rng.integers(2**32))
+        errors = _cv_errors(tasks, params, tried, loss=loss, trace=trace, seed=seed)
+    best = int(np.argmin(errors))
+    facts = {
+        "selection": selection,
+        "selection_gammas": tried,
+        "selection_errors": [float(error) for error in errors],
+    }
+    return Choice(tried[best], facts)
+
+
+def selection_of(params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
+    """Give how γ is chosen."""
+    if params.selection != "auto":
+        return params.selection
+    return "loo" if loss == "square" else "cv"
+
+
+def n_loops(params: MTFLParams, loss: Loss) -> int:
+    """Give the number of loops that :func:`choose_gamma` runs."""
+    repeats = {"given": 0, "loo": 1, "cv": params.n_folds}[selection_of(params, loss)]
+    return repeats * len(set(params.grid))
+
+
+def _loo_errors(
+    design: Design, params: MTFLParams, tried: Sequence[float], *, trace: Trace
+) -> Array:
+    """Give the mean squared leave-one-out error with D held fixed for each γ, (n_gammas,)."""
+    unit = gamma_unit(design, params)
+    gammas = [gamma * unit for gamma in tried]
+    path = follow_path(
+        design,
+        params,
+        gammas,
+        loss="square",
+        tolerance=_loose(params, "square"),
+        trace=trace,
+        loop="loo",
+    )
+    errors = [
+        leave_one_out_error(design, solution.U, gamma, has_intercept=params.fit_intercept)
+        for gamma, solution in zip(gammas, path, strict=True)
+    ]
+    if not np.isfinite(errors).all():
+        raise InvalidData(
+            f"task '{design.names[0]}' and all others have one row, which leaves none to choose "
+            "gamma by; use selection 'given'",
+            task=design.names[0],
+        )
+    return np.array(errors)
+
+
+def leave_one_out_error(design: Design, U: Array, gamma: float, *, has_intercept: bool) -> float:
+    """Give the mean squared leave-one-out error in the metric D = UUᵀ, over rows that have one.
+
+    Parameters
+    ----------
+    U : (q, r) or (q,)
+        Root of D, of trace 1.
+    """
+    squares = []
+    for X, targets in zip(design.rows, design.targets, strict=True):
+        A = X @ U if U.ndim == 2 else X * U
+        errors = leave_one_out_errors(A, targets.Y, ridge=gamma, has_intercept=has_intercept)
+        squares.append(np.mean(errors**2, axis=1))
+    joined = np.concatenate(squares)
+    return float(np.nanmean(joined)) if np.isfinite(joined).any() else np.nan
+
+
+def _cv_errors(
+    tasks: TaskSet,
+    params: MTFLParams,
+    tried: Sequence[float],
+    *,
+    loss: Loss,
+    trace: Trace,
+    seed: int,
+) -> Array:
+    """Give the held-out error of each γ: squared for numbers, share of wrong labels for classes."""
+    totals, n_held = np.zeros(len(tried)), 0
+    for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed)):
+        design = design_of(split.train, params)
+        unit = gamma_unit(design, params)
+        path = follow_path(
+            design,
+            params,
+            [gamma * unit for gamma in tried],
+            loss=loss,
+            tolerance=_loose(params, loss),
+            trace=trace,
+            loop=f"fold {fold + 1}, gamma",
+        )
+        totals += [_held_out(split, design, params, solution, loss=loss) for solution in path]
+        n_held += sum(task.n_samples for task in split.test)
+    return totals / n_held
+
+
+def _held_out(
+    split: Split, design: Design, params: MTFLParams, solution: Solution, *, loss: Loss
+) -> float:
+    W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
+    lifted = design.lift(W)
+    starts = dict(zip(design.names, np.cumsum([0, *design.sizes])[:-1], strict=True))
+    total = 0.0
+    for task in split.test:
+        targets = design.targets[design.names.index(task.name)]
+        columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
+        answer = decode(design.basis(task.X) @ lifted[:, columns] + b[columns], targets.classes)
+        wrong = answer != task.y if targets.classes is not None else (answer - task.y) ** 2
+        total += float(np.sum(wrong))
+    return total
+
+
+def intercepts_of(design: Design, params: MTFLParams, solution: Solution, *, loss: Loss) -> Array:
+    """Give b (T,): from the means for the square loss, else as learned."""
+    if not params.fit_intercept:
+        return np.zeros(len(solution.W))
+    return design.intercepts(solution.W) if loss == "square" else solution.b
+
+
+def _loose(params: MTFLParams, loss: Loss) -> float:
+    return max(params.tolerance, PATH_TOLERANCE[loss])

@@ -1,0 +1,177 @@
+"""From a problem to its optimum by the solver asked for, or by the one that suits the data."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.trace import LoopState, Trace
+from algorithms.mtfl.alternation import alternate
+from algorithms.mtfl.factors import descend_factors
+from algorithms.mtfl.margins import MarginProblem
+from algorithms.mtfl.projection import project_variables
+from algorithms.mtfl.proximal import curvature_range, descend_proximal
+from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
+
+Array = NDArray[np.float64]
+Solver = Literal["auto", "variable-projection", "proximal-gradient", "alternation"]
+
+#: Up to this ratio of curvatures over all tasks, proximal gradient needs few steps.
+WELL_CONDITIONED = 100.0
+#: Part of D that a warm start spreads over all directions, so that none is lost.
+WARM_SHARE = 0.03
+
+
+@dataclass(frozen=True, slots=True)
+class Effort:
+    """When to stop: relative duality gap, and iterations."""
+
+    tolerance: float
+    max_iter: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Solution:
+    """An answer and its certificate.
+
+    Parameters
+    ----------
+    W : (T, d)
+    b : (T,)
+        Intercepts; zero for the square loss, whose rows are centred.
+    U : (d, r) or (d,)
+        Root of D: D = UUᵀ with trace 1.
+    objective, bound
+        Value at W, and the lower bound on the optimum that the dual gives.
+    solver
+        The one that was used.
+    """
+
+    W: Array
+    b: Array
+    U: Array
+    objective: float
+    bound: float
+    solver: str
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap."""
+        return relative_gap(self.objective, self.bound)
+
+
+def solve(
+    problem: SquareProblem | MarginProblem,
+    start: Solution | None,
+    *,
+    solver: Solver,
+    effort: Effort,
+    trace: Trace,
+    loop: str,
+) -> Solution:
+    """Give the optimum, from the solution of a similar problem or from nothing."""
+    if isinstance(problem, MarginProblem):
+        return _solve_margins(problem, start, effort=effort, trace=trace, loop=loop)
+    if solver == "auto":
+        low, high = curvature_range(problem) if _is_tall(problem) else (0.0, np.inf)
+        solver = "proximal-gradient" if high <= WELL_CONDITIONED * low else "variable-projection"
+    if solver == "variable-projection":
+        return _by_projection(problem, start, effort=effort, trace=trace, loop=loop)
+    if solver == "proximal-gradient":
+        return _by_proximal(problem, start, effort=effort, trace=trace, loop=loop)
+    return _by_alternation(problem, start, effort=effort, trace=trace, loop=loop)
+
+
+def _by_projection(
+    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+) -> Solution:
+    if start is None:
+        U = problem.norm.spread_root(_first_fit(problem), WARM_SHARE)
+    else:
+        U = problem.norm.spread_root(start.W, WARM_SHARE)
+    state = project_variables(
+        problem,
+        U,
+        trace=trace,
+        loop=loop,
+        max_iter=effort.max_iter,
+        tolerance=effort.tolerance,
+    )
+    W = problem.norm.lift(state.V, state.U)
+    U = state.U / np.linalg.norm(state.U)
+    return _solution(W, U, state, "variable-projection")
+
+
+def _by_proximal(
+    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+) -> Solution:
+    shape = (problem.stacks.n_columns, problem.stacks.n_features)
+    state = descend_proximal(
+        problem,
+        np.zeros(shape) if start is None else start.W,
+        L=curvature_range(problem)[1],
+        trace=trace,
+        loop=loop,
+        max_iter=effort.max_iter,
+        tolerance=effort.tolerance,
+    )
+    U = problem.norm.root(state.W, 0.0)
+    return _solution(state.W, U, state, "proximal-gradient")
+
+
+def _by_alternation(
+    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+) -> Solution:
+    """Run Algorithm 1 from D = I/d, wherever a path may have been."""
+    del start
+    state = alternate(
+        problem,
+        _even_root(problem),
+        trace=trace,
+        loop=loop,
+        max_iter=effort.max_iter,
+        tolerance=effort.tolerance,
+    )
+    U = problem.norm.root(state.W, 0.0)
+    return _solution(state.W, U, state, "alternation")
+
+
+def _solve_margins(
+    problem: MarginProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+) -> Solution:
+    T, d = problem.stacks.n_columns, problem.stacks.n_features
+    state = descend_factors(
+        problem,
+        (np.zeros((T, d)), np.zeros(T)) if start is None else (start.W, start.b),
+        trace=trace,
+        loop=loop,
+        max_iter=effort.max_iter,
+        tolerance=effort.tolerance,
+    )
+    U = problem.norm.root(state.W, 0.0)
+    return Solution(state.W, state.b, U, state.objective, state.bound, "factors")
+
+
+def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:
+    """Give the solution for the square loss: the loop's residual is the relative gap."""
+    bound = state.objective * (1 - state.residual)
+    return Solution(W, np.zeros(len(W)), U, state.objective, bound, solver)
+
+
+def _first_fit(problem: SquareProblem) -> Array:
+    """Give the tasks fitted in the metric D = I/d."""
+    U = _even_root(problem)
+    return problem.norm.lift(fit_in_metric(problem, U).V, U)
+
+
+def _even_root(problem: SquareProblem) -> Array:
+    d = problem.stacks.n_features
+    root = np.full(d, d**-0.5)
+    return np.diag(root) if problem.norm.is_full else root
+
+
+def _is_tall(problem: SquareProblem) -> bool:
+    """Whether every task has at least as many rows as features: else its curvature is 0."""
+    d = problem.stacks.n_features
+    return all(part.is_row.sum(axis=1).min() >= d for part in problem.stacks.parts)

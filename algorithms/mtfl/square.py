@@ -1,0 +1,131 @@
+"""The problem with the square loss: its tasks in a given metric, and the certificate of any answer.
+
+    min_W Σ_t ‖y_t − X_t w_t‖² + γ‖W‖²
+
+with the trace norm or the 2,1-norm. Dual: max_α Σ α y − ‖α‖²/4 − ‖Z‖²/(4γ), z_t = X_tᵀα_t, in the
+dual norm. α = s·(residuals of any W) with the best s gives a lower bound on the optimum.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.feature_norms import FeatureNorm
+from algorithms.numerics.stacks import Block, Stacks, compress, merge_equal_rows, stack_blocks
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SquareProblem:
+    """Rows of all tasks, centred where there are intercepts, on at most d rows each.
+
+    Parameters
+    ----------
+    remainder
+        Loss that no W can lower: what :func:`algorithms.numerics.stacks.compress` left over.
+    """
+
+    stacks: Stacks
+    remainder: float
+    norm: FeatureNorm
+    gamma: float
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Fitted:
+    """The tasks fitted in a metric D = UUᵀ / tr(UUᵀ).
+
+    Parameters
+    ----------
+    V : (T, r)
+        Coordinates: W = V Uᵀ.
+    Z : (T, d)
+        X_tᵀ(y_t − X_t w_t).
+    value
+        Objective R(W, D) of (6): an upper bound on the optimum.
+    bound
+        Value of the dual: a lower bound.
+    """
+
+    V: Array
+    Z: Array
+    value: float
+    bound: float
+
+    @property
+    def gap(self) -> float:
+        """Relative duality gap."""
+        return relative_gap(self.value, self.bound)
+
+
+def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
+    """Give the problem of blocks that are centred where there are intercepts."""
+    small = [compress(block) for block in merge_equal_rows(blocks)]
+    stacks = stack_blocks([block for block, _ in small])
+    return SquareProblem(stacks, sum(left for _, left in small), norm, gamma)
+
+
+def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
+    """Give argmin over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
+
+    Each task has a system in its rows or in the columns of U, whichever are fewer.
+    """
+    stacks, norm = problem.stacks, problem.norm
+    ridge = problem.gamma * float(np.sum(U**2))
+    V = np.zeros((stacks.n_columns, U.shape[-1]))
+    residuals: list[Array] = []
+    for part in stacks.parts:
+        A = norm.project(part.X, U)
+        At = np.swapaxes(A, 1, 2)
+        if A.shape[2] <= A.shape[1]:
+            v = np.linalg.solve(_ridged(At @ A, ridge), At @ part.Y)
+            residuals.append(np.asarray(part.Y - A @ v))
+        else:
+            c = np.linalg.solve(_ridged(A @ At, ridge), part.Y)
+            v = At @ c
+            residuals.append(np.asarray(ridge * c))
+        V[part.columns] = np.swapaxes(v, 1, 2)
+    Z = stacks.adjoint(residuals)
+    loss = sum(float(np.sum(R**2)) for R in residuals)
+    value = problem.remainder + loss + ridge * float(np.sum(V**2))
+    return Fitted(V, Z, value, lower_bound(problem, residuals, Z))
+
+
+def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:
+    """Give the value of the dual at the best multiple of the residuals (g, n, m) per stack.
+
+    Parameters
+    ----------
+    Z : (T, d)
+        The rows X_tᵀ(residuals).
+    """
+    parts = problem.stacks.parts
+    gain = sum(float(np.vdot(part.Y, R)) for part, R in zip(parts, residuals, strict=True))
+    size = sum(float(np.sum(R**2)) for R in residuals)
+    cost = size + problem.norm.dual_norm(Z) ** 2 / problem.gamma
+    return problem.remainder + (gain**2 / cost if cost > 0 and gain > 0 else 0.0)
+
+
+def objective(problem: SquareProblem, residuals: list[Array], W: Array) -> float:
+    """Give Σ loss + γ‖W‖² for the residuals of W (T, d)."""
+    loss = sum(float(np.sum(R**2)) for R in residuals)
+    return problem.remainder + loss + problem.gamma * problem.norm.norm(W) ** 2
+
+
+def residuals_of(problem: SquareProblem, W: Array) -> list[Array]:
+    """Give y_t − X_t w_t, (g, n, m) per stack."""
+    parts = problem.stacks.parts
+    return [part.Y - F for part, F in zip(parts, problem.stacks.forward(W), strict=True)]
+
+
+def relative_gap(value: float, bound: float) -> float:
+    """Give (value − bound) / value; 0 where there is nothing to explain."""
+    return max((value - bound) / value, 0.0) if value > 0 else 0.0
+
+
+def _ridged(M: Array, ridge: float) -> Array:
+    i = np.arange(M.shape[-1])
+    M[..., i, i] += ridge
+    return M

@@ -1,0 +1,196 @@
+"""The two norms that make tasks share features, each with its metric D.
+
+For W (T, d), rows are tasks:
+
+- full D: ‖W‖_* (trace norm), D = (WᵀW)^½ / tr (eq. 9), dual norm the largest singular value;
+- diagonal D: ‖W‖_{2,1} = Σ_j ‖column j‖, D_jj = ‖column j‖ / sum, dual norm the largest.
+
+Both are ‖W‖² = min Σ_t ⟨w_t, D⁺w_t⟩ over D ⪰ 0, tr D <= 1 (eq. 8). A metric is carried by a root U
+with D = UUᵀ: (d, r) for the full form, (d,) for the diagonal of the other.
+
+Reference: Argyriou, Evgeniou, Pontil, *Convex multi-task feature learning*, Machine Learning 2008,
+doi:10.1007/s10994-007-5040-8
+"""
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+class FeatureNorm(ABC):
+    """A norm of W (T, d) and its metrics."""
+
+    #: Whether U is (d, r), or the diagonal (d,).
+    is_full: ClassVar[bool]
+
+    @abstractmethod
+    def values(self, W: Array) -> Array:
+        """Give the numbers of which the norm is the sum and the dual norm the largest."""
+
+    @abstractmethod
+    def shrink(self, W: Array, tau: float, *, power: int) -> Array:
+        """Give argmin_V ½‖V − W‖² + τ‖V‖^power, for power 1 or 2."""
+
+    @abstractmethod
+    def root(self, W: Array, epsilon: float) -> Array:
+        """Give U with UUᵀ = D of (9) for WᵀW + εI; of ε = 0 on the range of W only."""
+
+    @abstractmethod
+    def spread_root(self, W: Array, share: float) -> Array:
+        """Give U of D from (9), of which a share is moved evenly to min(d, T) directions."""
+
+    @abstractmethod
+    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
+        """Give U and V with V Uᵀ close to W, no part of U shorter than ``least`` of the longest."""
+
+    @abstractmethod
+    def project(self, X: Array, U: Array) -> Array:
+        """Give X U for X (..., d)."""
+
+    @abstractmethod
+    def lift(self, V: Array, U: Array) -> Array:
+        """Give W = V Uᵀ for V (T, r)."""
+
+    @abstractmethod
+    def correlate(self, Z: Array, V: Array) -> Array:
+        """Give the gradient of Σ_t ⟨z_t, U v_t⟩ with respect to U."""
+
+    def norm(self, W: Array) -> float:
+        """Give ‖W‖."""
+        return float(self.values(W).sum())
+
+    def dual_norm(self, Z: Array) -> float:
+        """Give the dual norm of Z (T, d)."""
+        return float(self.values(Z).max(initial=0.0))
+
+
+@final
+class TraceNorm(FeatureNorm):
+    """The trace norm: D is any positive semidefinite matrix of trace 1."""
+
+    is_full = True
+
+    def values(self, W: Array) -> Array:
+        """Give the singular values, the largest first."""
+        return np.asarray(np.linalg.svd(W, compute_uv=False))
+
+    def dual_norm(self, Z: Array) -> float:
+        """Give the largest singular value: squaring does not hurt the largest."""
+        S = Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z
+        return float(np.sqrt(max(np.linalg.eigvalsh(S)[-1], 0.0)))
+
+    def shrink(self, W: Array, tau: float, *, power: int) -> Array:
+        """Lower the singular values."""
+        left, s, right = np.linalg.svd(W, full_matrices=False)
+        return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
+
+    def root(self, W: Array, epsilon: float) -> Array:
+        """Give (d, r): from the SVD of W, since squaring W loses small singular values."""
+        T, d = W.shape
+        _, s, right = np.linalg.svd(W, full_matrices=d > T and epsilon > 0)
+        spectrum = np.zeros(len(right))
+        spectrum[: len(s)] = s
+        spectrum = np.sqrt(spectrum**2 + epsilon)
+        total = float(spectrum.sum())
+        return np.asarray(right.T * np.sqrt(spectrum / total if total > 0 else 1.0 / d))
+
+    def spread_root(self, W: Array, share: float) -> Array:
+        """Give (d, min(d, T))."""
+        _, s, right = np.linalg.svd(W, full_matrices=False)
+        total = float(s.sum())
+        spectrum = (1 - share) * s / total if total > 0 else np.zeros(len(s))
+        return np.asarray(right.T * np.sqrt(spectrum + share / len(s)))
+
+    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
+        """Give U (d, r) and V (T, r) of r = min(d, T)."""
+        left, s, right = np.linalg.svd(W, full_matrices=False)
+        root = np.sqrt(np.maximum(s, least * s[0]))
+        return right.T * root, left * root
+
+    def project(self, X: Array, U: Array) -> Array:
+        """Give X U, (..., r)."""
+        # one product of matrices, not one per task
+        return (X.reshape(-1, X.shape[-1]) @ U).reshape(*X.shape[:-1], U.shape[1])
+
+    def lift(self, V: Array, U: Array) -> Array:
+        """Give V Uᵀ, (T, d)."""
+        return V @ U.T
+
+    def correlate(self, Z: Array, V: Array) -> Array:
+        """Give ZᵀV, (d, r)."""
+        return Z.T @ V
+
+
+@final
+class ColumnNorm(FeatureNorm):
+    """The 2,1-norm over features: D is diagonal."""
+
+    is_full = False
+
+    def values(self, W: Array) -> Array:
+        """Give the norm of each column, (d,)."""
+        return np.asarray(np.linalg.norm(W, axis=0))
+
+    def shrink(self, W: Array, tau: float, *, power: int) -> Array:
+        """Shorten the columns."""
+        norms = self.values(W)
+        kept = np.maximum(norms - threshold(np.sort(norms)[::-1], tau, power=power), 0.0)
+        return W * (kept / np.where(norms > 0, norms, 1.0))
+
+    def root(self, W: Array, epsilon: float) -> Array:
+        """Give the diagonal, (d,)."""
+        spectrum = np.sqrt(self.values(W) ** 2 + epsilon)
+        total = float(spectrum.sum())
+        return (
+            np.sqrt(spectrum / total)
+            if total > 0
+            else np.full(len(spectrum), len(spectrum) ** -0.5)
+        )
+
+    def spread_root(self, W: Array, share: float) -> Array:
+        """Give the diagonal, (d,)."""
+        norms = self.values(W)
+        total = float(norms.sum())
+        spectrum = (1 - share) * norms / total if total > 0 else np.zeros(len(norms))
+        return np.sqrt(spectrum + share / len(norms))
+
+    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
+        """Give U (d,) and V (T, d)."""
+        norms = self.values(W)
+        U = np.sqrt(np.maximum(norms, least * norms.max()))
+        return U, W / np.where(U > 0, U, 1.0)
+
+    def project(self, X: Array, U: Array) -> Array:
+        """Give X diag(U), (..., d)."""
+        return X * U
+
+    def lift(self, V: Array, U: Array) -> Array:
+        """Give V diag(U), (T, d)."""
+        return V * U
+
+    def correlate(self, Z: Array, V: Array) -> Array:
+        """Give the diagonal of ZᵀV, (d,)."""
+        return np.asarray(np.einsum("td,td->d", Z, V))
+
+
+def threshold(values: Array, tau: float, *, power: int) -> float:
+    """Give by how much the values go down in argmin ½‖v − values‖² + τ(Σv)^power, v >= 0.
+
+    For the square it is 2τS with S the sum of the result: with k values above it,
+    S = (sum of the k largest) / (1 + 2τk).
+
+    Parameters
+    ----------
+    values : (k,)
+        Not negative, the largest first.
+    """
+    if power == 1:
+        return tau
+    counts = np.arange(1, len(values) + 1)
+    candidates = 2 * tau * np.cumsum(values) / (1 + 2 * tau * counts)
+    n_kept = int(np.sum(values > candidates))
+    return float(candidates[n_kept - 1]) if n_kept else 0.0

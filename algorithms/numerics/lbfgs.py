@@ -1,0 +1,122 @@
+"""Limited-memory BFGS in pieces: a direction, a line search, and a memory that can be kept.
+
+Near the optimum values differ by less than they are rounded, while gradients still tell: there the
+decrease is judged by the slope at the end (approximate Wolfe conditions).
+
+Reference: Nocedal, Wright, *Numerical Optimization*, 2006, algorithm 7.4,
+doi:10.1007/978-0-387-40065-5; Lewis, Overton, *Nonsmooth optimization via quasi-Newton methods*,
+2013, doi:10.1007/s10107-012-0514-2 (the line search); Hager, Zhang, *A new conjugate gradient
+method with guaranteed descent*, 2005, doi:10.1137/030601880 (the approximate conditions).
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+#: Pairs kept. Problems of shared features are ill conditioned: more pairs save more than they cost.
+MEMORY = 30
+#: Decrease and curvature that a step has to reach (weak Wolfe conditions).
+DECREASE = 1e-4
+CURVATURE = 0.9
+MAX_TRIALS = 25
+#: Differences of values below this part of them are rounding; there the slopes decide.
+VALUE_RTOL = 1e-14
+
+Value = TypeVar("Value")
+
+
+def direction(gradient: Array, S: Array, Y: Array) -> Array:
+    """Give −H g for the inverse Hessian H that the pairs describe.
+
+    Parameters
+    ----------
+    gradient : (p,)
+    S, Y : (k, p)
+        Steps and changes of the gradient, the oldest first.
+    """
+    q = gradient.copy()
+    k = len(S)
+    if k == 0:
+        return -q
+    rho = 1.0 / np.einsum("kp,kp->k", S, Y)
+    a = np.zeros(k)
+    for i in range(k - 1, -1, -1):
+        a[i] = rho[i] * (S[i] @ q)
+        q -= a[i] * Y[i]
+    q *= 1.0 / (rho[-1] * (Y[-1] @ Y[-1]))
+    for i in range(k):
+        q += (a[i] - rho[i] * (Y[i] @ q)) * S[i]
+    return -q
+
+
+def remember(S: Array, Y: Array, s: Array, y: Array) -> tuple[Array, Array]:
+    """Give the memory with one more pair, if the curvature along it is positive."""
+    if s @ y <= 1e-14 * float(np.linalg.norm(s) * np.linalg.norm(y)):
+        return S, Y
+    first = 1 if len(S) >= MEMORY else 0
+    return np.concatenate([S[first:], s[np.newaxis]]), np.concatenate([Y[first:], y[np.newaxis]])
+
+
+def length_of(x: Array) -> float:
+    """Give ‖x‖."""
+    return float(np.linalg.norm(x))
+
+
+class Point(NamedTuple):
+    """Value and gradient (p,) at x (p,)."""
+
+    x: Array
+    value: float
+    gradient: Array
+
+
+def first_length(point: Point, along: Array, S: Array) -> float:
+    """Give the first trial: 1, or without a memory a tenth of the way back to zero."""
+    return 1.0 if len(S) else 0.1 * length_of(point.x) / max(length_of(along), 1e-300)
+
+
+def search(
+    evaluate: Callable[[Array], Point], start: Point, along: Array, *, first: float
+) -> Point | None:
+    """Give a point along a direction that meets the weak Wolfe conditions, or ``None``.
+
+    Parameters
+    ----------
+    along : (p,)
+        A direction of descent.
+    first
+        Length of the first trial.
+    """
+    slope = float(start.gradient @ along)
+    if not slope < 0:
+        return None
+    low, high, length = 0.0, np.inf, first
+    best = None
+    for _ in range(MAX_TRIALS):
+        found = evaluate(start.x + length * along)
+        if not _is_lower(start, found, slope=slope, end=float(found.gradient @ along), by=length):
+            high = length
+            # the minimum of the parabola through both values and the first slope
+            excess = found.value - start.value - length * slope
+            guess = -slope * length**2 / (2 * excess) if np.isfinite(excess) else low
+            span = high - low
+            length = float(np.clip(guess, low + 0.1 * span, high - 0.1 * span))
+            continue
+        best = found
+        if found.gradient @ along >= CURVATURE * slope:
+            return found
+        low = length
+        length = 2 * length if np.isinf(high) else (low + high) / 2
+    return best
+
+
+def _is_lower(start: Point, found: Point, *, slope: float, end: float, by: float) -> bool:
+    """Whether a step of some length goes down enough, by the values or by the slopes."""
+    if found.value <= start.value + DECREASE * by * slope:
+        return True
+    is_rounding = found.value <= start.value + VALUE_RTOL * abs(start.value)
+    return bool(is_rounding and end <= (2 * DECREASE - 1) * slope)

@@ -1,0 +1,98 @@
+"""Smooth losses of margins, with what a dual certificate needs of them.
+
+With y = ±1 and margin m = y f, a loss is L(f) = φ(m). Multipliers p = −φ'(m) lie in [0, 1], the
+dual variable is α = y p, and L*(−α) = φ*(−p).
+"""
+
+from abc import ABC, abstractmethod
+from typing import final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import entr, expit
+
+Array = NDArray[np.float64]
+
+
+class MarginLoss(ABC):
+    """A convex loss of the margin whose multipliers lie in [0, 1]."""
+
+    @abstractmethod
+    def value(self, m: Array) -> Array:
+        """Give φ(m)."""
+
+    @abstractmethod
+    def multiplier(self, m: Array) -> Array:
+        """Give p = −φ'(m)."""
+
+    @abstractmethod
+    def conjugate(self, p: Array) -> Array:
+        """Give φ*(−p) for p in [0, 1]."""
+
+
+@final
+class Logistic(MarginLoss):
+    """φ(m) = log(1 + exp(−m))."""
+
+    def value(self, m: Array) -> Array:
+        """Give log(1 + exp(−m)) without overflow."""
+        return np.logaddexp(0.0, -m)
+
+    def multiplier(self, m: Array) -> Array:
+        """Give 1 / (1 + exp(m))."""
+        return np.asarray(expit(-m))
+
+    def conjugate(self, p: Array) -> Array:
+        """Give p log p + (1 − p) log(1 − p)."""
+        return np.asarray(-entr(p) - entr(1.0 - p))
+
+
+@final
+class Hinge(MarginLoss):
+    """φ(m) = max(0, 1 − m)."""
+
+    def value(self, m: Array) -> Array:
+        """Give max(0, 1 − m)."""
+        return np.maximum(0.0, 1.0 - m)
+
+    def multiplier(self, m: Array) -> Array:
+        """Give 1 below the margin 1, else 0."""
+        return np.where(m < 1.0, 1.0, 0.0)
+
+    def conjugate(self, p: Array) -> Array:
+        """Give −p."""
+        return -p
+
+
+@final
+class ProximalHinge(MarginLoss):
+    """The hinge, smooth: φ(m) = max over p in [0, 1] of p(1 − m) − μ/2 (p − c)².
+
+    At the multipliers of the hinge's optimum as c, its minimum is that of the hinge for any μ; so
+    p → c again and again is the proximal point method on the dual.
+
+    Reference: Rockafellar, *Augmented Lagrangians and applications of the proximal point algorithm
+    in convex programming*, 1976, doi:10.1287/moor.1.2.97
+
+    Parameters
+    ----------
+    c
+        In [0, 1], of the shape of the margins.
+    """
+
+    def __init__(self, c: Array, mu: float) -> None:
+        self.c = c
+        self.mu = mu
+
+    def value(self, m: Array) -> Array:
+        """Give φ(m)."""
+        p = self.multiplier(m)
+        return np.asarray(p * (1.0 - m) - 0.5 * self.mu * (p - self.c) ** 2)
+
+    def multiplier(self, m: Array) -> Array:
+        """Give the p of the maximum."""
+        return np.clip(self.c + (1.0 - m) / self.mu, 0.0, 1.0)
+
+    def conjugate(self, p: Array) -> Array:
+        """Give φ*(−p)."""
+        return np.asarray(-p + 0.5 * self.mu * (p - self.c) ** 2)

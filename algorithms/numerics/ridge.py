@@ -1,0 +1,28 @@
+"""Ridge regression of one set of rows, in the smaller of its two systems."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+def ridge_regression(
+    A: Array, Y: Array, *, ridge: float, has_intercept: bool
+) -> tuple[Array, Array]:
+    """Give V (p, m) and b (m,) of min ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without an intercept.
+
+    Parameters
+    ----------
+    A : (n, p)
+    Y : (n, m)
+    """
+    mean, mean_Y = np.zeros(A.shape[1]), np.zeros(Y.shape[1])
+    if has_intercept:
+        mean, mean_Y = A.mean(axis=0), Y.mean(axis=0)
+    A, Y = A - mean, Y - mean_Y
+    n, p = A.shape
+    if p <= n:
+        V = np.linalg.solve(A.T @ A + ridge * np.eye(p), A.T @ Y)
+    else:
+        V = A.T @ np.linalg.solve(A @ A.T + ridge * np.eye(n), Y)
+    return np.asarray(V), mean_Y - mean @ V

@@ -1,0 +1,151 @@
+"""Rows of tasks of unequal sizes as few padded stacks, so that one batched call serves many tasks.
+
+A *block* is a matrix of rows with the columns of targets that share it: one for a task of its own,
+several for tasks on the same rows or for the classes of one task. Every column of targets has its
+row w of W, (T, d): the papers' W transposed, T counts columns of targets.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Block:
+    """Rows and the targets on them.
+
+    Parameters
+    ----------
+    X : (n, d)
+    Y : (n, m)
+    columns : (m,)
+        Position of each column of Y among the T of all.
+    """
+
+    X: Array
+    Y: Array
+    columns: NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stack:
+    """Blocks of about as many rows, padded with rows of zeros.
+
+    Parameters
+    ----------
+    X : (g, n, d)
+    Y : (g, n, m)
+    is_row : (g, n, 1)
+        1 for a row, 0 for padding.
+    columns : (g, m)
+    """
+
+    X: Array
+    Y: Array
+    is_row: Array
+    columns: NDArray[np.intp]
+
+    def gather(self, W: Array) -> Array:
+        """Give the rows of W (T, d) of this stack's columns, (g, m, d)."""
+        return np.asarray(W[self.columns])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Stacks:
+    """All blocks of a problem.
+
+    Parameters
+    ----------
+    n_columns
+        T, the number of columns of targets.
+    n_features
+        d, the number of columns of every X.
+    """
+
+    parts: tuple[Stack, ...]
+    n_columns: int
+    n_features: int
+
+    def forward(self, W: Array) -> tuple[Array, ...]:
+        """Give X wᵀ for W (T, d), (g, n, m) per stack."""
+        return tuple(part.X @ np.swapaxes(part.gather(W), 1, 2) for part in self.parts)
+
+    def adjoint(self, A: Sequence[Array]) -> Array:
+        """Give Z (T, d), the rows z_t = X_tᵀα_t, for A (g, n, m) per stack."""
+        Z = np.zeros((self.n_columns, self.n_features))
+        for part, a in zip(self.parts, A, strict=True):
+            Z[part.columns] = np.swapaxes(a, 1, 2) @ part.X
+        return Z
+
+    def sums(self, A: Sequence[Array]) -> Array:
+        """Give the sum over rows for A (g, n, m) per stack, (T,)."""
+        out = np.zeros(self.n_columns)
+        for part, a in zip(self.parts, A, strict=True):
+            out[part.columns] = a.sum(axis=1)
+        return out
+
+    def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
+        """Give the same targets on changed rows, (g, n, d) to (g, n, n_features)."""
+        parts = tuple(
+            Stack(change(part.X), part.Y, part.is_row, part.columns) for part in self.parts
+        )
+        return Stacks(parts, self.n_columns, n_features)
+
+
+def stack_blocks(blocks: Sequence[Block]) -> Stacks:
+    """Give the blocks in stacks; padding at most doubles the rows."""
+    groups: dict[tuple[int, int], list[Block]] = {}
+    for block in blocks:
+        room = 1 << max(len(block.X) - 1, 0).bit_length()
+        groups.setdefault((room, block.Y.shape[1]), []).append(block)
+    n_columns = sum(block.Y.shape[1] for block in blocks)
+    parts = tuple(_stack(groups[key]) for key in sorted(groups))
+    return Stacks(parts, n_columns, blocks[0].X.shape[1])
+
+
+def _stack(blocks: Sequence[Block]) -> Stack:
+    n = max(len(block.X) for block in blocks)
+    return Stack(
+        np.stack([_padded(block.X, n) for block in blocks]),
+        np.stack([_padded(block.Y, n) for block in blocks]),
+        np.stack([_padded(np.ones((len(block.X), 1)), n) for block in blocks]),
+        np.stack([block.columns for block in blocks]),
+    )
+
+
+def _padded(rows: Array, n: int) -> Array:
+    out = np.zeros((n, rows.shape[1]))
+    out[: len(rows)] = rows
+    return out
+
+
+def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
+    """Give the blocks with those on identical rows joined, in the order of their first."""
+    joined: dict[tuple[tuple[int, ...], bytes], list[Block]] = {}
+    for block in blocks:
+        joined.setdefault((block.X.shape, block.X.tobytes()), []).append(block)
+    return [
+        Block(
+            same[0].X,
+            np.concatenate([block.Y for block in same], axis=1),
+            np.concatenate([block.columns for block in same]),
+        )
+        for same in joined.values()
+    ]
+
+
+def compress(block: Block) -> tuple[Block, float]:
+    """Give the block on at most d rows with the same sums of squares, and the constant left over.
+
+    With X = QR, ‖Y − XW‖² = ‖QᵀY − RW‖² + ‖Y − QQᵀY‖² for all W; unlike XᵀX, R keeps the digits.
+    """
+    n, d = block.X.shape
+    if n <= d:
+        return block, 0.0
+    Q, R = np.linalg.qr(block.X)
+    Y = Q.T @ block.Y
+    return Block(R, Y, block.columns), float(np.sum((block.Y - Q @ Y) ** 2))

@@ -1,0 +1,214 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize
+from sklearn.kernel_ridge import KernelRidge as OtherKernelRidge
+from sklearn.linear_model import LogisticRegression as OtherLogistic
+from sklearn.linear_model import MultiTaskLasso
+from sklearn.linear_model import Ridge as OtherRidge
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.linear_baselines import (
+    KernelRidge,
+    LogisticRegression,
+    MeanRegularised,
+    Ridge,
+    SharedLasso,
+)
+
+#: Answers of two exact solvers.
+EXACT_ATOL = 1e-8
+#: Answers of two iterative solvers.
+ITERATED_ATOL = 1e-4
+
+ROWS = np.random.default_rng(99).standard_normal((6, 4))
+
+
+def made(seed=0, *, n_tasks=4, d=4, n=14, classes=False, spread=0.5) -> TaskSet:
+    rng = np.random.default_rng(seed)
+    w = rng.standard_normal(d)
+    tasks = []
+    for t in range(n_tasks):
+        X = rng.standard_normal((n + t, d)) + 1.0
+        y = X @ (w + spread * rng.standard_normal(d)) + rng.standard_normal(n + t) + t
+        tasks.append(
+            Task.from_rows(f"t{t}", X, y=np.where(y > np.median(y), "b", "a") if classes else y)
+        )
+    return TaskSet(tuple(tasks))
+
+
+def fit(algorithm, tasks, **values):
+    params = algorithm.Params(**{"selection": "given", "standardise": "none", **values})
+    return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+
+
+def union(tasks):
+    ordered = sorted(tasks, key=lambda task: task.name)
+    return np.concatenate([t.X for t in ordered]), np.concatenate([t.y for t in ordered])
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_ridge_is_that_of_scikit_learn(has_intercept) -> None:
+    tasks = made(1)
+    model = fit(Ridge(), tasks, gamma=2.0, fit_intercept=has_intercept)
+    for task in tasks:
+        other = OtherRidge(alpha=model.facts["ridge"], fit_intercept=has_intercept)
+        expected = other.fit(task.X, task.y).predict(ROWS)
+        np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
+
+
+def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
+    tasks = made(2)
+    model = fit(Ridge(), tasks, gamma=2.0, form="pooled")
+    expected = OtherRidge(alpha=model.facts["ridge"]).fit(*union(tasks)).predict(ROWS)
+    for task in tasks:
+        np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
+
+
+@pytest.mark.parametrize("form", ["task", "pooled"])
+def test_kernel_ridge_is_that_of_scikit_learn(form) -> None:
+    tasks = made(3)
+    values = {"gamma": 0.1, "width": 0.7, "form": form, "fit_intercept": False}
+    model = fit(KernelRidge(), tasks, **values)
+    for task in tasks:
+        X, y = (task.X, task.y) if form == "task" else union(tasks)
+        other = OtherKernelRidge(
+            alpha=model.facts["ridge"], kernel="rbf", gamma=1 / (2 * 4 * 0.7**2)
+        )
+        expected = other.fit(X, y).predict(ROWS)
+        np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=1e-6)
+
+
+@pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_the_choice_is_by_the_error_of_as_many_fits(algorithm, has_intercept) -> None:
+    tasks = made(4, n_tasks=3, n=5)
+    values = {"fit_intercept": has_intercept}
+    if algorithm.name == "mean-regularised":
+        values["common_grid"] = (0.2,)
+    grid = (0.1, 3.0)
+    chosen = fit(algorithm, tasks, selection="loo", grid=grid, **values)
+    for gamma, found in zip(
+        chosen.facts["selection_gammas"], chosen.facts["selection_errors"], strict=True
+    ):
+        # the unit of gamma changes with the rows: undo it
+        unit = fit(algorithm, tasks, gamma=1.0, **values).facts["ridge"]
+        squares = []
+        for task in tasks:
+            for i in range(task.n_samples):
+                rest = [
+                    t.take(np.delete(np.arange(t.n_samples), i)) if t.name == task.name else t
+                    for t in tasks
+                ]
+                inner = TaskSet(tuple(rest))
+                scale = fit(algorithm, inner, gamma=1.0, **values).facts["ridge"]
+                if algorithm.name == "mean-regularised":
+                    values["common_share"] = 0.2
+                model = fit(algorithm, inner, gamma=gamma * unit / scale, **values)
+                squares.append((model.predict(task.X[[i]], task=task.name)[0] - task.y[i]) ** 2)
+        assert found == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+def test_mean_regularised_minimises_its_objective() -> None:
+    tasks = made(5, n_tasks=3)
+    model = fit(MeanRegularised(), tasks, gamma=1.5, common_share=0.3)
+    gamma, mu = model.facts["ridge"], model.facts["common_ridge"]
+
+    def objective(x):
+        w_0, V, b = x[:4], x[4:16].reshape(3, 4), x[16:]
+        errors = [t.y - t.X @ (w_0 + v) - c for t, v, c in zip(tasks, V, b, strict=True)]
+        return sum(np.sum(e**2) for e in errors) + gamma * np.sum(V**2) + mu * np.sum(w_0**2)
+
+    best = minimize(objective, np.zeros(19), tol=1e-12)
+    w_0, V = best.x[:4], best.x[4:16].reshape(3, 4)
+    np.testing.assert_allclose(model.functions.W.T, w_0 + V, atol=ITERATED_ATOL)
+    np.testing.assert_allclose(model.facts["common"], w_0, atol=ITERATED_ATOL)
+
+
+def test_mean_regularised_is_ridge_where_nothing_is_common() -> None:
+    tasks = made(6)
+    apart = fit(MeanRegularised(), tasks, gamma=1.0, common_share=1e6)
+    ridge = fit(Ridge(), tasks, gamma=1.0)
+    np.testing.assert_allclose(apart.functions.W, ridge.functions.W, atol=1e-4)
+
+
+def test_the_shared_lasso_is_that_of_scikit_learn_on_shared_rows() -> None:
+    rng = np.random.default_rng(7)
+    X = rng.standard_normal((30, 8))
+    W = rng.standard_normal((8, 3)) * (np.arange(8) < 3)[:, None]
+    Y = X @ W + 0.1 * rng.standard_normal((30, 3))
+    tasks = TaskSet(tuple(Task.from_rows(f"t{t}", X, y=Y[:, t]) for t in range(3)))
+    model = fit(SharedLasso(), tasks, share=0.05, tolerance=1e-10)
+    other = MultiTaskLasso(alpha=model.facts["lambda"] / 60, tol=1e-10).fit(X, Y)
+    np.testing.assert_allclose(model.functions.W, other.coef_.T, atol=ITERATED_ATOL)
+    assert model.facts["n_columns"] == np.sum(np.any(other.coef_ != 0, axis=0)) == 3
+
+
+def test_the_shared_lasso_leaves_no_column_at_share_one() -> None:
+    assert fit(SharedLasso(), made(8), share=1.0).facts["n_columns"] == 0
+    assert fit(SharedLasso(), made(8), share=0.9).facts["n_columns"] >= 1
+
+
+@pytest.mark.parametrize("form", ["task", "pooled"])
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_logistic_regression_is_that_of_scikit_learn(form, has_intercept) -> None:
+    tasks = made(9, classes=True)
+    model = fit(LogisticRegression(), tasks, gamma=0.5, form=form, fit_intercept=has_intercept)
+    for task in tasks:
+        X, y = (task.X, task.y) if form == "task" else union(tasks)
+        other = OtherLogistic(
+            C=1 / (2 * model.facts["ridge"]),
+            fit_intercept=has_intercept,
+            tol=1e-10,
+            max_iter=10_000,
+        ).fit(X, y)
+        np.testing.assert_allclose(
+            model.decision_function(ROWS, task=task.name),
+            other.decision_function(ROWS),
+            atol=ITERATED_ATOL,
+        )
+
+
+@pytest.mark.parametrize("algorithm", [Ridge(), LogisticRegression(), MeanRegularised()])
+def test_a_task_that_was_there_comes_back_the_same(algorithm) -> None:
+    classes = algorithm.needs.target == "classes"
+    tasks = made(10, classes=classes)
+    model = fit(algorithm, tasks)
+    old = tasks["t1"]
+    adapted = algorithm.adapt(model, Task("twin", old.X, "rows", old.y))
+    np.testing.assert_allclose(
+        adapted.decision_function(ROWS, task="twin"),
+        model.decision_function(ROWS, task="t1"),
+        atol=1e-6,
+    )
+
+
+def test_more_than_two_classes_are_one_against_the_rest() -> None:
+    rng = np.random.default_rng(11)
+    labels = np.arange(30) % 3
+    X = 4 * rng.standard_normal((3, 4))[labels] + rng.standard_normal((30, 4))
+    tasks = TaskSet((Task.from_rows("t", X, y=labels), Task.from_rows("u", X, y=labels)))
+    for algorithm in (Ridge(), LogisticRegression(), SharedLasso()):
+        model = fit(algorithm, tasks)
+        assert model.decision_function(X, task="t").shape == (30, 3)
+        assert model.metrics["accuracy"]["t"] > 0.9
+    with pytest.raises(InvalidData, match="'t' has 3 classes"):
+        fit(MeanRegularised(), tasks)
+
+
+def test_unlike_classes_are_not_pooled() -> None:
+    X = np.random.default_rng(12).standard_normal((8, 3))
+    tasks = TaskSet(
+        (Task.from_rows("t", X, y=["a", "b"] * 4), Task.from_rows("u", X, y=["a", "c"] * 4))
+    )
+    for algorithm in (Ridge(), LogisticRegression()):
+        with pytest.raises(InvalidData, match="'u'"):
+            fit(algorithm, tasks, form="pooled")
+
+
+def test_single_rows_leave_nothing_to_choose_by() -> None:
+    tasks = TaskSet((Task.from_rows("t", [[1.0, 2.0]], y=[1.0]),))
+    for algorithm in (Ridge(), MeanRegularised()):
+        with pytest.raises(InvalidData, match="selection 'given'"):
+            fit(algorithm, tasks, selection="loo")

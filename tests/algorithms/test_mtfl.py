@@ -1,0 +1,481 @@
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, MultiTaskLasso
+from sklearn.svm import SVC
+
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.mtfl import MTFL
+from algorithms.mtfl.selection import design_of, follow_path, leave_one_out_error
+from algorithms.numerics.leave_one_out import leave_one_out_errors
+
+#: Gap that the default parameters promise.
+GAP = 1e-6
+#: Objectives of two solvers that both have the gap.
+OBJECTIVE_RTOL = 1e-6
+#: A gap g leaves coefficients about √g from the optimum; these tests ask for a gap of 1e-11.
+COEFFICIENT_RTOL = 1e-4
+#: The formula for leave-one-out against as many fits.
+LOO_ATOL = 1e-9
+
+PLAIN = {
+    "selection": "given",
+    "gamma_scale": "absolute",
+    "standardise": "none",
+    "tolerance": 1e-11,
+}
+
+
+def made(seed=0, *, n_tasks=8, d=6, sizes=(4, 12), rank=2, classes=0, noise=0.3) -> TaskSet:
+    """Give tasks that depend on a few common combinations of columns."""
+    rng = np.random.default_rng(seed)
+    B = rng.standard_normal((d, rank))
+    tasks = []
+    for t in range(n_tasks):
+        n = int(rng.integers(sizes[0], sizes[1] + 1))
+        X = rng.standard_normal((n, d)) + rng.standard_normal(d)
+        f = X @ B @ rng.standard_normal(rank) + noise * rng.standard_normal(n)
+        y = f if not classes else np.array([f"c{c}" for c in np.argsort(np.argsort(f)) % classes])
+        if classes == 2:
+            y = np.where(f > np.median(f), "up", "down")
+        tasks.append(Task.from_rows(f"t{t:02d}", X, y=y))
+    return TaskSet(tuple(tasks))
+
+
+def shared(seed=0, *, n=20, d=6, n_tasks=5) -> TaskSet:
+    """Give tasks on the same rows."""
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, d))
+    W = rng.standard_normal((d, 2)) @ rng.standard_normal((2, n_tasks))
+    Y = X @ W + 0.5 * rng.standard_normal((n, n_tasks))
+    return TaskSet(tuple(Task.from_rows(f"t{t}", X, y=Y[:, t]) for t in range(n_tasks)))
+
+
+def fit(tasks, *, seed=0, trace=None, **values):
+    params = MTFL.Params(**{**PLAIN, **values})
+    return MTFL().fit(tasks, params, trace=trace or Trace(), rng=np.random.default_rng(seed))
+
+
+def certificate(tasks, model, *, gamma, features="learned"):
+    """Give the objective (7) and the dual bound of a model, from their definitions."""
+    order = 2 if features == "learned" else None
+
+    def dual_norm(Z):
+        return np.linalg.norm(Z, 2) if order else np.linalg.norm(Z, axis=1).max()
+
+    W = model.functions.W
+    norm = np.linalg.norm(W, "nuc") if order else np.linalg.norm(W, axis=1).sum()
+    residuals = [task.y - model.predict(task.X, task=task.name) for task in tasks]
+    value = sum(np.sum(r**2) for r in residuals) + gamma * norm**2
+    best = -np.inf
+    for scale in np.linspace(0.9, 1.1, 201):
+        alphas = [2 * scale * (r - r.mean()) for r in residuals]
+        Z = np.stack([task.X.T @ a for task, a in zip(tasks, alphas, strict=True)], axis=1)
+        gain = sum(a @ task.y - a @ a / 4 for task, a in zip(tasks, alphas, strict=True))
+        best = max(best, gain - dual_norm(Z) ** 2 / (4 * gamma))
+    return value, best
+
+
+# ---- the optimum and its certificate ------------------------------------------------------------
+
+
+@pytest.mark.parametrize("features", ["learned", "selected"])
+@pytest.mark.parametrize("gamma", [0.05, 1.0, 20.0])
+def test_the_certificate_holds_by_its_definition(features, gamma) -> None:
+    tasks = made(1)
+    model = fit(tasks, gamma=gamma, features=features, tolerance=GAP)
+    value, bound = certificate(tasks, model, gamma=gamma, features=features)
+    assert model.facts["relative_gap"] <= GAP
+    assert value == pytest.approx(model.facts["objective"], rel=1e-6)
+    assert bound <= value * (1 + 1e-12)
+    assert (value - bound) / value <= 2 * GAP
+
+
+@pytest.mark.parametrize("features", ["learned", "selected"])
+@pytest.mark.parametrize("data", ["own rows", "shared rows", "few rows"])
+def test_three_solvers_agree(features, data) -> None:
+    tasks = {
+        "own rows": made(2),
+        "shared rows": shared(2),
+        "few rows": made(3, n_tasks=5, d=12, sizes=(2, 5)),
+    }[data]
+    solvers = ("variable-projection", "proximal-gradient", "alternation")
+    found = [
+        fit(tasks, gamma=0.3, features=features, solver=solver, tolerance=GAP, max_iter=20_000)
+        for solver in solvers
+    ]
+    values = [model.facts["objective"] for model in found]
+    assert [model.facts["solver"] for model in found] == list(solvers)
+    assert max(model.facts["relative_gap"] for model in found[:2]) <= GAP
+    assert max(values) - min(values) <= OBJECTIVE_RTOL * min(values)
+
+
+@pytest.mark.parametrize("gamma", [0.03, 0.3, 3.0])
+def test_selected_features_on_shared_rows_are_the_multi_task_lasso(gamma) -> None:
+    tasks = shared(4)
+    model = fit(tasks, gamma=gamma, features="selected")
+    W = model.functions.W
+    alpha = gamma * np.linalg.norm(W, axis=1).sum() / len(tasks.tasks[0].X)
+    Y = np.stack([task.y for task in tasks], axis=1)
+    lasso = MultiTaskLasso(alpha=alpha, tol=1e-12, max_iter=100_000).fit(tasks.tasks[0].X, Y)
+    np.testing.assert_allclose(W, lasso.coef_.T, atol=COEFFICIENT_RTOL * np.abs(W).max())
+    np.testing.assert_allclose(model.functions.intercept, lasso.intercept_, atol=1e-4)
+
+
+def test_one_task_is_ridge_regression() -> None:
+    task = made(5, n_tasks=1, d=6, sizes=(15, 15)).tasks[0]
+    gamma = 0.7
+    for solver in ("variable-projection", "proximal-gradient", "alternation"):
+        model = fit(TaskSet((task,)), gamma=gamma, solver=solver, tolerance=1e-9, max_iter=20_000)
+        X, y = task.X - task.X.mean(axis=0), task.y - task.y.mean()
+        w = np.linalg.solve(X.T @ X + gamma * np.eye(6), X.T @ y)
+        np.testing.assert_allclose(model.functions.W[:, 0], w, atol=1e-3 * np.abs(w).max())
+        assert model.facts["n_features"] == 1 or solver != "variable-projection"
+
+
+def test_d_of_equation_9_minimises_equation_8() -> None:
+    rng = np.random.default_rng(6)
+    W = fit(made(6), gamma=0.1).functions.W
+    left, s, _ = np.linalg.svd(W, full_matrices=False)
+    best = np.sum(s) ** 2
+    D = (left * s) @ left.T / s.sum()
+    assert np.trace(W.T @ np.linalg.pinv(D) @ W) == pytest.approx(best, rel=1e-6)
+    for spread in (0.01, 0.1, 1.0) * 30:
+        A = D + spread * np.cov(rng.standard_normal((len(W), 20)))
+        assert np.trace(W.T @ np.linalg.solve(A / np.trace(A), W)) >= best * (1 - 1e-9)
+
+
+def test_the_model_holds_d_by_its_features() -> None:
+    tasks = made(7)
+    model = fit(tasks, gamma=0.5)
+    W = model.functions.W
+    values, vectors = np.linalg.eigh(W @ W.T)
+    root = vectors * np.sqrt(np.maximum(values, 0)) @ vectors.T
+    D = (model.U * model.spectrum) @ model.U.T
+    np.testing.assert_allclose(D, root / np.trace(root), atol=1e-4)
+    assert model.spectrum.sum() == pytest.approx(1)
+    assert (np.diff(model.spectrum) <= 0).all()
+    rows = tasks.tasks[0].X
+    np.testing.assert_allclose(model.transform(rows, task="t00"), rows @ model.U)
+
+
+def test_features_are_few_where_the_truth_has_few() -> None:
+    tasks = made(8, n_tasks=30, d=10, sizes=(15, 20), rank=2, noise=0.05)
+    assert fit(tasks, gamma=30.0).spectrum[:2].sum() > 0.99
+
+
+def test_a_random_change_of_the_answer_never_lowers_the_objective() -> None:
+    tasks, rng, gamma = made(9), np.random.default_rng(0), 0.2
+    model = fit(tasks, gamma=gamma)
+    W, b = model.functions.W, model.functions.intercept
+
+    def objective(W):
+        errors = [task.y - task.X @ w - c for task, w, c in zip(tasks, W.T, b, strict=True)]
+        return sum(np.sum(e**2) for e in errors) + gamma * np.linalg.norm(W, "nuc") ** 2
+
+    best = objective(W)
+    for size in 10.0 ** rng.uniform(-5, 0, 100):
+        assert objective(W + size * rng.standard_normal(W.shape)) >= best * (1 - 1e-10)
+
+
+def test_variable_projection_only_goes_down() -> None:
+    trace = Trace()
+    fit(made(10, n_tasks=20, d=12), gamma=0.1, solver="variable-projection", trace=trace)
+    values = [step.objective for step in trace.history]
+    assert np.diff(values).max() <= 1e-12 * values[0]
+
+
+# ---- rows of every kind -------------------------------------------------------------------------
+
+
+def test_equal_rows_are_joined_without_a_change() -> None:
+    tasks = shared(11)
+    # a digit that no float of the data has keeps the rows apart, and changes nothing else
+    apart = TaskSet(
+        tuple(
+            Task.from_rows(task.name, task.X * (1 + t * 2.0**-50), y=task.y)
+            for t, task in enumerate(tasks)
+        )
+    )
+    a, b = fit(tasks, gamma=0.3), fit(apart, gamma=0.3)
+    np.testing.assert_allclose(a.functions.W, b.functions.W, atol=COEFFICIENT_RTOL)
+
+
+def test_more_features_than_rows_are_solved_in_the_span_of_the_rows() -> None:
+    tasks = made(12, n_tasks=4, d=60, sizes=(3, 6))
+    model = fit(tasks, gamma=0.5, tolerance=1e-8)
+    value, bound = certificate(tasks, model, gamma=0.5)
+    assert (value - bound) / value <= 1e-5
+    assert model.functions.W.shape == (60, 4)
+
+
+def test_a_task_of_one_row_and_constant_and_equal_columns_do_no_harm() -> None:
+    tasks = []
+    for task in made(13):
+        X = np.column_stack([task.X, np.ones(task.n_samples), task.X[:, 0]])
+        tasks.append(Task.from_rows(task.name, X, y=task.y))
+    single = Task.from_rows("single", tasks[0].X[:1], y=[3.0])
+    model = fit(TaskSet((*tasks, single)), gamma=0.3, tolerance=GAP)
+    assert model.facts["relative_gap"] <= GAP
+    assert model.predict(single.X, task="single") == pytest.approx([3.0])
+    np.testing.assert_allclose(model.functions.W[6], 0, atol=1e-12)
+    np.testing.assert_allclose(model.functions.W[0], model.functions.W[7], atol=1e-3)
+
+
+def test_shifted_rows_and_targets_shift_the_intercept_only() -> None:
+    tasks = made(14)
+    moved = TaskSet(tuple(Task.from_rows(t.name, t.X + 7.0, y=t.y - 100.0) for t in tasks))
+    a, b = fit(tasks, gamma=0.3), fit(moved, gamma=0.3)
+    np.testing.assert_allclose(a.functions.W, b.functions.W, atol=COEFFICIENT_RTOL)
+    rows = tasks.tasks[0].X
+    np.testing.assert_allclose(
+        a.predict(rows, task="t00") - 100, b.predict(rows + 7, task="t00"), atol=1e-3
+    )
+
+
+def test_targets_without_signal_give_zero_and_say_so() -> None:
+    tasks = TaskSet(tuple(Task.from_rows(t.name, t.X, y=np.full(len(t.X), 2.0)) for t in made(15)))
+    model = fit(tasks, gamma=1.0)
+    assert "all coefficients are zero" in model.warnings[0]
+    np.testing.assert_allclose(model.predict(tasks.tasks[0].X, task="t00"), 2.0)
+
+
+def test_columns_of_unlike_scales_are_told_and_standardised() -> None:
+    tasks = TaskSet(
+        tuple(Task.from_rows(t.name, t.X * np.array([1e4, 1, 1, 1, 1, 1]), y=t.y) for t in made(16))
+    )
+    assert any("standardise" in warning for warning in fit(tasks, gamma=1.0).warnings)
+    scaled = fit(tasks, gamma=1.0, standardise="features")
+    plain = fit(made(16), gamma=1.0, standardise="features")
+    assert not scaled.warnings
+    rows = made(16).tasks[0].X
+    np.testing.assert_allclose(
+        scaled.predict(rows * np.array([1e4, 1, 1, 1, 1, 1]), task="t00"),
+        plain.predict(rows, task="t00"),
+        atol=1e-4,
+    )
+
+
+# ---- kernels ------------------------------------------------------------------------------------
+
+
+def test_a_polynomial_of_degree_one_is_linear_with_a_constant_column() -> None:
+    tasks = made(17, d=4)
+    kernel = fit(tasks, gamma=0.3, kernel="polynomial", degree=1, fit_intercept=False)
+    wide = TaskSet(
+        tuple(
+            Task.from_rows(t.name, np.column_stack([np.ones(len(t.X)), t.X / 2]), y=t.y)
+            for t in tasks
+        )
+    )
+    linear = fit(wide, gamma=0.3, fit_intercept=False)
+    rows = np.random.default_rng(0).standard_normal((7, 4))
+    np.testing.assert_allclose(
+        kernel.predict(rows, task="t03"),
+        linear.predict(np.column_stack([np.ones(7), rows / 2]), task="t03"),
+        atol=1e-3,
+    )
+    assert kernel.facts["objective"] == pytest.approx(linear.facts["objective"], rel=1e-8)
+    np.testing.assert_allclose(kernel.spectrum[:2], linear.spectrum[:2], atol=1e-4)
+
+
+def test_a_kernel_bends_where_lines_cannot() -> None:
+    rng = np.random.default_rng(18)
+    tasks = []
+    for t in range(6):
+        X = rng.uniform(-2, 2, (30, 2))
+        f = rng.standard_normal() * np.sin(2 * X[:, 0]) + rng.standard_normal() * X[:, 1] ** 2
+        tasks.append(Task.from_rows(f"t{t}", X, y=f))
+    rbf = MTFL().fit(TaskSet(tuple(tasks)), MTFL.Params(kernel="rbf"), trace=Trace(), rng=rng)
+    assert min(rbf.metrics["r2"].values()) > 0.95
+    assert rbf.facts["relative_gap"] <= GAP
+
+
+# ---- classes ------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("features", ["learned", "selected"])
+@pytest.mark.parametrize("gamma", [0.3, 5.0])
+def test_classifiers_are_certified(loss, features, gamma) -> None:
+    tasks = made(19, classes=2, sizes=(8, 25), noise=1.0)
+    trace = Trace()
+    model = fit(tasks, gamma=gamma, loss=loss, features=features, tolerance=GAP, trace=trace)
+    assert model.facts["relative_gap"] <= GAP
+    assert trace.stop_reason == "converged"
+    # the objective is that of the answer, and the bound lies below that of any other
+    assert margin_objective(tasks, model.functions, gamma, loss, features) == pytest.approx(
+        model.facts["objective"], rel=1e-9
+    )
+    rng = np.random.default_rng(0)
+    W, b = model.functions.W, model.functions.intercept
+    for size in 10.0 ** rng.uniform(-4, 0, 30):
+        other = (W + size * rng.standard_normal(W.shape), b + size * rng.standard_normal(b.shape))
+        value = margin_objective(tasks, None, gamma, loss, features, other=other)
+        assert value >= model.facts["lower_bound"]
+
+
+def margin_objective(tasks, functions, gamma, loss, features, *, other=None) -> float:
+    W, b = other or (functions.W, functions.intercept)
+    total = 0.0
+    for task, w, c in zip(tasks, W.T, b, strict=True):
+        m = np.where(task.y == "up", 1, -1) * (task.X @ w + c)
+        total += np.sum(np.log1p(np.exp(-m)) if loss == "logistic" else np.maximum(0, 1 - m))
+    norm = np.linalg.norm(W, "nuc")
+    if features == "selected":
+        norm = np.linalg.norm(W, axis=1).sum()
+    return total + gamma * norm**2
+
+
+def test_one_task_with_logistic_loss_is_logistic_regression() -> None:
+    task = made(20, n_tasks=1, classes=2, sizes=(40, 40), noise=2.0).tasks[0]
+    model = fit(TaskSet((task,)), gamma=0.4, loss="logistic")
+    other = LogisticRegression(C=1 / 0.8, tol=1e-10, max_iter=10_000).fit(task.X, task.y)
+    np.testing.assert_allclose(model.functions.W[:, 0], other.coef_[0], atol=1e-4)
+    np.testing.assert_allclose(model.functions.intercept, other.intercept_, atol=1e-4)
+
+
+def test_one_task_with_hinge_loss_is_a_support_vector_machine() -> None:
+    task = made(21, n_tasks=1, classes=2, sizes=(40, 40), noise=2.0).tasks[0]
+    model = fit(TaskSet((task,)), gamma=0.4, loss="hinge", tolerance=1e-8)
+    other = SVC(kernel="linear", C=1 / 0.8, tol=1e-9).fit(task.X, task.y)
+    np.testing.assert_allclose(model.functions.W[:, 0], other.coef_[0], atol=1e-3)
+    rows = np.random.default_rng(0).standard_normal((50, 6))
+    np.testing.assert_allclose(
+        model.decision_function(rows, task="t00"), other.decision_function(rows), atol=3e-3
+    )
+
+
+def test_more_than_two_classes_are_learned_one_against_the_rest() -> None:
+    rng = np.random.default_rng(22)
+    centres = 3 * rng.standard_normal((3, 5))
+    tasks = []
+    for t in range(4):
+        labels = np.arange(24) % 3
+        X = centres[labels] + rng.standard_normal((24, 5))
+        y = labels if t % 2 else np.array(["a", "b", "c"])[labels]
+        tasks.append(Task.from_rows(f"t{t}", X, y=y))
+    tasks.append(Task.from_rows("two", X[labels < 2], y=labels[labels < 2]))
+    tasks = TaskSet(tuple(tasks))
+    for loss in ("logistic", "square"):
+        model = fit(tasks, gamma=0.1, loss=loss, tolerance=1e-5)
+        assert model.decision_function(X, task="t0").shape == (24, 3)
+        assert model.decision_function(X, task="two").shape == (24,)
+        assert min(model.metrics["accuracy"].values()) > 0.9
+        assert set(model.predict(X, task="t0")) == {"a", "b", "c"}
+
+
+# ---- the choice of gamma ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("width", [3, 12])
+def test_leave_one_out_is_that_of_as_many_fits(has_intercept, width) -> None:
+    rng = np.random.default_rng(23)
+    A, Y = rng.standard_normal((8, width)), rng.standard_normal((8, 2))
+    brute = np.zeros_like(Y)
+    for i in range(8):
+        B, T = np.delete(A, i, axis=0), np.delete(Y, i, axis=0)
+        mean, mean_T = (B.mean(axis=0), T.mean(axis=0)) if has_intercept else (0.0, 0.0)
+        B, T = B - mean, T - mean_T
+        V = np.linalg.solve(B.T @ B + 0.3 * np.eye(width), B.T @ T)
+        brute[i] = Y[i] - (A[i] - mean) @ V - mean_T
+    errors = leave_one_out_errors(A, Y, ridge=0.3, has_intercept=has_intercept)
+    np.testing.assert_allclose(errors, brute, atol=LOO_ATOL)
+
+
+def test_leave_one_out_is_in_the_metric_of_d() -> None:
+    tasks = made(24)
+    params = MTFL.Params(**PLAIN)
+    design = design_of(tasks, params)
+    U = np.random.default_rng(0).standard_normal((6, 2))
+    U /= np.linalg.norm(U)
+    total, D = 0.0, U @ U.T
+    for task in tasks:
+        for i in range(task.n_samples):
+            X, y = np.delete(task.X, i, axis=0), np.delete(task.y, i)
+            K = (X - X.mean(axis=0)) @ D @ (X - X.mean(axis=0)).T + 0.4 * np.eye(len(X))
+            w = D @ (X - X.mean(axis=0)).T @ np.linalg.solve(K, y - y.mean())
+            total += (task.y[i] - (task.X[i] - X.mean(axis=0)) @ w - y.mean()) ** 2
+    mean = total / sum(task.n_samples for task in tasks)
+    found = leave_one_out_error(design, U, 0.4, has_intercept=True)
+    assert found == pytest.approx(mean, rel=LOO_ATOL)
+
+
+def test_a_warm_path_ends_where_cold_starts_do() -> None:
+    params = MTFL.Params(**PLAIN)
+    tasks = made(25, n_tasks=12)
+    design = design_of(tasks, params)
+    gammas = [30.0, 3.0, 0.3, 0.03]
+    path = follow_path(
+        design, params, gammas, loss="square", tolerance=1e-8, trace=Trace(), loop="path"
+    )
+    for gamma, solution in zip(gammas, path, strict=True):
+        cold = fit(tasks, gamma=gamma, tolerance=1e-8)
+        assert solution.objective == pytest.approx(cold.facts["objective"], rel=1e-7)
+
+
+@pytest.mark.parametrize("selection", ["loo", "cv"])
+def test_the_chosen_gamma_has_the_least_error(selection) -> None:
+    tasks = made(26, n_tasks=10)
+    model = fit(tasks, selection=selection, gamma_scale="relative", tolerance=GAP)
+    tried, errors = model.facts["selection_gammas"], model.facts["selection_errors"]
+    assert model.facts["gamma_given"] == tried[int(np.argmin(errors))]
+    assert np.isfinite(errors).all()
+
+
+def test_gamma_is_relative_to_the_size_of_the_rows() -> None:
+    tasks = made(27)
+    larger = TaskSet(tuple(Task.from_rows(t.name, 50 * t.X, y=t.y) for t in tasks))
+    values = {"gamma_scale": "relative", "gamma": 0.1}
+    a, b = fit(tasks, **values), fit(larger, **values)
+    np.testing.assert_allclose(a.functions.W, 50 * b.functions.W, rtol=1e-3, atol=1e-4)
+
+
+# ---- new tasks ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("loss", ["square", "logistic", "hinge"])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_task_that_was_there_comes_back_the_same(loss, kernel) -> None:
+    tasks = made(28, classes=0 if loss == "square" else 2, sizes=(10, 20), noise=1.0)
+    model = fit(tasks, gamma=0.5, loss=loss, kernel=kernel, tolerance=1e-8)
+    twin = Task("twin", tasks["t03"].X, "rows", tasks["t03"].y)
+    adapted = MTFL().adapt(model, twin)
+    rows = np.random.default_rng(0).standard_normal((9, 6))
+    np.testing.assert_allclose(
+        adapted.decision_function(rows, task="twin"),
+        model.decision_function(rows, task="t03"),
+        atol=5e-3,
+    )
+    assert adapted.metrics.keys() == model.metrics.keys()
+
+
+# ---- refusals -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("values", "field"),
+    [
+        ({"loss": "hinge"}, "loss"),
+        ({"kernel": "rbf", "features": "selected"}, "features"),
+        ({"loss": "hinge", "solver": "alternation"}, "solver"),
+        ({"loss": "logistic", "selection": "loo"}, "selection"),
+    ],
+)
+def test_parameters_that_do_not_fit_are_refused_by_name(values, field) -> None:
+    tasks = made(29, classes=0 if field == "loss" else 2)
+    with pytest.raises(InvalidParams) as caught:
+        fit(tasks, **values)
+    assert caught.value.field == field
+
+
+def test_classes_of_one_kind_only_and_single_rows_are_refused() -> None:
+    tasks = made(30, classes=2)
+    alike = Task.from_rows("alike", tasks.tasks[0].X, y=["up"] * tasks.tasks[0].n_samples)
+    with pytest.raises(InvalidData, match="'alike' has rows of one class only"):
+        fit(TaskSet((*tasks, alike)))
+    single = TaskSet(tuple(Task.from_rows(t.name, t.X[:1], y=[1.0]) for t in made(30)))
+    with pytest.raises(InvalidData, match="selection 'given'"):
+        fit(single, selection="loo")
