@@ -73,14 +73,18 @@ def solve(
     """Give the optimum, from the solution of a similar problem or from nothing."""
     if isinstance(problem, MarginProblem):
         return _solve_margins(problem, start, effort=effort, trace=trace, loop=loop)
+    curvatures: tuple[float, float] | None = None
+    if solver == "proximal-gradient" or (solver == "auto" and _is_tall(problem)):
+        curvatures = curvature_range(problem)
     if solver == "auto":
-        low, high = curvature_range(problem) if _is_tall(problem) else (0.0, np.inf)
+        low, high = curvatures or (0.0, np.inf)
         solver = "proximal-gradient" if high <= WELL_CONDITIONED * low else "variable-projection"
     if solver == "variable-projection":
         return _by_projection(problem, start, effort=effort, trace=trace, loop=loop)
-    if solver == "proximal-gradient":
-        return _by_proximal(problem, start, effort=effort, trace=trace, loop=loop)
-    return _by_alternation(problem, start, effort=effort, trace=trace, loop=loop)
+    if curvatures is not None and solver == "proximal-gradient":
+        L = curvatures[1]
+        return _by_proximal(problem, start, L=L, effort=effort, trace=trace, loop=loop)
+    return _by_alternation(problem, effort=effort, trace=trace, loop=loop)
 
 
 def _by_projection(
@@ -104,13 +108,19 @@ def _by_projection(
 
 
 def _by_proximal(
-    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+    problem: SquareProblem,
+    start: Solution | None,
+    *,
+    L: float,
+    effort: Effort,
+    trace: Trace,
+    loop: str,
 ) -> Solution:
     shape = (problem.stacks.n_columns, problem.stacks.n_features)
     state = descend_proximal(
         problem,
         np.zeros(shape) if start is None else start.W,
-        L=curvature_range(problem)[1],
+        L=L,
         trace=trace,
         loop=loop,
         max_iter=effort.max_iter,
@@ -120,11 +130,8 @@ def _by_proximal(
     return _solution(state.W, U, state, "proximal-gradient")
 
 
-def _by_alternation(
-    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
-) -> Solution:
+def _by_alternation(problem: SquareProblem, *, effort: Effort, trace: Trace, loop: str) -> Solution:
     """Run Algorithm 1 from D = I/d, wherever a path may have been."""
-    del start
     state = alternate(
         problem,
         _even_root(problem),

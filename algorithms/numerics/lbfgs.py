@@ -3,10 +3,11 @@
 Near the optimum values differ by less than they are rounded, while gradients still tell: there the
 decrease is judged by the slope at the end (approximate Wolfe conditions).
 
-Reference: Nocedal, Wright, *Numerical Optimization*, 2006, algorithm 7.4,
-doi:10.1007/978-0-387-40065-5; Lewis, Overton, *Nonsmooth optimization via quasi-Newton methods*,
-2013, doi:10.1007/s10107-012-0514-2 (the line search); Hager, Zhang, *A new conjugate gradient
-method with guaranteed descent*, 2005, doi:10.1137/030601880 (the approximate conditions).
+Reference: Byrd, Nocedal, Schnabel, *Representations of quasi-Newton matrices and their use in
+limited memory methods*, 1994, doi:10.1007/BF01582063; Lewis, Overton, *Nonsmooth optimization via
+quasi-Newton methods*, 2013, doi:10.1007/s10107-012-0514-2 (the line search); Hager, Zhang, *A new
+conjugate gradient method with guaranteed descent*, 2005, doi:10.1137/030601880 (the approximate
+conditions).
 """
 
 from collections.abc import Callable
@@ -14,6 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.linalg import solve_triangular
 
 Array = NDArray[np.float64]
 
@@ -30,7 +32,7 @@ Value = TypeVar("Value")
 
 
 def direction(gradient: Array, S: Array, Y: Array) -> Array:
-    """Give −H g for the inverse Hessian H that the pairs describe.
+    """Give −H g for the inverse Hessian H of the pairs, in compact form (Byrd et al., eq. 3.1).
 
     Parameters
     ----------
@@ -38,19 +40,14 @@ def direction(gradient: Array, S: Array, Y: Array) -> Array:
     S, Y : (k, p)
         Steps and changes of the gradient, the oldest first.
     """
-    q = gradient.copy()
-    k = len(S)
-    if k == 0:
-        return -q
-    rho = 1.0 / np.einsum("kp,kp->k", S, Y)
-    a = np.zeros(k)
-    for i in range(k - 1, -1, -1):
-        a[i] = rho[i] * (S[i] @ q)
-        q -= a[i] * Y[i]
-    q *= 1.0 / (rho[-1] * (Y[-1] @ Y[-1]))
-    for i in range(k):
-        q += (a[i] - rho[i] * (Y[i] @ q)) * S[i]
-    return -q
+    if len(S) == 0:
+        return -gradient
+    SY, YY = S @ Y.T, Y @ Y.T
+    scale = SY[-1, -1] / YY[-1, -1]
+    p = solve_triangular(SY, S @ gradient, check_finite=False)
+    middle = np.diag(SY) * p + scale * (YY @ p - Y @ gradient)
+    q = solve_triangular(SY, middle, trans="T", check_finite=False)
+    return np.asarray(-(scale * (gradient - p @ Y) + q @ S))
 
 
 def remember(S: Array, Y: Array, s: Array, y: Array) -> tuple[Array, Array]:

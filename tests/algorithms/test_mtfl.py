@@ -7,8 +7,14 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtfl import MTFL
-from algorithms.mtfl.selection import design_of, follow_path, leave_one_out_error
+from algorithms.mtfl.factors import _evaluate as factor_gradient
+from algorithms.mtfl.projection import _gradient as projection_gradient
+from algorithms.mtfl.selection import design_of, follow_path, leave_one_out_error, problem_of
+from algorithms.mtfl.square import fit_in_metric
+from algorithms.numerics import lbfgs
+from algorithms.numerics.feature_norms import ColumnNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
+from algorithms.numerics.losses import ProximalHinge
 
 #: Gap that the default parameters promise.
 GAP = 1e-6
@@ -98,7 +104,7 @@ def test_three_solvers_agree(features, data) -> None:
     tasks = {
         "own rows": made(2),
         "shared rows": shared(2),
-        "few rows": made(3, n_tasks=5, d=12, sizes=(2, 5)),
+        "few rows": made(3, n_tasks=5, d=8, sizes=(2, 5)),
     }[data]
     solvers = ("variable-projection", "proximal-gradient", "alternation")
     found = [
@@ -127,7 +133,7 @@ def test_one_task_is_ridge_regression() -> None:
     task = made(5, n_tasks=1, d=6, sizes=(15, 15)).tasks[0]
     gamma = 0.7
     for solver in ("variable-projection", "proximal-gradient", "alternation"):
-        model = fit(TaskSet((task,)), gamma=gamma, solver=solver, tolerance=1e-9, max_iter=20_000)
+        model = fit(TaskSet((task,)), gamma=gamma, solver=solver, tolerance=1e-8, max_iter=3_000)
         X, y = task.X - task.X.mean(axis=0), task.y - task.y.mean()
         w = np.linalg.solve(X.T @ X + gamma * np.eye(6), X.T @ y)
         np.testing.assert_allclose(model.functions.W[:, 0], w, atol=1e-3 * np.abs(w).max())
@@ -479,3 +485,74 @@ def test_classes_of_one_kind_only_and_single_rows_are_refused() -> None:
     single = TaskSet(tuple(Task.from_rows(t.name, t.X[:1], y=[1.0]) for t in made(30)))
     with pytest.raises(InvalidData, match="selection 'given'"):
         fit(single, selection="loo")
+
+
+# ---- the quasi-Newton step ----------------------------------------------------------------------
+
+
+def test_the_compact_direction_is_that_of_the_matrix_update() -> None:
+    rng = np.random.default_rng(31)
+    A = rng.standard_normal((7, 7))
+    A = A @ A.T + np.eye(7)
+    S, Y = np.zeros((0, 7)), np.zeros((0, 7))
+    for _ in range(5):
+        s = rng.standard_normal(7)
+        S, Y = lbfgs.remember(S, Y, s, A @ s)
+    H = np.eye(7) * (S[-1] @ Y[-1]) / (Y[-1] @ Y[-1])
+    for s, y in zip(S, Y, strict=True):
+        E = np.eye(7) - np.outer(s, y) / (s @ y)
+        H = E @ H @ E.T + np.outer(s, s) / (s @ y)
+    g = rng.standard_normal(7)
+    np.testing.assert_allclose(lbfgs.direction(g, S, Y), -H @ g, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("features", ["learned", "selected"])
+@pytest.mark.parametrize("loss", ["square", "logistic", "hinge"])
+def test_gradients_are_those_of_finite_differences(features, loss) -> None:
+    tasks = made(32, classes=2)
+    params = MTFL.Params(**{**PLAIN, "features": features, "loss": loss})
+    problem = problem_of(design_of(tasks, params), params, 0.5, loss=loss)
+    rng = np.random.default_rng(0)
+    r = 6 if features == "learned" else 1
+    if loss == "square":
+        U = rng.standard_normal((6, 4)) if features == "learned" else rng.standard_normal(6)
+        x = U.ravel()
+
+        def evaluate(x):
+            fitted = fit_in_metric(problem, x.reshape(U.shape))
+            return fitted.value, projection_gradient(problem, x.reshape(U.shape), fitted).ravel()
+
+    else:
+        x = rng.standard_normal(6 * r + 8 * 6 + 8)
+        parts = problem.stacks.parts
+        losses = [problem.loss for _ in parts]
+        if loss == "hinge":
+            losses = [ProximalHinge(rng.uniform(size=part.Y.shape), 0.7) for part in parts]
+
+        def evaluate(x):
+            point = factor_gradient(problem, losses, x)
+            return point.value, point.gradient
+
+    gradient = evaluate(x)[1]
+    for _ in range(5):
+        along = rng.standard_normal(x.shape)
+        step = 1e-6
+        slope = (evaluate(x + step * along)[0] - evaluate(x - step * along)[0]) / (2 * step)
+        assert slope == pytest.approx(gradient @ along, rel=1e-5, abs=1e-5)
+
+
+@pytest.mark.parametrize("norm", [TraceNorm(), ColumnNorm()])
+@pytest.mark.parametrize("power", [1, 2])
+@pytest.mark.parametrize("tau", [0.01, 0.3, 5.0])
+def test_the_prox_is_a_minimum(norm, power, tau) -> None:
+    rng = np.random.default_rng(33)
+    W = rng.standard_normal((5, 4))
+
+    def objective(V):
+        return 0.5 * np.sum((V - W) ** 2) + tau * norm.norm(V) ** power
+
+    found = norm.shrink(W, tau, power=power)
+    for size in 10.0 ** rng.uniform(-6, 0, 200):
+        assert objective(found) <= objective(found + size * rng.standard_normal(W.shape)) + 1e-12
+    assert objective(found) <= objective(found * 0.999) + 1e-12
+    assert objective(found) <= objective(found * 1.001) + 1e-12

@@ -1,0 +1,69 @@
+"""Data of the MTFL benchmarks: real sets from a folder, and the paper's synthetic tasks."""
+
+import sys
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Task, TaskSet
+
+Array = NDArray[np.float64]
+
+#: Variances of the paper's synthetic coefficients.
+PAPER_VARIANCES = (1.0, 0.25, 0.1, 0.05, 0.01)
+#: Standard deviation of its noise.
+PAPER_NOISE = 0.1
+
+
+def load(folder: Path, name: str) -> dict[str, NDArray[np.generic]]:
+    """Give the arrays of a file, or end with a sentence."""
+    path = folder / name
+    if not path.exists():
+        sys.exit(f"{path} is missing; give the folder that holds {name} by --data")
+    with np.load(path, allow_pickle=False) as file:
+        return dict(file)
+
+
+def school(folder: Path) -> list[tuple[TaskSet, TaskSet]]:
+    """Give training and test pupils of the ten official splits, a task per school."""
+    data = load(folder, "school.npz")
+    X, y, task = data["X"].astype(float), data["y"].astype(float), data["task"]
+
+    def tasks(is_in: NDArray[np.bool_]) -> TaskSet:
+        return TaskSet(
+            tuple(
+                Task.from_rows(f"school-{s:03d}", X[is_in & (task == s)], y=y[is_in & (task == s)])
+                for s in np.unique(task)
+            )
+        )
+
+    return [(tasks(split), tasks(~split)) for split in data["train"]]
+
+
+def survey(folder: Path) -> tuple[Array, Array]:
+    """Give profiles of computers (20, 14), the first column constant, and ratings (190, 20)."""
+    data = load(folder, "computer_survey.npz")
+    return data["X"].astype(float), data["Y"].astype(float)
+
+
+def synthetic(rng: np.random.Generator, *, n_tasks: int, d: int) -> tuple[TaskSet, Array]:
+    """Give tasks of 5 to 10 rows, uniform in [0, 1], and the true W (d, n_tasks).
+
+    Coefficients are normal in the first five columns, with the paper's variances, and zero in the
+    others.
+    """
+    tasks, W = [], np.zeros((d, n_tasks))
+    for t in range(n_tasks):
+        n = int(rng.integers(5, 11))
+        X = rng.uniform(size=(n, d))
+        W[:5, t] = rng.standard_normal(5) * np.sqrt(PAPER_VARIANCES)
+        y = X @ W[:, t] + PAPER_NOISE * rng.standard_normal(n)
+        tasks.append(Task.from_rows(f"task-{t:03d}", X, y=y))
+    return TaskSet(tuple(tasks)), W
+
+
+def paired_t(differences: Array) -> float:
+    """Give the paired t of repeated differences."""
+    spread = differences.std(ddof=1) / np.sqrt(len(differences))
+    return float(differences.mean() / spread)
