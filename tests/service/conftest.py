@@ -59,11 +59,12 @@ class Service:
 
 
 Launch = Callable[..., AbstractContextManager[Service]]
+Guard = Callable[..., AbstractContextManager[None]]
 
 
 @contextmanager
 def running_service(
-    database_url: str, folder: Path, *, data_dir: Path | None = None, **env: Any
+    database_url: str, folder: Path, *, guard: Guard, data_dir: Path | None = None, **env: Any
 ) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
 
@@ -71,6 +72,8 @@ def running_service(
     ----------
     database_url
         Address of a database with its schema; none: a new file of SQLite in the data.
+    guard
+        Ends the server also where the tests are killed.
     folder
         Where log and, unless ``data_dir`` says otherwise, data go.
     env
@@ -89,6 +92,7 @@ def running_service(
             cwd=ROOT,
             env=clean_environment(DATABASE_URL=database_url, **env),
         ) as process,
+        guard(process.pid),
     ):
         try:
             assert process.stdout is not None
@@ -137,11 +141,12 @@ def _stop(process: "subprocess.Popen[str]") -> None:
 
 
 @pytest.fixture(scope="session")
-def launch_on(tmp_path_factory: pytest.TempPathFactory) -> Launch:
+def launch_on(tmp_path_factory: pytest.TempPathFactory, guard: Guard) -> Launch:
     """``with launch_on(database_url, **env) as service``: a server on a database of the caller."""
 
     def launch(database_url: str, **env: Any) -> AbstractContextManager[Service]:
-        return running_service(database_url, tmp_path_factory.mktemp("service"), **env)
+        folder = tmp_path_factory.mktemp("service")
+        return running_service(database_url, folder, guard=guard, **env)
 
     return launch
 
