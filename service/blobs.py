@@ -172,12 +172,11 @@ class BlobStore:
             file.writelines(self.chunks(blob_id))
 
     def _chunk(self, blob_id: str, position: int) -> bytes | None:
+        query = sa.select(BlobChunkRow.data).where(
+            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
+        )
         with self._database.read() as session:
-            return session.scalar(
-                sa.select(BlobChunkRow.data).where(
-                    BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
-                )
-            )
+            return session.scalar(query.execution_options(has_bytes=True))
 
     def _trim(self, *, keep: Path) -> None:
         """Remove old copies; a process that has one mapped keeps it until it is done."""
