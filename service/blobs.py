@@ -1,8 +1,10 @@
 """Bytes in the database: content-addressed, in chunks, never whole in memory."""
 
+import contextlib
 import hashlib
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,8 @@ from service.database import Database, lock
 from service.rows import BlobChunkRow, BlobRow, Row, new_id
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
+#: A copy that has not grown for so long was left by a process that was killed.
+_ABANDONED_S: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,7 +184,14 @@ class BlobStore:
 
     def _trim(self, *, keep: Path) -> None:
         """Remove old copies; a process that has one mapped keeps it until it is done."""
-        files = [(p.stat(), p) for p in self._cache_dir.iterdir() if p.suffix != ".part"]
+        files = []
+        for path in self._cache_dir.iterdir():
+            with contextlib.suppress(FileNotFoundError):  # another process renamed or removed it
+                stat = path.stat()
+                if path.suffix != ".part":
+                    files.append((stat, path))
+                elif time.time() - stat.st_mtime > _ABANDONED_S:
+                    path.unlink()
         excess = sum(stat.st_size for stat, _ in files) - self._cache_bytes
         for stat, path in sorted(files, key=lambda item: item[0].st_mtime):
             if excess <= 0:

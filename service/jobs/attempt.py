@@ -17,6 +17,7 @@ from sqlalchemy.orm import Session
 from service.blobs import BlobStore
 from service.database import Database
 from service.jobs import plans, store
+from service.jobs.scratch import make_scratch
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
 from service.logs import configure_logs, log
@@ -230,15 +231,13 @@ def _open_worker(database_url: str) -> Worker:
     configure_logs(settings.log_level)
     database = Database(database_url)
     data_dir = settings.data_dir.resolve()
-    work_dir = data_dir / "work"
-    work_dir.mkdir(parents=True, exist_ok=True)
     return Worker(
         name=this_process().to_text(),
         settings=settings,
         database=database,
         blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
         supervisor=Supervisor(settings),
-        work_dir=work_dir,
+        work_dir=make_scratch(data_dir / "work"),
     )
 
 
