@@ -112,6 +112,8 @@ class Dispatcher:
                 self._tick()
             except SQLAlchemyError as error:  # the database is away: nothing is lost by waiting
                 log.warning("dispatcher.database", error=type(error).__name__)
+            except OSError as error:  # the scheduler is: the pool's client finds its way back
+                log.warning("dispatcher.engine", error=type(error).__name__)
             except Exception as error:  # noqa: BLE001 - the service must outlive any one tick
                 log.error("dispatcher.defect", exc_info=error)
             self._wake.wait(TICK_S)
