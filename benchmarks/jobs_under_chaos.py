@@ -1,0 +1,196 @@
+"""Jobs of several owners while processes are killed at random, at every layer; then the count.
+
+Nothing may be lost or doubled. Starts a service of its own: API, scheduler and workers, or with
+``--pool own`` the pool inside the service. Run: python benchmarks/jobs_under_chaos.py
+"""
+
+import argparse
+import contextlib
+import random
+import signal
+import sys
+import tempfile
+import threading
+import time
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import chaos_report
+import psutil
+import servers
+from chaos_load import Load, make_owners
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.database import Database
+from service.jobs.scratch import make_scratch
+from service.processes import ProcessIdentity
+from service.rows import JobRow
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--database", default="sqlite", help="sqlite, postgres, or an address")
+parser.add_argument("--pool", choices=("cluster", "own"), default="cluster")
+parser.add_argument("--minutes", type=float, default=10)
+parser.add_argument("--jobs", type=int, default=2000)
+parser.add_argument("--workers", type=int, default=3)
+parser.add_argument("--every", type=float, default=4, help="mean seconds between two kills")
+parser.add_argument("--patience", type=float, default=300, help="seconds without any end: stuck")
+parser.add_argument("--seed", type=int, default=0)
+parser.add_argument("--folder", type=Path, help="where to keep data and logs; a fresh one")
+
+#: How often each layer is hit; those that a pool of the service's own has not are left out.
+WEIGHTS = {"child": 8, "worker": 4, "freeze": 3, "nanny": 2, "api": 2, "scheduler": 1}
+#: A worker is lost after so long without a heartbeat; some of the frozen ones are.
+STALE_S = 5
+FREEZE_S = (0.5, 9.0)
+SETTINGS = {
+    "SIBLING_REQUIRE_KEYS": "true",
+    "SIBLING_STALE_S": STALE_S,
+    "SIBLING_CHECKPOINT_S": 0.2,
+    "SIBLING_LOG_LEVEL": "warning",
+    "OMP_NUM_THREADS": 1,
+    "OPENBLAS_NUM_THREADS": 1,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Kill:
+    """One blow: when, at which layer, and the attempts that ran in what was hit."""
+
+    layer: str
+    at: datetime
+    hit: list[tuple[str, int]]
+
+
+@dataclass
+class Chaos:
+    """Kills, one after another, until it is stopped."""
+
+    programs: servers.Programs
+    database: Database
+    layers: list[str]
+    every_s: float
+    random: random.Random
+    kills: list[Kill] = field(default_factory=list)
+    _end: threading.Event = field(default_factory=threading.Event)
+
+    def run(self) -> None:
+        """Kill until stopped."""
+        weights = [WEIGHTS[layer] for layer in self.layers]
+        while not self._end.wait(self.random.expovariate(1 / self.every_s)):
+            layer = self.random.choices(self.layers, weights)[0]
+            with contextlib.suppress(psutil.Error, IndexError):
+                self._strike(layer)
+
+    def stop(self) -> None:
+        """Kill no more."""
+        self._end.set()
+
+    def _strike(self, layer: str) -> None:
+        victim = self.random.choice(self._processes(layer))
+        family = {victim.pid, victim.ppid() if layer == "child" else victim.pid}
+        family |= {p.pid for p in victim.children(recursive=True)}
+        kill = Kill(layer, datetime.now(UTC), self._running_in(family))
+        if layer == "freeze":
+            threading.Thread(target=_freeze, args=(victim, self.random.uniform(*FREEZE_S))).start()
+        else:
+            victim.kill()
+        self.kills.append(kill)
+
+    def _processes(self, layer: str) -> list[psutil.Process]:
+        """Give what a layer consists of just now; some of it may be starting."""
+        if layer in ("api", "scheduler"):
+            roots = [self.programs.root(layer)]
+            return [root for root in roots if root is not None]
+        found = []
+        for process in self.programs.all():
+            with contextlib.suppress(psutil.Error):
+                command = " ".join(process.cmdline())
+                is_worker = "spawn_main" in command and "service" not in command
+                if (
+                    (layer in ("worker", "freeze") and is_worker)
+                    or (layer == "child" and "service.jobs.child" in command)
+                    or (layer == "nanny" and "dask worker" in command)
+                ):
+                    found.append(process)
+        return found
+
+    def _running_in(self, pids: set[int]) -> list[tuple[str, int]]:
+        try:
+            with self.database.read() as session:
+                rows = session.query(JobRow.id, JobRow.attempt, JobRow.worker).filter(
+                    JobRow.state == "running"
+                )
+                return [(i, a) for i, a, w in rows if ProcessIdentity.from_text(w).pid in pids]
+        except SQLAlchemyError:
+            return []
+
+
+def _freeze(process: psutil.Process, seconds: float) -> None:
+    with contextlib.suppress(psutil.NoSuchProcess):
+        process.send_signal(signal.SIGSTOP)
+        time.sleep(seconds)
+        process.send_signal(signal.SIGCONT)
+
+
+def main() -> None:
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as name:
+        folder = options.folder or Path(name)
+        folder.mkdir(exist_ok=True)
+        with servers.database(options.database, folder) as url:
+            servers.migrate(url)
+            is_fine = trial(options, folder, url)
+    sys.exit(0 if is_fine else 1)
+
+
+def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
+    port = servers.free_port()
+    programs = servers.Programs(
+        folder, DATABASE_URL=database_url, SIBLING_DATA_DIR=folder / "data", **SETTINGS
+    )
+    database = Database(database_url)
+    owners = make_owners(database, ["ada", "ben", "cleo", "dan"])
+    engine = _start_cluster(programs, options.workers) if options.pool == "cluster" else {}
+    programs.start("api", "serve", "--port", str(port), SIBLING_SLOTS=options.workers, **engine)
+    url = f"http://127.0.0.1:{port}"
+    servers.wait_ready(url)
+    layers = [w for w in WEIGHTS if engine or w not in ("nanny", "scheduler")]
+    load = Load(url, owners, options.jobs, options.minutes * 60, random.Random(options.seed))
+    load.upload()
+    chaos = Chaos(programs, database, layers, options.every, random.Random(options.seed + 1))
+    threads = [threading.Thread(target=load.run), threading.Thread(target=chaos.run)]
+    began = time.monotonic()
+    for thread in threads:
+        thread.start()
+    time.sleep(options.minutes * 60)
+    chaos.stop()
+    for thread in threads:
+        thread.join()
+    time.sleep(FREEZE_S[1])  # the last frozen worker thaws
+    stormed_s = time.monotonic() - began
+    chaos_report.await_ends(database, options.patience)
+    ended_s = time.monotonic() - began - stormed_s
+    print(f"{options.pool} pool of {options.workers} on {database.engine.dialect.name}: ", end="")
+    print(f"{stormed_s:.0f} s of chaos, {ended_s:.0f} s to end the rest")
+    orphans = programs.stop()
+    make_scratch(folder / "data" / "work")  # as the next worker does
+    left_files = [p for p in (folder / "data" / "work").rglob("*") if p.is_file()]
+    is_fine = chaos_report.show(database, load, chaos.kills, orphans, left_files)
+    if not is_fine:
+        for log in sorted(folder.glob("*.log")):
+            print(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}")
+    return is_fine
+
+
+def _start_cluster(programs: servers.Programs, n_workers: int) -> dict[str, str]:
+    port = servers.free_port()
+    engine = {"ENGINE_URL": f"tcp://127.0.0.1:{port}"}
+    programs.start("scheduler", "scheduler", "--port", str(port))
+    for number in range(n_workers):
+        programs.start(f"worker-{number}", "worker", SIBLING_SLOTS=1, **engine)
+    return engine
+
+
+if __name__ == "__main__":
+    main()
