@@ -67,6 +67,7 @@ class Dispatcher:
         self._futures: dict[Key, Any] = {}
         self._beats: dict[Key, tuple[int, float]] = {}
         self._gone_since: dict[Key, float] = {}
+        self._news: dict[str, Any] = {}
         self._wake = threading.Event()
         self._is_stopping = False
         #: None: not known yet.
@@ -154,12 +155,15 @@ class Dispatcher:
                 self._take_back(job, lost)
 
     def _collect(self) -> None:
-        """Have jobs whose parts are done go on."""
+        """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
         with self._database.read() as session:
-            jobs = store.waiting(session)
-        for job in jobs:
+            news = store.news_of_parts(session)
+        for job_id in [j for j in news if news[j] != self._news.get(j)]:
             with self._database.write() as session:
-                store.collect(session, job, store.parts_of(session, job.id))
+                job = store.get(session, job_id)
+                if job is not None and job.state == JobState.WAITING:
+                    store.collect(session, job, store.parts_of(session, job_id))
+        self._news = news
 
     def _find_lost(self, job: JobRow) -> store.Lost | None:
         key = (job.id, job.attempt)
