@@ -159,7 +159,7 @@ def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
     load = Load(url, owners, options.jobs, options.minutes * 60, random.Random(options.seed))
     load.upload()
     chaos = Chaos(programs, database, layers, options.every, random.Random(options.seed + 1))
-    threads = [threading.Thread(target=load.run), threading.Thread(target=chaos.run)]
+    threads = [threading.Thread(target=run, daemon=True) for run in (load.run, chaos.run)]
     began = time.monotonic()
     for thread in threads:
         thread.start()
