@@ -132,6 +132,9 @@ class Dispatcher:
         self._admit(self._engine)
 
     def _admit(self, engine: Engine) -> None:
+        with self._database.read() as session:
+            if not store.has_queued(session):
+                return
         with self._database.write() as session:
             n_free = engine.slots() - len(store.active(session))
             jobs = store.next_queued(session, n_free) if n_free > 0 else []

@@ -35,6 +35,7 @@ from service.models.store import version_of_job, versions_of_jobs
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
 POLL_S: Final = 0.2
+FIRST_POLL_S: Final = 0.02
 #: Comment lines between events keep proxies from closing a quiet stream.
 KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
@@ -217,11 +218,13 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
 
 async def _wait(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
     deadline = time.monotonic() + wait_s
+    pause_s = FIRST_POLL_S  # what is short is told at once, and who waits long asks no more often
     while True:
         job = await run_in_threadpool(_read, services, job_id, owner)
         if job.is_final or time.monotonic() >= deadline:
             return job
-        await asyncio.sleep(POLL_S)
+        await asyncio.sleep(pause_s)
+        pause_s = min(POLL_S, 1.5 * pause_s)
 
 
 async def _stream(services: Services, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:

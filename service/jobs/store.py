@@ -389,6 +389,12 @@ def active(session: Session) -> Sequence[JobRow]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
+def has_queued(session: Session) -> bool:
+    """Tell whether there is a job to admit."""
+    query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
+    return session.scalar(query.limit(1)) is not None
+
+
 def next_queued(session: Session, limit: int) -> list[JobRow]:
     """Give the jobs to admit next: by priority, then the owner with fewest busy, then age."""
     # a part is as old as its whole
