@@ -7,7 +7,7 @@ Task t has rows X_t (n_t, d) and targets y_t. Learned are W (d, T) and a metric 
 The eigenvectors of D are the features, its spectrum tells how much each is used. For given W the
 best D is (WWᵀ)^½/tr (eq. 9), and what is left is convex in W:
 
-    min Σ L + γ‖W‖²,  the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (eq. 5)
+    min Σ L + γ‖W‖²,  the trace norm, or for diagonal D (features="selected") the 2,1-norm  (eq. 5)
 
 Losses are summed, not averaged; the square loss is (y − f)². The dual bounds the optimum from
 below, so that every answer has a certificate; solvers stop on the relative duality gap. With one
