@@ -11,8 +11,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Final
 
-import psutil
-
 _PR_SET_PDEATHSIG: Final = 1
 
 
@@ -25,7 +23,8 @@ class ProcessIdentity:
     #: Pids are only comparable within one namespace (a container has its own).
     pid_namespace: str
     pid: int
-    started: float
+    #: Clock ticks between boot and its start: a time of day would move when the clock is set.
+    started: int
 
     def to_text(self) -> str:
         """Give the identity as text that :meth:`from_text` reads."""
@@ -49,24 +48,43 @@ class ProcessIdentity:
             return True
         if self.pid_namespace != here.pid_namespace:
             return False
-        try:
-            process = psutil.Process(self.pid)
-            return process.create_time() != self.started or (
-                process.status() == psutil.STATUS_ZOMBIE
-            )
-        except psutil.NoSuchProcess:
-            return True
+        return _started(self.pid) != self.started
 
 
 def this_process() -> ProcessIdentity:
     """Give the identity of the calling process."""
+    return identity_of(os.getpid())
+
+
+def identity_of(pid: int) -> ProcessIdentity:
+    """Give the identity of a living process that this one can see.
+
+    Raises
+    ------
+    ProcessLookupError
+        There is none.
+    """
+    started = _started(pid)
+    if started is None:
+        raise ProcessLookupError(f"there is no process {pid}")
     return ProcessIdentity(
         host=socket.gethostname(),
         boot_id=Path("/proc/sys/kernel/random/boot_id").read_text().strip(),
         pid_namespace=str(Path("/proc/self/ns/pid").readlink()),
-        pid=os.getpid(),
-        started=psutil.Process().create_time(),
+        pid=pid,
+        started=started,
     )
+
+
+def _started(pid: int) -> int | None:
+    """Give when a process began, in clock ticks since boot; None where it is no more."""
+    try:
+        stat = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    # the name, in brackets, may hold anything; then state (field 3) ... start (field 22)
+    fields = stat.rpartition(")")[2].split()
+    return None if fields[0] in "ZX" else int(fields[19])
 
 
 def die_with(parent: int) -> None:
