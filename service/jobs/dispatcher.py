@@ -17,6 +17,7 @@ from service.database import Database
 from service.jobs import store
 from service.jobs.engine import Engine
 from service.jobs.lease import Lease
+from service.jobs.silence import Silence
 from service.jobs.states import JobState
 from service.logs import log
 from service.processes import ProcessIdentity
@@ -65,9 +66,8 @@ class Dispatcher:
         self._drain_s = drain_s
         self._stop_s = stop_s
         self._futures: dict[Key, Any] = {}
-        self._beats: dict[Key, tuple[int, float]] = {}
+        self._silence: Silence[Key] = Silence()
         self._gone_since: dict[Key, float] = {}
-        self._news: dict[str, Any] = {}
         self._wake = threading.Event()
         self._is_stopping = False
         #: None: not known yet.
@@ -113,8 +113,6 @@ class Dispatcher:
                 self._tick()
             except SQLAlchemyError as error:  # the database is away: nothing is lost by waiting
                 log.warning("dispatcher.database", error=type(error).__name__)
-            except OSError as error:  # the scheduler is: the pool's client finds its way back
-                log.warning("dispatcher.engine", error=type(error).__name__)
             except Exception as error:  # noqa: BLE001 - the service must outlive any one tick
                 log.error("dispatcher.defect", exc_info=error)
             self._wake.wait(TICK_S)
@@ -124,19 +122,30 @@ class Dispatcher:
         self._leads = self._lease.hold()
         if not self._leads:
             return
+        self._reconcile()
+        self._collect()
+        try:
+            engine = self._ready_engine()
+            n_slots = engine.slots()  # not below: a scheduler that hangs must not lock the database
+        except OSError as error:  # nor must one that is away keep the rows from being looked after
+            log.warning("engine.away", error=str(error))
+            return
+        self._admit(engine, n_slots)
+
+    def _ready_engine(self) -> Engine:
+        """Give the pool, opened anew where its scheduler was away for longer than Dask waits."""
+        if self._engine is not None and self._engine.is_closed():
+            log.warning("engine.lost")
+            self._engine.close()
+            self._engine = None
         if self._engine is None:
             self._engine = self._open_engine()
             log.info("engine.started", slots=self._engine.slots())
-        self._reconcile()
-        self._collect()
-        self._admit(self._engine)
+        return self._engine
 
-    def _admit(self, engine: Engine) -> None:
-        with self._database.read() as session:
-            if not store.has_queued(session):
-                return
+    def _admit(self, engine: Engine, n_slots: int) -> None:
         with self._database.write() as session:
-            n_free = engine.slots() - len(store.active(session))
+            n_free = n_slots - len(store.active(session))
             jobs = store.next_queued(session, n_free) if n_free > 0 else []
             admitted = [job for job in jobs if store.submit(session, job)]
         for job in admitted:  # only now: a worker must find the row as it was committed
@@ -148,8 +157,10 @@ class Dispatcher:
         with self._database.read() as session:
             jobs = store.active(session)
         keys = {(job.id, job.attempt) for job in jobs}
+        self._silence.look()
+        self._silence.forget_all_but(keys)
         # a finished future is dropped at once: the pool would compute a lost result again
-        for table in (self._futures, self._beats, self._gone_since):
+        for table in (self._futures, self._gone_since):
             for key in table.keys() - keys:
                 del table[key]
         for job in jobs:
@@ -158,15 +169,12 @@ class Dispatcher:
                 self._take_back(job, lost)
 
     def _collect(self) -> None:
-        """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
+        """Have jobs whose parts are done go on."""
         with self._database.read() as session:
-            news = store.news_of_parts(session)
-        for job_id in [j for j in news if news[j] != self._news.get(j)]:
+            jobs = store.waiting(session)
+        for job in jobs:
             with self._database.write() as session:
-                job = store.get(session, job_id)
-                if job is not None and job.state == JobState.WAITING:
-                    store.collect(session, job, store.parts_of(session, job_id))
-        self._news = news
+                store.collect(session, job, store.parts_of(session, job.id))
 
     def _find_lost(self, job: JobRow) -> store.Lost | None:
         key = (job.id, job.attempt)
@@ -179,8 +187,9 @@ class Dispatcher:
             return None
         if self._has_died(job, future):
             if self._is_settled(key):
-                return _lost(job, f"worker {_short(job.worker)} has died")
-        elif self._is_stale(job):
+                defect = None if self._engine is None else self._engine.defect(future)
+                return _lost(job, f"worker {_short(job.worker)} has {defect or 'died'}")
+        elif self._silence.of(key, job.heartbeat) > self._stale_s:
             silence = f"gave no sign of life for {self._stale_s:g} s"
             return _lost(job, f"worker {_short(job.worker)} {silence}")
         return None
@@ -199,14 +208,6 @@ class Dispatcher:
     def _is_settled(self, key: Key) -> bool:
         since = self._gone_since.setdefault(key, time.monotonic())
         return time.monotonic() - since > GRACE_S
-
-    def _is_stale(self, job: JobRow) -> bool:
-        key = (job.id, job.attempt)
-        beat, since = self._beats.get(key, (None, 0.0))
-        if beat != job.heartbeat:
-            self._beats[key] = (job.heartbeat, time.monotonic())
-            return False
-        return time.monotonic() - since > self._stale_s
 
     def _take_back(self, job: JobRow, lost: store.Lost) -> None:
         with self._database.write() as session:

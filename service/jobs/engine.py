@@ -35,7 +35,7 @@ class Engine:
         self, *, url: str, slots: int, database_url: str, data_dir: Path, tls_dir: Path | None
     ) -> None:
         import dask
-        from distributed import Client, LocalCluster
+        from distributed import LocalCluster
 
         dask.config.set(DASK_CONFIG)
         self._database_url = database_url
@@ -52,12 +52,23 @@ class Engine:
                 env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
             )
-        security = find_security(url, tls_dir) if url else None
-        if url:
-            check_version(url, security)
-        self._client = Client(self._cluster or url, security=security, set_as_default=False)
-        if self._cluster is not None:
-            self._client.run(prepare_worker, database_url)
+        try:
+            self._client = self._connect(url, tls_dir)
+        except BaseException:
+            if self._cluster is not None:  # or each try would leave one behind
+                self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
+            raise
+
+    def _connect(self, url: str, tls_dir: Path | None) -> Any:
+        from distributed import Client
+
+        if not url:
+            client = Client(self._cluster, set_as_default=False)
+            client.run(prepare_worker, self._database_url)
+            return client
+        security = find_security(url, tls_dir)
+        check_version(url, security)
+        return Client(url, security=security, set_as_default=False)
 
     @property
     def is_own(self) -> bool:
@@ -65,8 +76,22 @@ class Engine:
         return self._cluster is not None
 
     def slots(self) -> int:
-        """Give the number of jobs that the workers can run at a time."""
-        return sum(self._client.nthreads().values())
+        """Give the number of jobs that the workers can run at a time.
+
+        Raises
+        ------
+        OSError
+            The scheduler is away.
+        """
+        ask = self._client.scheduler
+        if ask is None or self._client.status != "running":
+            raise OSError("the scheduler is not connected")
+        threads = self._client.sync(ask.ncores, workers=None, callback_timeout=_ANSWER_TIMEOUT_S)
+        return sum(threads.values())
+
+    def is_closed(self) -> bool:
+        """Tell whether the connection has ended for good."""
+        return self._client.status in ("closing", "closed")
 
     def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
         """Hand an attempt to the pool; give the future that tells when its process has died."""
@@ -85,6 +110,16 @@ class Engine:
         fire_and_forget(future)  # or the scheduler would forget it with this client
         future.add_done_callback(lambda _: on_done())
         return future
+
+    @staticmethod
+    def defect(future: Any) -> str | None:
+        """Give what an attempt raised; None where it did not, or its process has died."""
+        from distributed import KilledWorker
+
+        if future is None or future.status != "error":
+            return None
+        error = future.exception(timeout=_ANSWER_TIMEOUT_S)
+        return None if isinstance(error, KilledWorker) else f"raised {error!r}"
 
     def is_healthy(self) -> bool:
         """Tell whether the scheduler is connected and answers; that may take a second."""
