@@ -23,10 +23,10 @@ from service.http import ProblemSchema
 from service.inference.cache import ModelCache
 from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
+from service.jobs.child_process import TERM_GRACE_S
 from service.jobs.dispatcher import Dispatcher
 from service.jobs.engine import Engine
 from service.jobs.routes import router as jobs
-from service.jobs.supervisor import TERM_GRACE_S
 from service.middleware import RequestContext
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
