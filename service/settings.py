@@ -62,6 +62,9 @@ class Settings(BaseSettings):
     max_checkpoint_bytes: int = Field(
         256 * MIB, gt=0, description="A larger checkpoint is not stored: the job begins anew."
     )
+    patience_s: float = Field(
+        600, gt=0, description="An ended job waits so long for a database that is away or full."
+    )
     drain_s: float = Field(
         5, ge=0, description="Time that running jobs have to end once the service is stopped."
     )

@@ -17,7 +17,7 @@ from sqlalchemy.orm import Session
 from service.blobs import BlobStore
 from service.database import Database
 from service.jobs import plans, store
-from service.jobs.scratch import make_scratch
+from service.jobs.heart import Heart
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
 from service.logs import configure_logs, log
@@ -26,11 +26,10 @@ from service.processes import this_process
 from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
 
-#: How long an attempt waits for a database that is away before it gives up.
-_PATIENCE_S: Final = 600
 _TRY_AGAIN_S: Final = 0.5
 #: Progress becomes an event when the attempt is older by this part: some hundred events a week.
 _TOLD_GROWTH: Final = 1.02
+
 
 T = TypeVar("T")
 
@@ -98,25 +97,25 @@ class _Attempt:
         self._started = time.monotonic()
         self._told_s = 0.0
         self._kept_ns = 0
+        self._heart = Heart(self._beat, every_s=worker.settings.heartbeat_s)
 
     def run(self) -> Outcome:
         """Train, and write down how it ended."""
         try:
-            outcome = self._train()
-            _patiently(lambda: self._settle(outcome))
+            with self._heart:
+                return self._settle_patiently(self._train())
         finally:
             self._artifact.unlink(missing_ok=True)
             self._checkpoint.unlink(missing_ok=True)
-        return outcome
 
     def _train(self) -> Outcome:
         job = self._job
         try:
-            dataset = _patiently(self._fetch)
-            base = _patiently(self._fetch_base)
+            dataset = self._patiently(self._fetch)
+            base = self._patiently(self._fetch_base)
         except LookupError as error:
             return Outcome("failed", "base_model_gone", str(error))
-        except OSError as error:  # the disk is full, say: another worker may do better
+        except (OSError, OperationalError) as error:  # another worker may do better
             return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
         order = {
             "dataset": str(dataset),
@@ -133,11 +132,22 @@ class _Attempt:
         }
         return self._worker.supervisor.run(
             order,
-            beat=self._beat,
+            beat=self._heart.pulse,
             timeout_s=job.timeout_s,
             memory_mb=job.memory_mb,
             threads=job.threads,
         )
+
+    def _patiently(self, fetch: Callable[[], T]) -> T:
+        """Give what is fetched, waiting for a database that is away."""
+        deadline = self._deadline()
+        while True:
+            try:
+                return fetch()
+            except OperationalError:
+                if time.monotonic() > deadline or self._heart.wish != Wish.GO_ON:
+                    raise
+                time.sleep(_TRY_AGAIN_S)
 
     def _fetch(self) -> Path:
         """Give the dataset's file on this machine; put the checkpoint, if any, in its place."""
@@ -164,33 +174,74 @@ class _Attempt:
         job = self._job
         elapsed_s = time.monotonic() - self._started
         is_told = progress is not None and elapsed_s >= self._told_s
-        try:
-            with self._worker.database.write() as session:
-                wish = store.beat(
-                    session, job.id, job.attempt, self._worker.name, progress, is_told=is_told
-                )
-                if wish is not None:
-                    self._keep_checkpoint(session)
-        except OperationalError:  # the database is away: train on, the fence decides later
-            self._kept_ns = 0
-            return Wish.GO_ON
+        with self._worker.database.write() as session:
+            wish = store.beat(
+                session, job.id, job.attempt, self._worker.name, progress, is_told=is_told
+            )
         if is_told:
             self._told_s = elapsed_s * _TOLD_GROWTH
+        if wish is not None:
+            self._keep_checkpoint()
         return wish
 
-    def _keep_checkpoint(self, session: Session) -> None:
-        """Store the child's state where it is newer than what is stored, within the limit."""
+    def _keep_checkpoint(self, *, is_last: bool = False) -> None:
+        """Store the child's state where it is newer than what is stored, within the limit.
+
+        Apart from the beat: one for which there is no room must not silence the attempt.
+        """
         with contextlib.suppress(FileNotFoundError):
             stat = self._checkpoint.stat()
             limit = self._worker.settings.max_checkpoint_bytes
-            if stat.st_mtime_ns != self._kept_ns and stat.st_size <= limit:
-                blob = self._worker.blobs.put_file(session, self._checkpoint)
-                store.keep_checkpoint(session, self._job.id, blob.id)
-                self._kept_ns = stat.st_mtime_ns
+            if stat.st_size > limit or (stat.st_mtime_ns == self._kept_ns and not is_last):
+                return
+            self._kept_ns = stat.st_mtime_ns  # one that cannot be stored is not tried again
+            try:
+                with self._worker.database.write() as session:
+                    if store.is_held(session, self._job.id, self._job.attempt):
+                        blob = self._worker.blobs.put_file(session, self._checkpoint)
+                        store.keep_checkpoint(session, self._job.id, blob.id)
+            except OperationalError as error:
+                log.warning("attempt.checkpoint", job_id=self._job.id, error=str(error.orig))
+
+    def _settle_patiently(self, outcome: Outcome) -> Outcome:
+        """Write the outcome, waiting for a database that is away or full; give what it came to."""
+        deadline = self._deadline()
+        while True:
+            try:
+                self._settle(outcome)
+            except OperationalError as error:
+                log.warning("attempt.unsettled", job_id=self._job.id, error=str(error.orig))
+                outcome = self._give_up(
+                    outcome, str(error.orig), is_late=time.monotonic() > deadline
+                )
+                if outcome.kind == "fenced":
+                    return outcome
+                time.sleep(_TRY_AGAIN_S)
+            else:
+                return outcome
+
+    def _give_up(self, outcome: Outcome, cause: str, *, is_late: bool) -> Outcome:
+        """Give what an outcome that cannot be written down now comes to."""
+        if self._heart.wish is None:
+            return Outcome("fenced")
+        if outcome.kind not in ("succeeded", "scored"):
+            if is_late:
+                raise TimeoutError(f"how the attempt ended could not be stored: {cause}")
+            return outcome
+        if self._heart.wish == Wish.CANCEL:
+            return Outcome("cancelled")
+        if is_late:
+            return Outcome("lost", "not_stored", f"the result could not be stored: {cause}")
+        return outcome
+
+    def _deadline(self) -> float:
+        return time.monotonic() + self._worker.settings.patience_s
 
     def _settle(self, outcome: Outcome) -> None:
         """Write the outcome under the fence, all or nothing."""
         job = self._job
+        if outcome.kind in ("lost", "released"):
+            self._keep_checkpoint(is_last=True)
         with self._worker.database.write() as session:
             match outcome.kind:
                 case "succeeded":
@@ -214,8 +265,6 @@ class _Attempt:
     def _give_back(self, session: Session, outcome: Outcome) -> None:
         row = store.get(session, self._job.id)
         if row is not None and (row.attempt, row.state) == (self._job.attempt, JobState.RUNNING):
-            self._kept_ns = 0
-            self._keep_checkpoint(session)
             is_charged = outcome.kind == "lost"
             store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
 
@@ -231,23 +280,24 @@ def _open_worker(database_url: str) -> Worker:
     configure_logs(settings.log_level)
     database = Database(database_url)
     data_dir = settings.data_dir.resolve()
+    work_dir = data_dir / "work"
+    work_dir.mkdir(parents=True, exist_ok=True)
+    _sweep(database, work_dir)
     return Worker(
         name=this_process().to_text(),
         settings=settings,
         database=database,
         blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
         supervisor=Supervisor(settings),
-        work_dir=make_scratch(data_dir / "work"),
+        work_dir=work_dir,
     )
 
 
-def _patiently(function: Callable[[], T]) -> T:
-    """Give what a function gives, waiting for a database that is away."""
-    deadline = time.monotonic() + _PATIENCE_S
-    while True:
-        try:
-            return function()
-        except OperationalError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(_TRY_AGAIN_S)
+def _sweep(database: Database, work_dir: Path) -> None:
+    """Remove the files of attempts that were killed, and so could not do it themselves."""
+    with contextlib.suppress(OperationalError), database.read() as session:
+        for path in work_dir.iterdir():
+            job_id, _, attempt = path.stem.rpartition("-")
+            row = store.get(session, job_id)
+            if row is None or (row.state, str(row.attempt)) != (JobState.RUNNING, attempt):
+                path.unlink(missing_ok=True)

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
-from sqlalchemy.orm import Session, aliased, defer
+from sqlalchemy.orm import Session, defer
 
 from service.blobs import release_blob
 from service.database import now
@@ -242,6 +242,14 @@ def beat(
     return Wish.RELEASE if is_released else Wish.GO_ON
 
 
+def is_held(session: Session, job_id: str, attempt: int) -> bool:
+    """Tell whether an attempt has the row; while the session writes, nobody takes it away."""
+    query = sa.select(JobRow.id).where(
+        JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == JobState.RUNNING
+    )
+    return session.scalar(query.with_for_update()) is not None
+
+
 def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
     """Have the next attempt at a job go on from a blob, in place of the one before it."""
     before = session.scalar(sa.select(JobRow.checkpoint_blob_id).where(JobRow.id == job_id))
@@ -330,22 +338,10 @@ def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str,
     return found
 
 
-def news_of_parts(session: Session) -> dict[str, Any]:
-    """Give, for each job that waits for its parts, a value that is another once they have moved."""
-    part = aliased(JobRow)
-    counts = (
-        sa.select(JobRow.id, JobRow.is_cancel_requested, part.state, sa.func.count())
-        .join(part, part.parent_id == JobRow.id)
-        .where(JobRow.state == JobState.WAITING)
-        .group_by(JobRow.id, JobRow.is_cancel_requested, part.state)
-    )
-    news: dict[str, set[Any]] = {}
-    for job_id, *values in session.execute(counts):
-        news.setdefault(job_id, set()).add(tuple(values))
-    for job in active(session):
-        if job.parent_id in news:
-            news[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
-    return news
+def waiting(session: Session) -> Sequence[JobRow]:
+    """Give the jobs that wait for their parts."""
+    query = sa.select(JobRow).where(JobRow.state == JobState.WAITING)
+    return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
@@ -387,12 +383,6 @@ def active(session: Session) -> Sequence[JobRow]:
     """Give the jobs that are submitted or running."""
     query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))
     return session.scalars(query.execution_options(populate_existing=True)).all()
-
-
-def has_queued(session: Session) -> bool:
-    """Tell whether there is a job to admit."""
-    query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
-    return session.scalar(query.limit(1)) is not None
 
 
 def next_queued(session: Session, limit: int) -> list[JobRow]:
