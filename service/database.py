@@ -15,11 +15,21 @@ from sqlalchemy.engine.interfaces import ExecutionContext
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-#: How long a writer waits for another one on SQLite.
+#: How long a writer waits for another one.
 BUSY_TIMEOUT_S = 30
+#: A transaction that its owner leaves alone for so long is undone: frozen, or gone without a word,
+#: it would keep its locks, and all who need them would stand still with it.
+IDLE_TIMEOUT_S = 30
 #: How long a server may take to let us in.
 CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
+#: A server that a network no longer reaches is given up, not waited for: by default for hours.
+KEEPALIVE = {
+    "tcp_user_timeout": 30_000,  # milliseconds, for what was sent
+    "keepalives_idle": 10,  # seconds, while an answer is waited for
+    "keepalives_interval": 5,
+    "keepalives_count": 3,
+}
 
 
 class Database:
@@ -96,14 +106,28 @@ def _with_driver(url: str) -> str:
 def _open(url: str) -> sa.Engine:
     if not url.startswith("sqlite"):
         # said outright, because a server without a locale would have its texts read as bytes
-        arguments = {"client_encoding": "utf8", "connect_timeout": CONNECT_TIMEOUT_S}
+        arguments = {
+            "client_encoding": "utf8",
+            "connect_timeout": CONNECT_TIMEOUT_S,
+            **KEEPALIVE,
+        }
         engine = sa.create_engine(url, pool_pre_ping=True, connect_args=arguments)
+        event.listen(engine, "connect", _prepare_postgres)
         event.listen(engine, "before_cursor_execute", _fetch_bytes_as_they_are)
         return engine
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
+
+
+def _prepare_postgres(connection: Any, _record: object) -> None:
+    connection.autocommit = True  # or the first rollback would undo it
+    connection.execute(
+        f"SET lock_timeout = '{BUSY_TIMEOUT_S}s';"
+        f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'"
+    )
+    connection.autocommit = False
 
 
 def _fetch_bytes_as_they_are(
