@@ -1,0 +1,431 @@
+"""What goes wrong below a job, one fault after another on one service: each ends as it must.
+
+Exactly one model for a job that succeeds, none for one that does not, the cause told, no process
+left, no file left. The service has two slots, so that a frozen worker does not stop the other.
+"""
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from concurrent.futures import ThreadPoolExecutor
+from datetime import datetime, timedelta
+from pathlib import Path
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+import sqlalchemy as sa
+
+from service.client import Client, JobFailed
+from service.database import Database
+from service.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
+
+MISCHIEF = Path(__file__).parent / "mischief"
+SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL = 9001, 9002, 9003, 9004, 9005
+LONG = {"selection": "cv", "n_folds": 5, "starts": "many"}
+STALE_S, PATIENCE_S, STOP_GRACE_S = 2, 5, 0.5
+#: A beat, a look at the rows, and a busy machine.
+SLACK_S = 2
+SMALL_DISK_MIB = 200
+
+HOLD_SQLITE = """
+import sqlite3, sys
+connection = sqlite3.connect(sys.argv[1], timeout=30, isolation_level=None)
+connection.execute("BEGIN EXCLUSIVE")
+print("held", flush=True)
+sys.stdin.read()
+"""
+DISK_FULL = """
+CREATE FUNCTION disk_full() RETURNS trigger AS $$ BEGIN
+    RAISE EXCEPTION 'could not extend file: No space left on device' USING ERRCODE = 'disk_full';
+END $$ LANGUAGE plpgsql;
+CREATE TRIGGER disk_full BEFORE INSERT ON blob_chunks
+    FOR EACH ROW EXECUTE FUNCTION disk_full();
+"""
+NO_WAIT = sa.text("SET LOCAL lock_timeout = '100ms'")
+ROOM_AGAIN = "DROP TRIGGER disk_full ON blob_chunks; DROP FUNCTION disk_full();"
+
+
+class Faulty:
+    """A service that things happen to, with a look and a hand behind the scenes."""
+
+    def __init__(self, service, databases, folder):
+        self.service, self.databases, self.folder = service, databases, folder
+        self.url = service.database_url
+        self.is_sqlite = self.url.startswith("sqlite")
+        self.database = Database(self.url)
+        self.impatient = Database(self.url)
+        if self.is_sqlite:
+            sa.event.listen(self.impatient.engine, "connect", _hurry)
+        self.client = Client(service.url)
+        rng = np.random.default_rng(0)
+        self.small = self.client.upload({t: rng.normal(size=(8, 5)) for t in "ab"}, name="small")
+        rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(50)}
+        self.large = self.client.upload(rows, name="large")
+
+    def close(self):
+        self.client.close()
+        self.database.close()
+        self.impatient.close()
+
+    def train(self, name, seed=0, *, k=1, **limits):
+        return self.client.train(self.small, "pca", model=name, seed=seed, limits=limits, k=k)
+
+    def train_long(self, name, *, k=5):
+        """Give a job that has begun to iterate, and will for some seconds."""
+        job = self.client.train(self.large, "rmt-pca", model=name, k=k, **LONG)
+        wait_for(lambda: job.refresh().info["progress"])
+        return job
+
+    def row(self, job):
+        with self.database.read() as session:
+            return session.get_one(JobRow, job.id)
+
+    def worker_of(self, job):
+        return psutil.Process(json.loads(self.row(job).worker)["pid"])
+
+    def children(self):
+        """Give the training processes."""
+        family = psutil.Process(self.service.process.pid).children(recursive=True)
+        return [p for p in family if "service.jobs.child" in _command(p)]
+
+    def n_models(self, name):
+        """Give the number of versions under a name, and make sure that their bytes are whole."""
+        with self.database.read() as session:
+            query = sa.select(VersionRow).join(ModelRow).where(ModelRow.name == name)
+            versions = session.scalars(query).all()
+            for version in versions:
+                size = sa.func.sum(sa.func.length(BlobChunkRow.data))
+                stored = session.scalar(
+                    sa.select(size).where(BlobChunkRow.blob_id == version.artifact_blob_id)
+                )
+                assert stored == version.artifact_bytes
+        return len(versions)
+
+    def check_tidy(self):
+        """Make sure that nothing is left: no file, no bytes of nobody, one child a worker."""
+        wait_for(lambda: not list((self.service.data_dir / "work").iterdir()), seconds=10)
+        with self.database.read() as session:
+            partial = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
+            assert session.scalar(partial) == 0
+        assert len(self.children()) <= 2
+
+    @contextlib.contextmanager
+    def without_database(self):
+        if not self.is_sqlite:
+            with self.databases.away(self.url):
+                yield
+            return
+        holder = subprocess.Popen(
+            [sys.executable, "-c", HOLD_SQLITE, self.url.removeprefix("sqlite:///")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+        )
+        with holder:
+            assert holder.stdout.readline() == "held\n"
+            yield
+            holder.communicate("")
+
+    @contextlib.contextmanager
+    def without_space(self):
+        """Let the database store no more bytes."""
+        if self.is_sqlite:
+            if not self.folder.is_mount():
+                pytest.skip("a small disk cannot be mounted here: it takes root")
+            ballast = self.folder / "ballast"
+            try:
+                wait_for(self._shrink_log)  # or there would be room for a while in what it has
+                with ballast.open("wb", buffering=0) as file:
+                    for size in (2**20, 2**12):
+                        with contextlib.suppress(OSError):
+                            while file.write(bytes(size)) == size:
+                                pass
+                yield
+            finally:
+                ballast.unlink(missing_ok=True)
+        else:
+            with self.database.engine.begin() as connection:
+                connection.exec_driver_sql(DISK_FULL)
+            try:
+                yield
+            finally:
+                with self.database.engine.begin() as connection:
+                    connection.exec_driver_sql(ROOM_AGAIN)
+
+    def _shrink_log(self):
+        engine = sa.create_engine(self.url, isolation_level="AUTOCOMMIT")
+        with engine.connect() as connection:
+            is_busy, *_ = connection.exec_driver_sql("PRAGMA wal_checkpoint(TRUNCATE)").one()
+        engine.dispose()
+        return not is_busy
+
+    @contextlib.contextmanager
+    def frozen(self, job, processes):
+        """Freeze processes, but not in the middle of writing: others would wait for that as well.
+
+        A frozen writer of SQLite stops all others until it goes on, as of any file's lock.
+        """
+
+        def freeze():
+            for process in processes:
+                process.suspend()
+            time.sleep(0.05)
+            with contextlib.suppress(sa.exc.OperationalError), self.impatient.write() as session:
+                session.execute(NO_WAIT) if not self.is_sqlite else None
+                session.execute(sa.update(JobRow).where(JobRow.id == job.id).values(priority=0))
+                return True
+            for process in processes:
+                process.resume()
+            return False
+
+        try:
+            wait_for(freeze)
+            yield
+        finally:
+            for process in processes:
+                with contextlib.suppress(psutil.NoSuchProcess):
+                    process.resume()
+
+
+@pytest.fixture(scope="module")
+def faulty(databases, launch_on):
+    folder = Path(tempfile.mkdtemp(prefix="sibling-faults-"))
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={SMALL_DISK_MIB}m", "tmpfs", str(folder / "disk")]
+    (folder / "disk").mkdir()
+    (folder / "mischief").mkdir()
+    is_mounted = False
+    url = databases.create()
+    if url.startswith("sqlite"):
+        is_mounted = shutil.which("mount") and subprocess.run(mount, check=False).returncode == 0
+        shutil.copy(url.removeprefix("sqlite:///"), folder / "disk")
+        url = f"sqlite:///{folder / 'disk' / 'sibling.db'}"
+    env = {
+        "PYTHONPATH": os.pathsep.join([str(MISCHIEF), os.environ.get("PYTHONPATH", "")]),
+        "MISCHIEF": folder / "mischief",
+        "SIBLING_SLOTS": 2,
+        "SIBLING_STALE_S": STALE_S,
+        "SIBLING_LEASE_S": 2,
+        "SIBLING_CHECKPOINT_S": 0.2,
+        "SIBLING_STOP_GRACE_S": STOP_GRACE_S,
+        "SIBLING_PATIENCE_S": PATIENCE_S,
+        "SIBLING_DRAIN_S": 0,
+    }
+    with launch_on(url, **env) as service:
+        faulty = Faulty(service, databases, folder / "disk")
+        faulty.mischief = folder / "mischief"
+        yield faulty
+        faulty.close()
+    if is_mounted:
+        subprocess.run(["umount", folder / "disk"], check=True)
+    shutil.rmtree(folder)
+
+
+def wait_for(condition, *, seconds=50):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited for {seconds} s"
+        time.sleep(0.05)
+    return value
+
+
+def fail(job):
+    """Give the error of a job that fails."""
+    with pytest.raises(JobFailed):
+        job.wait()
+    return job.info["error"]
+
+
+def test_a_segfault_is_told_with_the_last_words(faulty):
+    error = fail(faulty.train("segfault", SEGFAULT, max_attempts=1))
+    assert error["code"] == "crashed: SIGSEGV"
+    assert error["detail"].endswith("these are its last words")
+    assert 4096 < len(error["detail"]) < 4200
+    assert faulty.n_models("segfault") == 0
+    faulty.check_tidy()
+
+
+def test_odd_bytes_in_the_last_words_do_not_lose_the_cause(faulty):
+    error = fail(faulty.train("odd", NUL, max_attempts=1))
+    assert error["code"] == "crashed: SIGABRT"
+    assert "odd bytes" in error["detail"]
+
+
+def test_a_crash_is_tried_as_often_as_it_may(faulty):
+    job = faulty.train("stubborn", SEGFAULT, max_attempts=2)
+    assert fail(job)["attempt"] == 2
+    assert [a["outcome"] for a in job.info["attempts"]] == ["lost", "lost"]
+
+
+def test_a_child_that_cannot_be_started_fails_the_job_soon_and_says_why(faulty):
+    (faulty.mischief / "start").write_text("raise")
+    for child in faulty.children():
+        child.kill()
+    began = time.monotonic()
+    error = fail(faulty.train("unstartable"))
+    assert time.monotonic() - began < 30
+    assert error["code"] == "crashed"
+    assert "algorithms.registry" in error["detail"]
+    (faulty.mischief / "start").unlink()
+    faulty.train("startable").wait()
+
+
+def test_a_job_that_prints_megabytes_succeeds(faulty):
+    began = time.monotonic()
+    faulty.train("loud", FLOOD).wait()
+    assert time.monotonic() - began < 20
+    assert faulty.n_models("loud") == 1
+
+
+def test_a_job_beyond_its_memory_is_told_so_and_not_tried_again(faulty):
+    job = faulty.train("hungry", SWALLOW, memory_mb=512)
+    assert fail(job)["code"] == "out_of_memory"
+    assert job.info["attempt"] == 1
+    assert faulty.n_models("hungry") == 0
+
+
+@pytest.mark.parametrize("how", ["cancel", "timeout"])
+def test_a_job_inside_native_code_ends_within_the_grace(faulty, how):
+    job = faulty.train(how, NATIVE, timeout_s=1.5 if how == "timeout" else 60)
+    wait_for((faulty.mischief / "native").exists)
+    began = time.monotonic()
+    (faulty.mischief / "native").unlink()
+    if how == "cancel":
+        time.sleep(1)
+        began = time.monotonic()
+        job.cancel()
+    with pytest.raises(JobFailed):
+        job.wait()
+    took_s = time.monotonic() - began - (1.5 if how == "timeout" else 0)
+    assert job.state == {"cancel": "cancelled", "timeout": "timed_out"}[how]
+    assert took_s < STOP_GRACE_S + SLACK_S
+    assert faulty.n_models(how) == 0
+    faulty.check_tidy()
+
+
+def test_a_job_outlives_its_database_being_away(faulty):
+    job = faulty.train_long("patient")
+    with faulty.without_database():
+        time.sleep(3 * STALE_S)
+    job.wait()
+    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    assert faulty.n_models("patient") == 1
+    faulty.check_tidy()
+
+
+def test_a_job_is_published_once_there_is_space_again(faulty):
+    job = faulty.train_long("full", k=4)  # the same bytes would not be stored again
+    with faulty.without_space():
+        # it has trained, and cannot store what it came to
+        wait_for(lambda: list((faulty.service.data_dir / "work").glob("*.model")))
+        time.sleep(1.5 * STALE_S)
+        assert faulty.n_models("full") == 0
+    job.wait()
+    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    assert faulty.n_models("full") == 1
+    faulty.check_tidy()
+
+
+def test_a_job_that_finds_no_space_fails_with_the_cause(faulty):
+    if faulty.is_sqlite:
+        pytest.skip("a full SQLite cannot store even that a job has failed")
+    with faulty.without_space():
+        job = faulty.train("no-room", k=2, max_attempts=1)
+        error = fail(job)
+    assert error["code"] == "not_stored"
+    assert "No space left on device" in error["detail"]
+    assert faulty.n_models("no-room") == 0
+    faulty.check_tidy()
+
+
+def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
+    if faulty.is_sqlite:
+        pytest.skip("a full SQLite cannot store a cancel either")
+    with faulty.without_space():
+        job = faulty.train("given-up", k=3)
+        wait_for(lambda: list((faulty.service.data_dir / "work").glob("*.model")))
+        job.cancel()
+        with pytest.raises(JobFailed):
+            job.wait()
+    assert job.state == "cancelled"
+    faulty.check_tidy()
+
+
+def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
+    job = faulty.train_long("frozen")
+    worker = faulty.worker_of(job)
+    (child,) = [p for p in worker.children() if "service.jobs.child" in _command(p)]
+    with faulty.frozen(job, [worker]):  # its child goes on, and finishes
+        wait_for(lambda: faulty.row(job).attempt == 2)
+        job.wait()
+        assert faulty.n_models("frozen") == 1
+    outcomes = [a["outcome"] for a in job.info["attempts"]]
+    assert outcomes == ["lost", "succeeded"]
+    assert "no sign of life" in job.info["attempts"][0]["error"]["detail"]
+    faulty.check_tidy()
+    assert faulty.n_models("frozen") == 1
+    assert faulty.row(job).attempt == 2
+    # it was told that it had come too late, and serves again
+    assert not child.is_running() or child.status() == psutil.STATUS_SLEEPING
+    wait_for(lambda: worker.status() != psutil.STATUS_STOPPED)
+    for n in range(2):
+        faulty.train(f"thawed-{n}").wait()
+
+
+def test_a_frozen_family_is_replaced_and_its_attempt_ended(faulty):
+    job = faulty.train_long("frozen-all")
+    worker = faulty.worker_of(job)
+    (child,) = [p for p in worker.children() if "service.jobs.child" in _command(p)]
+    with faulty.frozen(job, [worker, child]):
+        wait_for(lambda: faulty.row(job).attempt == 2)
+        job.wait()
+    wait_for(lambda: not child.is_running())  # it trained for nobody
+    assert faulty.n_models("frozen-all") == 1
+    faulty.check_tidy()
+
+
+def test_many_submits_with_one_key_make_one_job(faulty):
+    spec = {"dataset_id": faulty.small.id, "algorithm": "pca", "model": "one", "params": {"k": 1}}
+
+    def submit(_):
+        headers = {"Idempotency-Key": "the one"}
+        url = f"{faulty.service.url}/v1/jobs"
+        return httpx.post(url, json=spec, headers=headers, timeout=50)
+
+    with ThreadPoolExecutor(50) as pool:
+        answers = list(pool.map(submit, range(50)))
+    assert {answer.status_code for answer in answers} <= {200, 202}
+    (job_id,) = {answer.json()["id"] for answer in answers}
+    faulty.client.job(job_id).wait()
+    assert faulty.n_models("one") == 1
+
+
+def test_a_clock_set_forward_loses_no_job(faulty):
+    """By an hour, in the API, which holds the lease, dispatches and schedules."""
+    job = faulty.train_long("timeless")
+    (faulty.mischief / "clock").touch()
+    wait_for((faulty.mischief / "clock is set").exists)
+    job.wait()
+    assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
+    after = faulty.train("an-hour-later")
+    after.wait()
+    assert after.info["attempt"] == 1
+    before_and_after = [datetime.fromisoformat(j.info["created_at"]) for j in (job, after)]
+    assert before_and_after[1] - before_and_after[0] > timedelta(minutes=59)
+
+
+def _hurry(connection, _record):
+    connection.execute("PRAGMA busy_timeout = 100").close()
+
+
+def _command(process):
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []

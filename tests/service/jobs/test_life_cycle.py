@@ -1,0 +1,300 @@
+"""Any order of anything that can happen to jobs, compared with a model of a few lines."""
+
+from dataclasses import dataclass, field
+from itertools import count
+
+import sqlalchemy as sa
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import (
+    Bundle,
+    RuleBasedStateMachine,
+    initialize,
+    invariant,
+    multiple,
+    rule,
+    run_state_machine_as_test,
+)
+
+from service.jobs import store
+from service.jobs.states import ACTIVE, FINAL, JobState, Wish
+from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
+
+WORKERS = ("w1", "w2")
+ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
+#: Examples and steps of each: hundreds of steps on either.
+EXAMPLES = {"sqlite": 10, "postgresql": 4}
+STEPS = 40
+#: Turns of a dispatcher and its workers after which every job has ended.
+MOST_TURNS = 8
+
+
+@dataclass
+class Job:
+    """What is to be true of a job."""
+
+    max_attempts: int = 1
+    parts: list[str] = field(default_factory=list)
+    state: JobState = JobState.QUEUED
+    attempt: int = 0
+    charged: int = 0
+    worker: str | None = None
+    wants_cancel: bool = False
+    wants_release: bool = False
+    checkpoint: bool = False
+    told: list[str] = field(default_factory=list)
+    outcomes: dict[int, str] = field(default_factory=dict)
+
+    def go(self, state, outcome=None):
+        if self.state == JobState.RUNNING:
+            self.outcomes[self.attempt] = outcome or state
+        self.state = state
+        self.told.append(state)
+        if state in FINAL:
+            self.checkpoint = False
+
+
+class LifeCycle(RuleBasedStateMachine):
+    jobs = Bundle("jobs")
+    numbers = count()
+
+    def __init__(self, database):
+        super().__init__()
+        self.database = database
+        self.model: dict[str, Job] = {}
+        #: Rows as somebody read them some time ago, and what the model was then.
+        self.seen: dict[str, tuple[JobRow, JobState, int]] = {}
+
+    @initialize()
+    def empty_the_database(self):
+        with self.database.write() as session:
+            for table in reversed(Row.metadata.sorted_tables):
+                session.execute(sa.delete(table))
+            values = dict.fromkeys(("owner", "name", "media_type", "fingerprint"), "x")
+            values |= {"state": "ready", "options": {}, "upload_sha256": "0", "size_bytes": 1}
+            session.add(DatasetRow(id="ds_1", **values))
+
+    @rule(target=jobs, max_attempts=st.integers(1, 3))
+    def create(self, max_attempts):
+        with self.database.write() as session:
+            job_id = store.create(session, new_job(max_attempts)).id
+        return self.add(job_id, Job(max_attempts))
+
+    @rule(target=jobs, n_parts=st.integers(1, 3))
+    def create_with_parts(self, n_parts):
+        parts = [new_job(1, {"kind": "score", "position": n}) for n in range(n_parts)]
+        with self.database.write() as session:
+            whole = store.create_with_parts(session, new_job(1), parts).id
+            part_ids = [part.id for part in store.parts_of(session, whole)]
+        self.add(whole, Job(parts=part_ids, state=JobState.WAITING))
+        return multiple(whole, *(self.add(part_id, Job()) for part_id in part_ids))
+
+    @rule(job_id=jobs)
+    def look(self, job_id):
+        """Read a row now, to act on it later: others will have acted in between."""
+        with self.database.read() as session:
+            row = store.get(session, job_id)
+        self.seen[job_id] = (row, self.model[job_id].state, self.model[job_id].attempt)
+
+    @rule(job_id=jobs)
+    def submit(self, job_id):
+        row, _, attempt = self.recall(job_id)
+        job = self.model[job_id]
+        is_due = job.state == JobState.QUEUED and attempt == job.attempt
+        with self.database.write() as session:
+            assert store.submit(session, row) == is_due
+        if is_due:
+            job.attempt += 1
+            job.worker, job.wants_release = None, False
+            job.go(JobState.SUBMITTED)
+
+    @rule(job_id=jobs, is_late=st.booleans(), worker=st.sampled_from(WORKERS))
+    def claim(self, job_id, is_late, worker):
+        job = self.model[job_id]
+        is_due = job.state == JobState.SUBMITTED and not is_late
+        with self.database.write() as session:
+            began = store.claim(session, job_id, job.attempt - is_late, worker)
+        assert began == (is_due and not job.wants_cancel)
+        if began:
+            job.worker, job.charged = worker, job.charged + 1
+            job.go(JobState.RUNNING)
+            job.outcomes[job.attempt] = JobState.RUNNING
+        elif is_due:
+            job.go(JobState.CANCELLED)
+
+    @rule(job_id=jobs, is_late=st.booleans(), worker=st.sampled_from(WORKERS))
+    def beat(self, job_id, is_late, worker):
+        job = self.model[job_id]
+        with self.database.write() as session:
+            wish = store.beat(session, job_id, job.attempt - is_late, worker, {"fraction": 0.5})
+        if (job.state, job.worker, is_late) != (JobState.RUNNING, worker, False):
+            assert wish is None
+        elif job.wants_cancel:
+            assert wish == Wish.CANCEL
+        else:
+            assert wish == (Wish.RELEASE if job.wants_release else Wish.GO_ON)
+
+    @rule(job_id=jobs, is_late=st.booleans())
+    def keep_checkpoint(self, job_id, is_late):
+        job = self.model[job_id]
+        is_held = job.state == JobState.RUNNING and not is_late
+        with self.database.write() as session:
+            assert store.is_held(session, job_id, job.attempt - is_late) == is_held
+            if is_held:
+                blob_id = f"blob_{next(self.numbers)}"
+                session.add(BlobRow(id=blob_id, sha256=blob_id))
+                session.flush()
+                store.keep_checkpoint(session, job_id, blob_id)
+                job.checkpoint = True
+
+    @rule(job_id=jobs, is_charged=st.booleans())
+    def lose(self, job_id, is_charged):
+        row, state, attempt = self.recall(job_id)
+        job = self.model[job_id]
+        if state not in ACTIVE:
+            return  # nobody would call it lost
+        is_so = (state, attempt) == (job.state, job.attempt)
+        with self.database.write() as session:
+            assert store.lose(session, row, store.Lost("code", "detail", is_charged)) == is_so
+        if not is_so:
+            return
+        if row.is_cancel_requested:
+            job.go(JobState.CANCELLED)
+        elif state == JobState.SUBMITTED:
+            job.go(JobState.QUEUED)
+        elif not is_charged:
+            job.charged -= 1
+            job.go(JobState.QUEUED, "released")
+        elif job.charged < job.max_attempts:
+            job.go(JobState.QUEUED, "lost")
+        else:
+            job.go(JobState.FAILED, "lost")
+
+    @rule(worker=st.sampled_from(WORKERS))
+    def release(self, worker):
+        with self.database.write() as session:
+            store.request_release(session, worker=worker)
+        for job in self.model.values():
+            if (job.state, job.worker) == (JobState.RUNNING, worker):
+                job.wants_release = True
+
+    @rule(job_id=jobs)
+    def cancel(self, job_id):
+        with self.database.write() as session:
+            store.request_cancel(session, store.get(session, job_id))
+        self.cancel_in_model(self.model[job_id])
+
+    @rule(job_id=jobs, is_late=st.booleans(), state=st.sampled_from(ENDS))
+    def end(self, job_id, is_late, state):
+        job = self.model[job_id]
+        is_held = job.state == JobState.RUNNING and not is_late
+        attempt = job.attempt - is_late
+        with self.database.write() as session:
+            assert store.move(session, job_id, attempt, JobState.RUNNING, state) == is_held
+        if is_held:
+            job.go(state)
+
+    @rule()
+    def collect(self):
+        with self.database.write() as session:
+            for row in store.waiting(session):
+                store.collect(session, row, store.parts_of(session, row.id))
+        for job in list(self.model.values()):
+            if job.state != JobState.WAITING:
+                continue
+            parts = [self.model[part_id] for part_id in job.parts]
+            ends = {part.state for part in parts}
+            if job.wants_cancel:
+                if ends <= FINAL:
+                    job.go(JobState.CANCELLED)
+            elif ends & {JobState.FAILED, JobState.TIMED_OUT}:
+                job.go(JobState.FAILED)
+                for part in parts:
+                    self.cancel_in_model(part)
+            elif ends == {JobState.SUCCEEDED}:
+                job.go(JobState.QUEUED)
+            elif ends <= FINAL:
+                job.wants_cancel = True
+                job.go(JobState.CANCELLED)
+
+    @invariant()
+    def the_rows_are_as_the_model_says(self):
+        with self.database.read() as session:
+            rows = {row.id: row for row in session.scalars(sa.select(JobRow))}
+            told = {job_id: [] for job_id in rows}
+            outcomes = {job_id: {} for job_id in rows}
+            for event in session.scalars(sa.select(EventRow).order_by(EventRow.id)):
+                if event.kind == "state":
+                    told[event.job_id].append(event.data["state"])
+            for attempt in session.scalars(sa.select(AttemptRow)):
+                outcomes[attempt.job_id][attempt.attempt] = attempt.outcome
+            n_blobs = session.scalar(sa.select(sa.func.count()).select_from(BlobRow))
+            queued = {row.id for row in store.next_queued(session, 1000)}
+            active = {row.id for row in store.active(session)}
+        assert rows.keys() == self.model.keys()
+        for job_id, job in self.model.items():
+            row = rows[job_id]
+            assert (row.state, row.attempt, row.charged) == (job.state, job.attempt, job.charged)
+            assert row.is_cancel_requested == job.wants_cancel
+            assert row.worker == job.worker or job.state not in ACTIVE
+            assert (row.finished_at is not None) == (job.state in FINAL)
+            assert (row.checkpoint_blob_id is not None) == job.checkpoint
+            assert told[job_id] == job.told
+            assert outcomes[job_id] == job.outcomes
+            assert 0 <= job.charged <= job.max_attempts
+            assert list(job.outcomes.values()).count(JobState.SUCCEEDED) <= 1
+        assert n_blobs == sum(job.checkpoint for job in self.model.values())
+        assert queued == {i for i, job in self.model.items() if job.state == JobState.QUEUED}
+        assert active == {i for i, job in self.model.items() if job.state in ACTIVE}
+
+    def teardown(self):
+        """Let a dispatcher and a worker go on from wherever things stand: every job ends."""
+        for _ in range(MOST_TURNS):
+            self.collect()
+            self.seen.clear()
+            for job_id in list(self.model):
+                self.submit(job_id)
+                self.claim(job_id, is_late=False, worker=WORKERS[0])
+                self.end(job_id, is_late=False, state=JobState.SUCCEEDED)
+        self.the_rows_are_as_the_model_says()
+        assert {job.state for job in self.model.values()} <= FINAL
+
+    def add(self, job_id, job):
+        job.told.append(job.state)
+        self.model[job_id] = job
+        return job_id
+
+    def recall(self, job_id):
+        """Give a row as it was read some time ago, or else as it is."""
+        if job_id not in self.seen:
+            self.look(job_id)
+        return self.seen.pop(job_id)
+
+    def cancel_in_model(self, job):
+        if job.state == JobState.QUEUED:
+            job.go(JobState.CANCELLED)
+        elif job.state not in FINAL and not job.wants_cancel:
+            job.wants_cancel = True
+            for part_id in job.parts:
+                self.cancel_in_model(self.model[part_id])
+
+
+def new_job(max_attempts, plan=None):
+    texts = {"owner": "x", "dataset_id": "ds_1", "algorithm": "pca", "model_name": "m"}
+    numbers = {"seed": 0, "priority": 0, "timeout_s": 60, "memory_mb": 1024, "threads": None}
+    return store.NewJob(
+        **texts, **numbers, params={}, max_attempts=max_attempts, traceparent=None, plan=plan
+    )
+
+
+def test_whatever_happens_the_rows_follow_the_rules(database):
+    run_state_machine_as_test(
+        lambda: LifeCycle(database),
+        settings=settings(
+            max_examples=EXAMPLES[database.engine.dialect.name],
+            stateful_step_count=STEPS,
+            deadline=None,
+            derandomize=True,
+            suppress_health_check=list(HealthCheck),
+        ),
+    )
