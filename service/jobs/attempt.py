@@ -18,6 +18,7 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.jobs import plans, store
 from service.jobs.heart import Heart
+from service.jobs.scratch import make_scratch
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
 from service.logs import configure_logs, log
@@ -280,24 +281,11 @@ def _open_worker(database_url: str) -> Worker:
     configure_logs(settings.log_level)
     database = Database(database_url)
     data_dir = settings.data_dir.resolve()
-    work_dir = data_dir / "work"
-    work_dir.mkdir(parents=True, exist_ok=True)
-    _sweep(database, work_dir)
     return Worker(
         name=this_process().to_text(),
         settings=settings,
         database=database,
         blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
         supervisor=Supervisor(settings),
-        work_dir=work_dir,
+        work_dir=make_scratch(data_dir / "work"),
     )
-
-
-def _sweep(database: Database, work_dir: Path) -> None:
-    """Remove the files of attempts that were killed, and so could not do it themselves."""
-    with contextlib.suppress(OperationalError), database.read() as session:
-        for path in work_dir.iterdir():
-            job_id, _, attempt = path.stem.rpartition("-")
-            row = store.get(session, job_id)
-            if row is None or (row.state, str(row.attempt)) != (JobState.RUNNING, attempt):
-                path.unlink(missing_ok=True)

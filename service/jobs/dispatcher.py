@@ -68,6 +68,7 @@ class Dispatcher:
         self._futures: dict[Key, Any] = {}
         self._silence: Silence[Key] = Silence()
         self._gone_since: dict[Key, float] = {}
+        self._news: dict[str, Any] = {}
         self._wake = threading.Event()
         self._is_stopping = False
         #: None: not known yet.
@@ -113,6 +114,8 @@ class Dispatcher:
                 self._tick()
             except SQLAlchemyError as error:  # the database is away: nothing is lost by waiting
                 log.warning("dispatcher.database", error=type(error).__name__)
+            except OSError as error:  # the scheduler is: it is asked again
+                log.warning("dispatcher.engine", error=type(error).__name__)
             except Exception as error:  # noqa: BLE001 - the service must outlive any one tick
                 log.error("dispatcher.defect", exc_info=error)
             self._wake.wait(TICK_S)
@@ -124,13 +127,7 @@ class Dispatcher:
             return
         self._reconcile()
         self._collect()
-        try:
-            engine = self._ready_engine()
-            n_slots = engine.slots()  # not below: a scheduler that hangs must not lock the database
-        except OSError as error:  # nor must one that is away keep the rows from being looked after
-            log.warning("engine.away", error=str(error))
-            return
-        self._admit(engine, n_slots)
+        self._admit(self._ready_engine())  # last: without a pool the rows are looked after
 
     def _ready_engine(self) -> Engine:
         """Give the pool, opened anew where its scheduler was away for longer than Dask waits."""
@@ -143,7 +140,11 @@ class Dispatcher:
             log.info("engine.started", slots=self._engine.slots())
         return self._engine
 
-    def _admit(self, engine: Engine, n_slots: int) -> None:
+    def _admit(self, engine: Engine) -> None:
+        with self._database.read() as session:
+            if not store.has_queued(session):
+                return
+        n_slots = engine.slots()  # not below: a scheduler that hangs must not lock the database
         with self._database.write() as session:
             n_free = n_slots - len(store.active(session))
             jobs = store.next_queued(session, n_free) if n_free > 0 else []
@@ -169,12 +170,15 @@ class Dispatcher:
                 self._take_back(job, lost)
 
     def _collect(self) -> None:
-        """Have jobs whose parts are done go on."""
+        """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
         with self._database.read() as session:
-            jobs = store.waiting(session)
-        for job in jobs:
+            news = store.news_of_parts(session)
+        for job_id in [j for j in news if news[j] != self._news.get(j)]:
             with self._database.write() as session:
-                store.collect(session, job, store.parts_of(session, job.id))
+                job = store.get(session, job_id)
+                if job is not None and job.state == JobState.WAITING:
+                    store.collect(session, job, store.parts_of(session, job_id))
+        self._news = news
 
     def _find_lost(self, job: JobRow) -> store.Lost | None:
         key = (job.id, job.attempt)

@@ -1,5 +1,9 @@
 """A right that one process at a time holds, kept in a row."""
 
+import math
+import time
+from typing import Final
+
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import IntegrityError
@@ -8,6 +12,9 @@ from service.database import Database
 from service.jobs.silence import Silence
 from service.processes import ProcessIdentity, this_process
 from service.rows import LeaseRow
+
+#: A lease is renewed when it is older than this part of its time.
+_RENEW_PART: Final = 0.1
 
 
 class Lease:
@@ -22,10 +29,30 @@ class Lease:
         self._name = name
         self._lease_s = lease_s
         self._me = this_process().to_text()
+        self._renewed_at = -math.inf
         self._silence: Silence[str] = Silence()
 
     def hold(self) -> bool:
-        """Renew or take the lease; tell whether it is held now."""
+        """Renew or take the lease; tell whether it is held now.
+
+        One that was renewed a short while ago needs no other write.
+        """
+        if time.monotonic() - self._renewed_at < _RENEW_PART * self._lease_s:
+            return True
+        began = time.monotonic()
+        is_held = self._renew()
+        self._renewed_at = began if is_held else -math.inf
+        return is_held
+
+    def release(self) -> None:
+        """Give the lease back, so that another process need not wait."""
+        self._renewed_at = -math.inf
+        with self._database.write() as session:
+            session.execute(
+                sa.delete(LeaseRow).where(LeaseRow.name == self._name, LeaseRow.holder == self._me)
+            )
+
+    def _renew(self) -> bool:
         try:
             with self._database.write() as session:
                 row = session.get(LeaseRow, self._name)
@@ -48,13 +75,6 @@ class Lease:
                 return result.rowcount == 1
         except IntegrityError:  # another process created the row at the same time
             return False
-
-    def release(self) -> None:
-        """Give the lease back, so that another process need not wait."""
-        with self._database.write() as session:
-            session.execute(
-                sa.delete(LeaseRow).where(LeaseRow.name == self._name, LeaseRow.holder == self._me)
-            )
 
     def _is_free(self, row: LeaseRow) -> bool:
         if ProcessIdentity.from_text(row.holder).is_certainly_dead():

@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
-from sqlalchemy.orm import Session, defer
+from sqlalchemy.orm import Session, aliased, defer
 
 from service.blobs import release_blob
 from service.database import now
@@ -338,10 +338,22 @@ def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str,
     return found
 
 
-def waiting(session: Session) -> Sequence[JobRow]:
-    """Give the jobs that wait for their parts."""
-    query = sa.select(JobRow).where(JobRow.state == JobState.WAITING)
-    return session.scalars(query.execution_options(populate_existing=True)).all()
+def news_of_parts(session: Session) -> dict[str, Any]:
+    """Give, for each job that waits for its parts, a value that is another once they have moved."""
+    part = aliased(JobRow)
+    counts = (
+        sa.select(JobRow.id, JobRow.is_cancel_requested, part.state, sa.func.count())
+        .join(part, part.parent_id == JobRow.id)
+        .where(JobRow.state == JobState.WAITING)
+        .group_by(JobRow.id, JobRow.is_cancel_requested, part.state)
+    )
+    news: dict[str, set[Any]] = {}
+    for job_id, *values in session.execute(counts):
+        news.setdefault(job_id, set()).add(tuple(values))
+    for job in active(session):
+        if job.parent_id in news:
+            news[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
+    return news
 
 
 def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
@@ -383,6 +395,12 @@ def active(session: Session) -> Sequence[JobRow]:
     """Give the jobs that are submitted or running."""
     query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))
     return session.scalars(query.execution_options(populate_existing=True)).all()
+
+
+def has_queued(session: Session) -> bool:
+    """Tell whether there is a job to admit."""
+    query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
+    return session.scalar(query.limit(1)) is not None
 
 
 def next_queued(session: Session, limit: int) -> list[JobRow]:

@@ -108,9 +108,14 @@ class Faulty:
                 assert stored == version.artifact_bytes
         return len(versions)
 
+    def files(self, pattern):
+        """Give what attempts have put down."""
+        work = self.service.data_dir / "work"
+        return [path for path in work.rglob(pattern) if path.is_file()]
+
     def check_tidy(self):
         """Make sure that nothing is left: no file, no bytes of nobody, one child a worker."""
-        wait_for(lambda: not list((self.service.data_dir / "work").iterdir()), seconds=10)
+        wait_for(lambda: not self.files("*"), seconds=10)
         with self.database.read() as session:
             partial = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
             assert session.scalar(partial) == 0
@@ -323,7 +328,7 @@ def test_a_job_is_published_once_there_is_space_again(faulty):
     job = faulty.train_long("full", k=4)  # the same bytes would not be stored again
     with faulty.without_space():
         # it has trained, and cannot store what it came to
-        wait_for(lambda: list((faulty.service.data_dir / "work").glob("*.model")))
+        wait_for(lambda: faulty.files("*.model"))
         time.sleep(1.5 * STALE_S)
         assert faulty.n_models("full") == 0
     job.wait()
@@ -349,7 +354,7 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
         pytest.skip("a full SQLite cannot store a cancel either")
     with faulty.without_space():
         job = faulty.train("given-up", k=3)
-        wait_for(lambda: list((faulty.service.data_dir / "work").glob("*.model")))
+        wait_for(lambda: faulty.files("*.model"))
         job.cancel()
         with pytest.raises(JobFailed):
             job.wait()

@@ -19,12 +19,24 @@ time.sleep(60)
 """
 
 
-def test_a_lease_is_held_by_one_and_renewed(database):
-    lease = Lease(database, "l", lease_s=60)
+def test_a_lease_is_held_by_one_and_renewed_no_more_often_than_it_must_be(database):
+    lease = Lease(database, "l", lease_s=10)
+    for pause_s, renewals in ((0, 1), (0, 1), (1.1, 2)):
+        time.sleep(pause_s)
+        assert lease.hold()
+        with database.read() as session:
+            assert session.get_one(LeaseRow, "l").renewals == renewals
+
+
+def test_a_lease_that_another_took_meanwhile_is_noticed(database):
+    lease = Lease(database, "l", lease_s=0.5)
     assert lease.hold()
-    assert lease.hold()
-    with database.read() as session:
-        assert session.get_one(LeaseRow, "l").renewals == 2
+    far = ProcessIdentity("far", "boot", "pid:[1]", 1, 0)
+    with database.write() as session:
+        session.get_one(LeaseRow, "l").holder = far.to_text()
+    time.sleep(0.1)
+    assert not lease.hold()
+    assert not lease.hold()
 
 
 def test_a_living_holder_keeps_it_and_a_killed_one_is_replaced_at_once(database):

@@ -197,8 +197,8 @@ class LifeCycle(RuleBasedStateMachine):
     @rule()
     def collect(self):
         with self.database.write() as session:
-            for row in store.waiting(session):
-                store.collect(session, row, store.parts_of(session, row.id))
+            for job_id in store.news_of_parts(session):
+                store.collect(session, store.get(session, job_id), store.parts_of(session, job_id))
         for job in list(self.model.values()):
             if job.state != JobState.WAITING:
                 continue

@@ -77,8 +77,9 @@ def end(database):
 def collect(database, read_job):
     def run(job_id):
         with database.write() as session:
-            for job in store.waiting(session):
-                store.collect(session, job, store.parts_of(session, job.id))
+            for waiting in store.news_of_parts(session):
+                job = store.get(session, waiting)
+                store.collect(session, job, store.parts_of(session, waiting))
         return read_job(job_id)
 
     return run
@@ -94,6 +95,49 @@ def test_a_whole_is_queued_once_all_its_parts_have_succeeded(whole, end, collect
     with database.read() as session:
         assert [r["part"] for r in store.results_of_parts(session, job_id)] == [0, 1, 2]
         assert store.count_parts(session, [job_id]) == {job_id: {"succeeded": 3}}
+
+
+def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_else(
+    whole, end, database
+):
+    job_id, parts = whole()
+    whole()  # another one, which stays as it is
+
+    def news():
+        with database.read() as session:
+            return store.news_of_parts(session)
+
+    def submit():
+        with database.write() as session:
+            store.submit(session, store.get(session, parts[0]))
+
+    def claim():
+        with database.write() as session:
+            store.claim(session, parts[0], 1, "w")
+
+    def beat(fraction):
+        with database.write() as session:
+            store.beat(session, parts[0], 1, "w", {"fraction": fraction})
+
+    def cancel():
+        with database.write() as session:
+            store.request_cancel(session, store.get(session, parts[1]))
+
+    before = news()
+    assert len(before) == 2
+    assert news() == before
+    for change in (
+        submit,
+        claim,
+        lambda: beat(0.1),
+        lambda: beat(0.2),
+        lambda: end(parts[2]),
+        cancel,
+    ):
+        change()
+        after = news()
+        assert {i for i in before if before[i] != after[i]} == {job_id}
+        before = after
 
 
 def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, database):
