@@ -37,7 +37,7 @@ class MTFLParams(Params):
         description="'given': take 'gamma'. 'loo': from 'grid', by the leave-one-out error in "
         "closed form with the features held fixed (square loss). 'cv': from 'grid', by "
         "cross-validation; slower, and honest where few rows choose the features. 'auto': 'loo' "
-        "for the square loss, 'cv' for the others.",
+        "for the square loss with at least 20 rows per column over all tasks, else 'cv'.",
     )
     grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
         DEFAULT_GRID,

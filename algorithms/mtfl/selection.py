@@ -27,6 +27,9 @@ Loss = Literal["square", "logistic", "hinge"]
 #: Gap at which a γ that is only compared is good enough; labels need less than numbers.
 PATH_TOLERANCE = {"square": 1e-4, "logistic": 1e-3, "hinge": 1e-3}
 
+#: Rows of all tasks together per column, below which γ is chosen by cross-validation.
+ROWS_PER_COLUMN = 20
+
 MARGIN_LOSSES: dict[str, MarginLoss] = {"logistic": Logistic(), "hinge": Hinge()}
 
 
@@ -127,7 +130,7 @@ def choose_gamma(
     rng: np.random.Generator,
 ) -> Choice:
     """Give γ as given, or the one of the grid with the least error, the largest if several."""
-    selection = selection_of(params, loss)
+    selection = selection_of(design, params, loss)
     if selection == "given":
         return Choice(params.gamma, {"selection": selection})
     tried = sorted(set(params.grid), reverse=True)
@@ -145,16 +148,18 @@ def choose_gamma(
     return Choice(tried[best], facts)
 
 
-def selection_of(params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
-    """Give how γ is chosen."""
+def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
+    """Give how γ is chosen: with few rows, leave-one-out in a fixed D is optimistic."""
     if params.selection != "auto":
         return params.selection
-    return "loo" if loss == "square" else "cv"
+    n_rows = sum(len(X) for X in design.rows)
+    is_enough = n_rows >= ROWS_PER_COLUMN * design.rows[0].shape[1]
+    return "loo" if loss == "square" and is_enough else "cv"
 
 
-def n_loops(params: MTFLParams, loss: Loss) -> int:
+def n_loops(design: Design, params: MTFLParams, loss: Loss) -> int:
     """Give the number of loops that :func:`choose_gamma` runs."""
-    repeats = {"given": 0, "loo": 1, "cv": params.n_folds}[selection_of(params, loss)]
+    repeats = {"given": 0, "loo": 1, "cv": params.n_folds}[selection_of(design, params, loss)]
     return repeats * len(set(params.grid))
 
 

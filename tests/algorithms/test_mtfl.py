@@ -431,6 +431,12 @@ def test_the_chosen_gamma_has_the_least_error(selection) -> None:
     assert np.isfinite(errors).all()
 
 
+def test_few_rows_are_judged_by_cross_validation() -> None:
+    few = fit(made(34, n_tasks=5), selection="auto", tolerance=GAP)
+    many = fit(made(34, n_tasks=5, sizes=(30, 40)), selection="auto", tolerance=GAP)
+    assert (few.facts["selection"], many.facts["selection"]) == ("cv", "loo")
+
+
 def test_gamma_is_relative_to_the_size_of_the_rows() -> None:
     tasks = made(27)
     larger = TaskSet(tuple(Task.from_rows(t.name, 50 * t.X, y=t.y) for t in tasks))
