@@ -1,5 +1,6 @@
 """Turns a job specification into a queued job, or into a sentence that says why not."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -99,7 +100,7 @@ def check(
     values = spec.params if spec.compare is None else freed(algorithm, spec.params)
     params = _parse_params(algorithm, values)
     tasks = _find_tasks(session, spec, owner=owner)
-    algorithm.check(tasks, params)
+    _check_tasks(algorithm, tasks, params)
     complete = params.model_dump(mode="json")
     if spec.search is None and spec.compare is None:
         return complete, None
@@ -144,6 +145,18 @@ def _check_warm_start(
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
     return found.row.params, Study(adaptation(found.row.id), ())
+
+
+def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
+    """Raise InvalidData where the tasks do not fit, with what an upload can say to mend it."""
+    try:
+        algorithm.check(tasks, params)
+    except InvalidData as error:
+        targets = {task.name: task.target for task in tasks}
+        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
+            advice = "if they are codes of classes, upload them with target_kind=classes"
+            raise InvalidData(f"{error.message}; {advice}", task=error.task) from None
+        raise
 
 
 def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
