@@ -104,6 +104,11 @@ def read_all(http, path):
         query["page_token"] = body["next_page_token"]
 
 
+def test_jobs_for_one_name_make_versions_in_a_row(client, dataset):
+    jobs = [client.train(dataset, "pca", model="in-a-row", k=1) for _ in range(6)]
+    assert sorted(job.wait().version for job in jobs) == [1, 2, 3, 4, 5, 6]
+
+
 def test_a_number_is_never_given_twice(client, dataset):
     first = client.train(dataset, "pca", model="numbers", k=1).wait()
     client.train(dataset, "pca", model="numbers", k=2).wait().delete()

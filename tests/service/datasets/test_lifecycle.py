@@ -1,6 +1,7 @@
 """A dataset from upload to deletion: what is shown, what is refused, what survives."""
 
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -55,6 +56,14 @@ def test_the_same_bytes_are_one_dataset_and_read_otherwise_another(uploads, new)
     other = uploads.post(CSV + b"u,1,1\nu,0,1\n", target_column="b")
     assert other.status_code == 201
     assert other.json()["id"] != first["id"]
+
+
+def test_ten_twins_at_once_are_one_dataset(uploads):
+    body = CSV + b"u,10,10\nu,0,10\n"
+    with ThreadPoolExecutor(10) as pool:
+        answers = list(pool.map(lambda _: uploads.post(body), range(10)))
+    assert {answer.status_code for answer in answers} <= {200, 201, 202}
+    assert len({answer.json()["id"] for answer in answers}) == 1
 
 
 def test_a_request_sent_again_with_its_key_is_done_once(uploads):
