@@ -12,6 +12,8 @@ from service.client import Client
 from service.jobs.tls import find_security, make_certificates
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+#: Dask's client gives up for good when it has not found its scheduler for 10 s.
+GIVES_UP_S = 12
 OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9.9'\n"
 
 
@@ -67,6 +69,23 @@ def test_a_worker_that_is_stopped_hands_its_job_on_with_its_state(cluster, start
         after = min(e["data"]["fraction"] for e in told if e["attempt"] == 2)
         assert after >= before
         assert [m["version"] for m in client.models()] == [1]
+
+
+def test_a_scheduler_that_is_away_for_longer_than_its_client_waits_is_found_again(
+    cluster, start_service, rows
+):
+    scheduler = cluster.scheduler()
+    service = start_service(ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls")
+    with Client(service.url) as client:
+        wait_for(lambda: client.health()["ready"])
+        scheduler.kill()
+        scheduler.wait()
+        time.sleep(GIVES_UP_S)
+        job = client.train(client.upload(rows), "pca")
+        cluster.scheduler()
+        cluster.worker("worker")
+        job.wait()
+        assert client.health()["ready"]
 
 
 def test_a_stranger_without_our_certificate_is_refused(cluster, tmp_path):
