@@ -5,13 +5,17 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet
 
-.PHONY: demo test lint format docs lock clean
+.PHONY: demo test test-all lint format docs lock clean
 
 demo: $(VENV)/.runtime
 	@$(BIN)/sibling demo
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
+
+# As above, and every test of a running server on PostgreSQL too.
+test-all: $(VENV)/.dev
+	SIBLING_TEST_ALL=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
