@@ -223,4 +223,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _starts_server(item: pytest.Item) -> bool:
-    return "launch_service" in getattr(item, "fixturenames", ())
+    return bool({"launch_service", "launch_on"} & set(getattr(item, "fixturenames", ())))
