@@ -313,6 +313,7 @@ class Cluster:
     def __init__(self, folder: Path, url: str, port: str) -> None:
         self.folder, self.url, self.port = folder, url, port
         self.processes: list[subprocess.Popen[Any]] = []
+        self.checkpoint_s = 30.0
 
     def scheduler(self) -> "subprocess.Popen[Any]":
         return self._start("scheduler", "scheduler", "--port", self.port)
@@ -342,6 +343,7 @@ class Cluster:
             "SIBLING_TLS_DIR": str(self.folder / "tls"),
             "SIBLING_DATA_DIR": str(self.folder / name),
             "SIBLING_SLOTS": "1",
+            "SIBLING_CHECKPOINT_S": str(self.checkpoint_s),
             "ENGINE_URL": self.url,
         }
         with (self.folder / f"{name}.log").open("wb") as log:

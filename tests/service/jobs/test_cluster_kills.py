@@ -1,0 +1,99 @@
+"""One job on a cluster of its own processes, through the death of every one of them in turn."""
+
+import time
+
+import numpy as np
+import psutil
+import pytest
+
+from service.client import Client
+
+LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+ENDED_S = 5
+
+
+@pytest.fixture(scope="module")
+def rows():
+    rng = np.random.default_rng(0)
+    return {f"task {t}": rng.normal(size=(40, 24)) for t in range(80)}
+
+
+def wait_for(condition, *, seconds=50):
+    deadline = time.monotonic() + seconds
+    while not (value := condition()):
+        assert time.monotonic() < deadline, f"waited for {seconds} s"
+        time.sleep(0.1)
+    return value
+
+
+def begins_again(job, *, after):
+    """Wait until another attempt than this one iterates; give its number."""
+
+    def attempt():
+        info = job.refresh().info
+        assert info["state"] not in ("succeeded", "failed"), info
+        return info["attempt"] > after and info["progress"] and info["attempt"]
+
+    return wait_for(attempt)
+
+
+@pytest.mark.timeout(150)  # a dozen processes start, one after another
+def test_a_job_outlives_nanny_scheduler_and_everything_at_once(cluster, start_service, rows):
+    settings = {
+        "ENGINE_URL": cluster.url,
+        "SIBLING_TLS_DIR": cluster.folder / "tls",
+        "SIBLING_SLOTS": 1,
+        "SIBLING_STALE_S": 3,
+        "SIBLING_LEASE_S": 2,
+    }
+    cluster.checkpoint_s = 0.2
+    scheduler, worker = cluster.scheduler(), cluster.worker("worker 1")
+    first = start_service(**settings)
+    with Client(first.url) as client:
+        limits = {"max_attempts": 9}
+        job = client.train(client.upload(rows), "rmt-pca", model="m", limits=limits, **LONG)
+        attempt = begins_again(job, after=0)
+
+        family = cluster.family(worker)
+        assert len(family) >= 3  # nanny, worker, training process
+        worker.kill()
+        assert_ended(family)
+        worker = cluster.worker("worker 2")
+        attempt = begins_again(job, after=attempt)
+
+        family = cluster.family(worker)
+        scheduler.kill()
+        scheduler.wait()
+        assert_ended(family, seconds=30)  # whoever supervises workers starts them again
+        scheduler, worker = cluster.scheduler(), cluster.worker("worker 3")
+        attempt = begins_again(job, after=attempt)
+
+    everything = [
+        *cluster.family(worker),
+        *cluster.family(scheduler),
+        *cluster.family(first.process),
+    ]
+    for process in everything:
+        process.suspend()  # so that none sees another go
+    for process in everything:
+        process.kill()
+    for process in (worker, scheduler, first.process):
+        process.wait()
+    assert_ended(everything)
+
+    cluster.scheduler()
+    cluster.worker("worker 4")
+    second = start_service(data_dir=first.data_dir, **settings)
+    with Client(second.url) as client:
+        handle = client.job(job.id)
+        handle.wait()
+        outcomes = [a["outcome"] for a in handle.info["attempts"]]
+        assert outcomes.pop() == "succeeded"
+        assert set(outcomes) <= {"lost", "released"}
+        assert handle.info["attempt"] == attempt + 1
+        assert [m["version"] for m in client.models()] == [1]
+
+
+def assert_ended(processes, *, seconds=ENDED_S):
+    _, left = psutil.wait_procs(processes, timeout=seconds)
+    assert not [p for p in left if p.is_running() and p.status() != psutil.STATUS_ZOMBIE]
