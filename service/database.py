@@ -11,8 +11,8 @@ from typing import Any
 import sqlalchemy as sa
 from psycopg.pq import Format
 from sqlalchemy import event
-from sqlalchemy.engine.interfaces import ExecutionContext
-from sqlalchemy.exc import SQLAlchemyError
+from sqlalchemy.engine.interfaces import ExceptionContext, ExecutionContext
+from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
 #: How long a writer waits for another one.
@@ -113,6 +113,7 @@ def _open(url: str) -> sa.Engine:
         }
         engine = sa.create_engine(url, pool_pre_ping=True, connect_args=arguments)
         event.listen(engine, "connect", _prepare_postgres)
+        event.listen(engine, "handle_error", _tell_that_it_is_away)
         event.listen(engine, "before_cursor_execute", _fetch_bytes_as_they_are)
         return engine
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
@@ -128,6 +129,13 @@ def _prepare_postgres(connection: Any, _record: object) -> None:
         f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'"
     )
     connection.autocommit = False
+
+
+def _tell_that_it_is_away(context: ExceptionContext) -> None:
+    """Have a connection that the server has ended for its silence look like any that is gone."""
+    if context.is_disconnect and isinstance(context.sqlalchemy_exception, InternalError):
+        original = context.original_exception
+        raise OperationalError(context.statement, context.parameters, original) from original
 
 
 def _fetch_bytes_as_they_are(

@@ -209,7 +209,7 @@ class _Attempt:
         deadline = self._deadline()
         while True:
             try:
-                self._settle(outcome)
+                return outcome if self._settle(outcome) else Outcome("fenced")
             except OperationalError as error:
                 log.warning("attempt.unsettled", job_id=self._job.id, error=str(error.orig))
                 outcome = self._give_up(
@@ -218,8 +218,6 @@ class _Attempt:
                 if outcome.kind == "fenced":
                     return outcome
                 time.sleep(_TRY_AGAIN_S)
-            else:
-                return outcome
 
     def _give_up(self, outcome: Outcome, cause: str, *, is_late: bool) -> Outcome:
         """Give what an outcome that cannot be written down now comes to."""
@@ -238,36 +236,41 @@ class _Attempt:
     def _deadline(self) -> float:
         return time.monotonic() + self._worker.settings.patience_s
 
-    def _settle(self, outcome: Outcome) -> None:
-        """Write the outcome under the fence, all or nothing."""
+    def _settle(self, outcome: Outcome) -> bool:
+        """Write the outcome, all or nothing; false where the attempt was fenced out."""
         job = self._job
         if outcome.kind in ("lost", "released"):
             self._keep_checkpoint(is_last=True)
         with self._worker.database.write() as session:
             match outcome.kind:
                 case "succeeded":
-                    publish.publish(session, self._worker.blobs, job, self._dataset, outcome)
+                    blobs = self._worker.blobs
+                    return publish.publish(session, blobs, job, self._dataset, outcome)
                 case "scored":
-                    self._end(session, JobState.SUCCEEDED, result=outcome.result)
+                    return self._end(session, JobState.SUCCEEDED, result=outcome.result)
                 case "lost" | "released":
-                    self._give_back(session, outcome)
+                    return self._give_back(session, outcome)
                 case "failed" | "timed_out":
                     error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
-                    self._end(session, JobState(outcome.kind), error={**error, **outcome.place})
+                    state = JobState(outcome.kind)
+                    return self._end(session, state, error={**error, **outcome.place})
                 case "cancelled":
-                    self._end(session, JobState.CANCELLED)
-                case _:  # fenced out: another attempt has the row
-                    return
+                    return self._end(session, JobState.CANCELLED)
+                case _:  # another attempt has the row
+                    return False
 
-    def _end(self, session: Session, state: JobState, **values: Any) -> None:
+    def _end(self, session: Session, state: JobState, **values: Any) -> bool:
         values = {"error": None, **values}
-        store.move(session, self._job.id, self._job.attempt, JobState.RUNNING, state, **values)
+        return store.move(
+            session, self._job.id, self._job.attempt, JobState.RUNNING, state, **values
+        )
 
-    def _give_back(self, session: Session, outcome: Outcome) -> None:
+    def _give_back(self, session: Session, outcome: Outcome) -> bool:
         row = store.get(session, self._job.id)
-        if row is not None and (row.attempt, row.state) == (self._job.attempt, JobState.RUNNING):
-            is_charged = outcome.kind == "lost"
-            store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
+        if row is None or (row.attempt, row.state) != (self._job.attempt, JobState.RUNNING):
+            return False
+        is_charged = outcome.kind == "lost"
+        return store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
 
 
 def _worker(database_url: str) -> Worker:

@@ -215,7 +215,9 @@ class Dispatcher:
 
     def _take_back(self, job: JobRow, lost: store.Lost) -> None:
         with self._database.write() as session:
-            if store.lose(session, job, lost):
+            # a worker cut off in the middle of a write keeps its row for a while: not to be
+            # waited for, as every other job would wait with it
+            if store.is_free(session, job.id) and store.lose(session, job, lost):
                 log.warning("job.lost", job_id=job.id, attempt=job.attempt, cause=lost.code)
         self._wake.set()
 

@@ -242,6 +242,12 @@ def beat(
     return Wish.RELEASE if is_released else Wish.GO_ON
 
 
+def is_free(session: Session, job_id: str) -> bool:
+    """Tell whether nobody else is writing a row; then, until the session ends, nobody does."""
+    query = sa.select(JobRow.id).where(JobRow.id == job_id)
+    return session.scalar(query.with_for_update(skip_locked=True)) is not None
+
+
 def is_held(session: Session, job_id: str, attempt: int) -> bool:
     """Tell whether an attempt has the row; while the session writes, nobody takes it away."""
     query = sa.select(JobRow.id).where(
