@@ -37,7 +37,8 @@ def begins_again(job, *, after):
     return wait_for(attempt)
 
 
-@pytest.mark.timeout(150)  # a dozen processes start, one after another
+@pytest.mark.slow
+@pytest.mark.timeout(240)  # a dozen processes start, one after another
 def test_a_job_outlives_nanny_scheduler_and_everything_at_once(cluster, start_service, rows):
     settings = {
         "ENGINE_URL": cluster.url,
