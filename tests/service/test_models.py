@@ -9,7 +9,6 @@ from safetensors import safe_open
 from algorithms.registry import ALGORITHMS, load_model
 from service.client import ServiceError
 
-
 #: They refuse the tasks used here: these want shared rows, or two classes.
 OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
 
