@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Brings up the whole of compose.yaml with secrets of its own, trains a model through it, kills a
-# worker in the middle of a job and restarts the database, and shows that nothing is lost.
+# Brings up the whole of compose.yaml with secrets of its own and three workers, trains a model
+# through it, and then, always in the middle of a job: kills the workers, restarts the database,
+# kills the scheduler, stops the API, stops a worker in order. Each job makes one version.
 #
 #   COMPOSE="docker compose"    the command to use ("podman-compose" works too)
 #   KEEP=1                      leave it running at the end
@@ -26,7 +27,7 @@ trap finish EXIT
 
 compose down -v >/dev/null 2>&1 || true  # what an earlier run may have left
 compose build
-compose up -d --scale worker=2
+compose up -d --scale worker=3
 url=http://127.0.0.1:$SIBLING_PORT
 call() { curl -sS --fail-with-body -H "Authorization: Bearer $SIBLING_FIRST_KEY" "$@"; }
 field() { python3 -c "import json,sys; print(json.load(sys.stdin)['$1'])"; }
@@ -46,10 +47,13 @@ for task in range(60):
 PYTHON
 dataset=$(call "$url/v1/datasets?name=rows" -H "Content-Type: text/csv" --data-binary @rows.csv | field id)
 rm rows.csv
+for _ in $(seq 10); do  # a slow machine is still reading it
+  test "$(call "$url/v1/datasets/$dataset?wait=20" | field state)" = ready && break
+done
 train() {
   call "$url/v1/jobs" -H "Content-Type: application/json" -d '{"dataset_id": "'"$dataset"'",
     "algorithm": "rmt-pca", "model": "'"$1"'", "params": {"k": 5, "selection": "cv",
-    "n_folds": 10, "starts": "many"}}' | field id
+    "n_folds": '"${2:-10}"', "starts": "many"}}' | field id
 }
 state() { call "$url/v1/jobs/$1?wait=${2:-0}" | field state; }
 ended() {
@@ -62,28 +66,74 @@ ended() {
   echo "  $2: not ended"; return 1
 }
 
+running() { until [ "$(state "$1")" = running ]; do sleep 0.2; done; }
+ready() { for _ in $(seq 60); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done; }
+# what the attempts at a job came to, and what an expression over the job and its events says
+outcomes() { call "$url/v1/jobs/$1" | jq_ '" ".join(a["outcome"] for a in it["attempts"])'; }
+jq_() { python3 -c "import json,sys; it=json.load(sys.stdin); print($1)"; }
+fraction() {
+  call "$url/v1/jobs/$1/events?page_size=1000" | jq_ "$2((e['data']['fraction']
+    for e in it['items'] if e['kind'] == 'progress' and e['attempt'] == $3), default=$4)"
+}
+
 echo "A job:"
 ended "$(train plain)" plain
 
 echo "A job whose workers are killed:"
 job=$(train killed)
-until [ "$(state "$job")" = running ]; do sleep 0.2; done
-for worker in $(names worker); do $ENGINE kill "$worker" >/dev/null; done
-for worker in $($ENGINE ps -a --format '{{.Names}}' | grep -E "sibling-smoke[-_]worker"); do
-  $ENGINE start "$worker" >/dev/null 2>&1 || true
-done
+running "$job"
+workers=$(names worker)
+for worker in $workers; do $ENGINE kill "$worker" >/dev/null; done
+for worker in $workers; do $ENGINE start "$worker" >/dev/null 2>&1 || true; done
 ended "$job" killed
 
 echo "A job while the database is restarted:"
 job=$(train restarted)
-until [ "$(state "$job")" = running ]; do sleep 0.2; done
+running "$job"
 $ENGINE restart "$(names database)" >/dev/null
-for _ in $(seq 60); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done
+ready
 ended "$job" restarted
 
+echo "Six jobs whose scheduler is killed:"
+jobs=()
+for number in 1 2 3 4 5 6; do jobs+=("$(train "load-$number")"); done
+running "${jobs[0]}"
+scheduler=$(names scheduler)
+$ENGINE kill "$scheduler" >/dev/null
+$ENGINE start "$scheduler" >/dev/null
+for number in 1 2 3 4 5 6; do ended "${jobs[number - 1]}" "load-$number"; done
+
+echo "A job while the API is stopped and started, which it does not notice:"
+job=$(train unattended)
+running "$job"
+api=$(names api)
+$ENGINE stop "$api" >/dev/null
+$ENGINE start "$api" >/dev/null
+ready
+ended "$job" unattended
+test "$(outcomes "$job")" = succeeded
+
+echo "A job whose worker is stopped in order goes on elsewhere where it was:"
+job=$(train "handed-on" 40)  # long enough to be stopped in the middle
+until [ "$(fraction "$job" max 1 0)" != 0 ]; do sleep 0.2; done
+host=$(call "$url/v1/jobs/$job" | jq_ 'it["attempts"][0]["worker"].partition(":")[0]')
+for worker in $(names worker); do
+  if [ "$($ENGINE exec "$worker" hostname)" = "$host" ]; then break; fi
+done
+$ENGINE stop "$worker" >/dev/null
+ended "$job" "handed-on"
+test "$(outcomes "$job")" = "released succeeded"
+test "$(call "$url/v1/jobs/$job" | jq_ 'len({a["worker"] for a in it["attempts"]})')" = 2
+stopped=$(fraction "$job" max 1 0)
+resumed=$(fraction "$job" min 2 1)  # 1: it had nothing more to tell
+echo "  stopped at $stopped, gone on at $resumed"
+python3 -c "assert $resumed >= $stopped"
+
 echo "One version of each model:"
-call "$url/v1/models" | python3 -c "
+call "$url/v1/models?page_size=100" | python3 -c "
 import json, sys
-for model in json.load(sys.stdin)['items']:
+models = json.load(sys.stdin)['items']
+for model in models:
     print(' ', model['name'], model['version'])
-    assert model['version'] == 1"
+    assert model['version'] == 1
+assert len(models) == 11"
