@@ -7,7 +7,7 @@ import pytest
 from algorithms.registry import ALGORITHMS
 from service.client import JobFailed, ServiceError
 
-CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if a.needs.target == "classes")
+CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if "distances" in a.Model.methods())
 RNG = np.random.default_rng(0)
 TWO = ["a", "b"] * 3
 
