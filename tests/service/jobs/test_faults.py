@@ -383,6 +383,7 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
         faulty.train(f"thawed-{n}").wait()
 
 
+@pytest.mark.slow  # it wants the machine for itself
 def test_a_frozen_family_is_replaced_and_its_attempt_ended(faulty):
     job = faulty.train_long("frozen-all")
     worker = faulty.worker_of(job)
