@@ -23,7 +23,7 @@ def warm_rmtpca() -> None:
 def warm_latent() -> None:
     """Compile the kernels of latent projection."""
     Y = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
-    process = predictor("rbf", np.zeros(3), Y[:, :1], Y, floor=0.1)
+    process = predictor("rbf", np.zeros(3), Y[:, :1].copy(), Y, floor=0.1)
     settle(process, Y, first_latents(process, Y)[0], is_robust=True)
 
 

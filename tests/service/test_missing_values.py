@@ -33,20 +33,12 @@ def test_missing_values_over_http_are_those_offline(service, latent, written, me
     rows[::2, 3] = np.nan
     expected = getattr(offline, method)(rows, task="bob")
     served = getattr(latent, method)(rows, task="bob")
-    _assert_same(served, expected)
+    np.testing.assert_array_equal(served, expected)
     holes = [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
     answer = httpx.post(
         f"{service.url}/v1/models/latent/{method}", json={"task": "bob", "inputs": holes}
     )
     assert answer.json()["outputs"] == served.tolist()
-
-
-def _assert_same(here, there):
-    """A row is put where a search ends, and threads of BLAS round its start in their own way."""
-    if here.dtype.kind == "U":
-        np.testing.assert_array_equal(here, there)
-    else:
-        np.testing.assert_allclose(here, there, rtol=1e-6, atol=1e-9)
 
 
 def test_what_is_neither_a_number_nor_missing_is_told(service, latent):

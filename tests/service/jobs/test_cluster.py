@@ -66,7 +66,8 @@ def test_a_worker_that_is_stopped_hands_its_job_on_with_its_state(cluster, start
         assert [a["outcome"] for a in job.info["attempts"]] == ["released", "succeeded"]
         told = [e for e in job.events() if e["kind"] == "progress"]
         before = max(e["data"]["fraction"] for e in told if e["attempt"] == 1)
-        after = min(e["data"]["fraction"] for e in told if e["attempt"] == 2)
+        # where little was left the second tells nothing; from the beginning it would
+        after = min((e["data"]["fraction"] for e in told if e["attempt"] == 2), default=1.0)
         assert after >= before
         assert [m["version"] for m in client.models()] == [1]
 
