@@ -27,7 +27,7 @@ from service.database import Database
 from service.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 
 MISCHIEF = Path(__file__).parent / "mischief"
-SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL = 9001, 9002, 9003, 9004, 9005
+SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006
 LONG = {"selection": "cv", "n_folds": 5, "starts": "many"}
 STALE_S, PATIENCE_S, STOP_GRACE_S = 2, 5, 0.5
 #: A beat, a look at the rows, and a busy machine.
@@ -78,8 +78,8 @@ class Faulty:
         return self.client.train(self.small, "pca", model=name, seed=seed, limits=limits, k=k)
 
     def train_long(self, name, *, k=5):
-        """Give a job that has begun to iterate, and will for some seconds."""
-        job = self.client.train(self.large, "rmt-pca", model=name, k=k, **LONG)
+        """Give a job that has begun to iterate, and will for some seconds on any machine."""
+        job = self.client.train(self.large, "rmt-pca", model=name, seed=SLOW, k=k, **LONG)
         wait_for(lambda: job.refresh().info["progress"])
         return job
 

@@ -12,7 +12,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 FOLDER = Path(os.environ.get("MISCHIEF", "/nowhere"))
-SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL = 9001, 9002, 9003, 9004, 9005
+SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006
+STEP_S = 0.008
 HOUR_S = 3600
 
 
@@ -55,6 +56,8 @@ def arm_child():
     seeds = [0]
 
     def receive_and_look(self, timeout_s):
+        if timeout_s == 0 and seeds[-1] == SLOW:  # a step asks whether it is cancelled
+            time.sleep(STEP_S)
         message = receive(self, timeout_s)
         if message is not None and message["type"] == "train":
             seeds.append(message["seed"])
