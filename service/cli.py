@@ -154,11 +154,22 @@ def train(
     ] = None,
     search: Annotated[
         list[str] | None,
-        typer.Option("--search", "-s", help="Values to try of a parameter: NAME=[V1,V2,...]."),
+        typer.Option(
+            "--search",
+            "-s",
+            help="Values to try of a parameter: NAME=[V1,V2,...], or for --method random and "
+            'halving a range, NAME={"low":1,"high":9}.',
+        ),
     ] = None,
     compare: Annotated[
         bool, typer.Option("--compare", help="Tell whether learning together helps.")
     ] = False,
+    evaluate: Annotated[
+        bool, typer.Option("--evaluate", help="Judge it on rows that are held out.")
+    ] = False,
+    method: Annotated[
+        str, typer.Option("--method", help="How --search goes: grid, random, or halving.")
+    ] = "grid",
     model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
     task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
     target_column: Annotated[
@@ -173,9 +184,16 @@ def train(
     options: Any = {name: value for name, value in columns.items() if value is not None}
     with _client(url) as client:
         dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
-        space = {"space": dict(_param(text) for text in search)} if search else None
+        space = dict(_param(text) for text in search or [])
         job = client.submit(
-            dataset, algorithm, params, model=model, seed=seed, search=space, compare=compare
+            dataset,
+            algorithm,
+            params,
+            model=model,
+            seed=seed,
+            search={"space": space, "method": method} if space else None,
+            compare=compare,
+            evaluate=evaluate,
         )
         trained = job.wait(progress=True)
         _out.print(f"model {trained.name}, version {trained.version}", markup=False)
@@ -186,7 +204,7 @@ def train(
         _show(scores, "metric", "mean over tasks")
         for warning in trained.info["warnings"]:
             _err.print(f"note: {warning}", markup=False)
-        if search or compare:
+        if search or compare or evaluate:
             _show_report(trained.report())
 
 
@@ -237,13 +255,29 @@ def _show_report(report: dict[str, Any]) -> None:
             {
                 "tried": ", ".join(f"{name}={value}" for name, value in tried["params"].items()),
                 found["metric"]: f"{tried['mean'][found['metric']]:.4g}",
+                "splits": tried["n_splits"],
                 "best": "*" if position == found["best"] else "",
             }
             for position, tried in enumerate(found["candidates"])
         ]
-        _show(rows, "tried", found["metric"], "best")
+        _show(rows, "tried", found["metric"], "splits", "best")
+    judged = report["evaluation"]
+    if judged is not None:
+        rows = [
+            {
+                "held out": metric,
+                "mean over tasks": _told(judged["mean"][metric]),
+                "over all rows": _told(judged["over_rows"][metric]),
+            }
+            for metric in judged["mean"]
+        ]
+        _show(rows, "held out", "mean over tasks", "over all rows")
     for sentence in (report["comparison"] or {"sentences": []})["sentences"]:
         _out.print(sentence, markup=False, soft_wrap=True)
+
+
+def _told(value: float | None) -> str:
+    return "" if value is None else f"{value:.4g}"
 
 
 def _show(items: list[dict[str, Any]], *columns: str) -> None:

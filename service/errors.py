@@ -69,8 +69,8 @@ KINDS: Final[dict[str, Kind]] = {
     "no-report": Kind(
         404,
         "The model has no report",
-        "It was trained without a search, so nothing was compared.",
-        "Submit a job with `search` to have one.",
+        "It was trained without a search, a comparison or an evaluation.",
+        "Submit a job with `search`, `compare` or `evaluate` to have one.",
     ),
     "method-not-allowed": Kind(
         405,

@@ -16,9 +16,23 @@ equal ones. A class of one row is never held out, so that no fit lacks a class. 
 ties its tasks chooses once for all of them, one that looks at each task alone for each
 (:func:`stratified_folds`, :func:`select_params`).
 
-*Search* (a job's ``search``). The same folds for any algorithm and metric, one part of a job for
-each combination of values; it decides by the mean over tasks of the mean over folds, and the
-model's ``/report`` keeps every value. It chooses once for all tasks.
+*Search* (a job's ``search``). The same folds for any algorithm and metric, each combination of
+values a part of the job; the model's ``/report`` keeps every value. It chooses once for all tasks.
+``grid`` tries every combination, ``random`` draws them, from lists or from ranges, linear or
+logarithmic. ``halving`` judges all on few folds, and one in ``factor`` goes on to more of them,
+until the last are judged on all; what is spent are folds and not rows, because what is best for
+half of the rows is too plain for all of them.
+
+*Averages*. ``tasks``: the mean over tasks of the mean over splits. ``rows``: the metric of all
+held-out rows of all tasks as if they were those of one, for each split. For explained variance
+these are the values that papers call per task and global: pooled rows differ between tasks as well
+as within them, so that the global value is larger for whoever only knows the means of the tasks.
+An area under a curve has no value over rows, for scores of one task are not on another's scale.
+Reports give both; ``average`` says which one decides.
+
+*Evaluation* (a job's ``evaluate``). The algorithm with its parameters is judged on held-out rows
+(K folds, a random part again and again, or the rows that are named), with every metric that suits
+its models; what is trained learns from all rows.
 
 No row that is used for a choice is used to judge it. :func:`select_params` sees the rows of a
 dataset only, all of which are for training: whoever wants an error keeps rows out of the upload,

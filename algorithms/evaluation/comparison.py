@@ -19,26 +19,27 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.stats import t as student
 
-from algorithms.evaluation.metrics import Metric
+from algorithms.evaluation.metrics import Average, Decides, Metric
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import Scores, mean_known, mean_score
+from algorithms.evaluation.validation import Scores, in_splits, mean_known, mean_score, means
 from algorithms.interface.algorithm import Algorithm, Role
 
 #: Chance of taking noise for a difference that is accepted.
 LEVEL: Final = 0.05
 
 
-class Compare(BaseModel):
+class Compare(Decides):
     """How an algorithm is compared with its rivals."""
+
+    splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
+
+
+class Evaluate(BaseModel):
+    """How an algorithm is judged by itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
-    metric: str | None = Field(
-        None,
-        max_length=64,
-        description="What decides: error_rate, rmse, ...; by default what suits the targets.",
-    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,11 +139,6 @@ def gain(
     return Gain(mean, mean - reach, mean + reach, p_value)
 
 
-def over_tasks(scores: Mapping[str, Sequence[float | None]]) -> list[float | None]:
-    """Give the mean over tasks in each split."""
-    return [mean_known(values) for values in zip(*scores.values(), strict=True)]
-
-
 @dataclass(frozen=True, slots=True)
 class Judged:
     """A contender and what came of it in every split."""
@@ -152,7 +148,7 @@ class Judged:
 
 
 def compare(
-    judged: Sequence[Judged], metric: Metric, splits: Splits, *, ratio: float
+    judged: Sequence[Judged], metric: Metric, asked: Compare, *, ratio: float
 ) -> dict[str, Any]:
     """Give the comparison of the first of some methods with the others, as JSON.
 
@@ -162,13 +158,14 @@ def compare(
         Held-out rows per training row.
     """
     itself, *rivals = judged
-    ours = itself.scores[metric.name]
+    ours = itself.scores["by_task"][metric.name]
     overall = []
     by_task: dict[str, list[dict[str, Any]]] = {name: [] for name in ours}
     for rival in rivals:
-        theirs = rival.scores[metric.name]
+        theirs = rival.scores["by_task"][metric.name]
         label = {"rival": rival.contender.algorithm, "role": rival.contender.role}
-        whole = gain(over_tasks(ours), over_tasks(theirs), metric, ratio=ratio)
+        here, there = (in_splits(one.scores, metric.name, asked.average) for one in (itself, rival))
+        whole = gain(here, there, metric, ratio=ratio)
         overall.append(label | _told(whole))
         for task, values in ours.items():
             by_task[task].append(label | _told(gain(values, theirs[task], metric, ratio=ratio)))
@@ -176,28 +173,27 @@ def compare(
         "metric": metric.name,
         "title": metric.title,
         "larger_is_better": metric.larger_is_better,
-        "splits": splits.model_dump(mode="json", exclude={"given"}),
-        "n_splits": splits.count(),
-        "methods": [
-            {
-                "algorithm": entry.contender.algorithm,
-                "role": entry.contender.role,
-                "params": entry.contender.values,
-                "mean": {name: _mean_score(entry.scores[name]) for name in entry.scores},
-                "by_task": {
-                    task: mean_known(values) for task, values in entry.scores[metric.name].items()
-                },
-            }
-            for entry in judged
-        ],
+        "average": asked.average,
+        "splits": asked.splits.model_dump(mode="json", exclude={"given"}),
+        "n_splits": asked.splits.count(),
+        "methods": [_method(entry, metric, asked.average) for entry in judged],
         "overall": overall,
         "by_task": by_task,
     }
 
 
-def _mean_score(scores: Mapping[str, Sequence[float | None]]) -> float | None:
-    known = any(value is not None for values in scores.values() for value in values)
-    return mean_score(scores) if known else None
+def _method(judged: Judged, metric: Metric, average: Average) -> dict[str, Any]:
+    scores = judged.scores
+    return {
+        "algorithm": judged.contender.algorithm,
+        "role": judged.contender.role,
+        "params": judged.contender.values,
+        "value": mean_score(scores, metric.name, average),
+        **means(scores),
+        "by_task": {
+            task: mean_known(values) for task, values in scores["by_task"][metric.name].items()
+        },
+    }
 
 
 def _told(found: Gain | None) -> dict[str, Any]:

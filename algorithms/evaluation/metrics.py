@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
+from pydantic import BaseModel, ConfigDict, Field
 from scipy.stats import rankdata
 
 from algorithms.evaluation.splits import labels_of
@@ -16,9 +17,30 @@ from algorithms.interface.tasks import Task, TaskSet
 Kind = Literal["none", "numbers", "classes"]
 
 
+#: What a mean is over: tasks, each of which counts alike, or all rows as those of one task.
+Average = Literal["tasks", "rows"]
+#: What is compared: the truth and the answer, row by row.
+Observation = tuple[Any, Any]
+
+
+class Decides(BaseModel):
+    """By what candidates or methods are told apart."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+    metric: str | None = Field(
+        None,
+        max_length=64,
+        description="What decides: error_rate, rmse, ...; by default what suits the targets.",
+    )
+    average: Average = Field(
+        "tasks", description="What counts alike: every task, or every row of all tasks."
+    )
+
+
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that says how well a model does on a task.
+    """A number that says how well a model does.
 
     Parameters
     ----------
@@ -26,8 +48,12 @@ class Metric:
         Kind of targets it compares with; ``"none"``: it looks at the rows themselves.
     methods
         What the model must be able to do.
-    of
-        Gives the value on a task.
+    observe
+        Gives truth and answer of the rows of a task.
+    measure
+        Gives the value of truth and answer.
+    pools
+        Whether truths and answers of several tasks can be measured as one.
     """
 
     name: str
@@ -35,56 +61,95 @@ class Metric:
     target: Kind
     methods: tuple[str, ...]
     larger_is_better: bool
-    of: Callable[[Any, Task], float]
+    observe: Callable[[Any, Task], Observation]
+    measure: Callable[[Any, Any], float]
+    pools: bool = True
+
+    def of(self, model: Any, task: Task) -> float:
+        """Give the value on a task; NaN where there is none."""
+        return self.measure(*self.observe(model, task))
 
 
-def error_rate(model: Any, task: Task) -> float:
+def error_rate(truth: Any, answer: Any) -> float:
     """Give the share of rows whose label is wrong."""
-    return float(np.mean(model.predict(task.X, task=task.name) != labels_of(task)))
+    return float(np.mean(truth != answer))
 
 
-def auc(model: Any, task: Task) -> float:
+def auc(is_class: Any, scores: Any) -> float:
     """Give the area under the ROC curve: the chance that a row of a class scores above another.
 
     Of several classes the mean over each against the rest. NaN where the rows lack a class.
+
+    Parameters
+    ----------
+    is_class, scores : (n_samples, n_classes), or one column where there are two classes
     """
-    y = labels_of(task)
-    scores = model.decision_function(task.X, task=task.name)
-    classes = model.classes(task.name)
-    if scores.ndim == 1:  # of the class that sorts last
-        return _area(scores, y == classes[-1])
-    areas = [_area(scores[:, c], y == label) for c, label in enumerate(classes)]
-    return float(np.mean(areas))
+    return float(np.mean([_area(s, p) for s, p in zip(scores.T, is_class.T, strict=True)]))
 
 
-def rmse(model: Any, task: Task) -> float:
-    """Give the root of the mean squared error of the predicted numbers."""
-    return float(np.sqrt(np.mean(_residuals(model, task) ** 2)))
+def rmse(truth: Any, answer: Any) -> float:
+    """Give the root of the mean squared difference of all entries."""
+    return float(np.sqrt(np.mean((truth - answer) ** 2)))
 
 
-def r2(model: Any, task: Task) -> float:
+def r2(truth: Any, answer: Any) -> float:
     """Give 1 - Σ(y - f)² / Σ(y - mean of y)²; 0 where y is constant."""
-    y = _numbers(task)
-    return _share(np.sum(_residuals(model, task) ** 2), np.sum((y - y.mean()) ** 2))
+    return _share(np.sum((truth - answer) ** 2), np.sum((truth - truth.mean()) ** 2))
 
 
-def explained_variance(model: Any, task: Task) -> float:
+def explained_variance(truth: Any, answer: Any) -> float:
     """Give 1 - Var(y - f) / Var(y), which forgives a constant error; 0 where y is constant."""
-    return _share(float(np.var(_residuals(model, task))), float(np.var(_numbers(task))))
+    return _share(float(np.var(truth - answer)), float(np.var(truth)))
 
 
-def reconstruction_error(model: Any, task: Task) -> float:
-    """Give the root of the mean squared difference between the entries of X and its image."""
-    return float(np.sqrt(np.mean(_lost(model, task) ** 2)))
-
-
-def retained_variance(model: Any, task: Task) -> float:
+def retained_variance(centred: Any, image: Any) -> float:
     """Give 1 - Σ(X - image)² / Σ(X - mean)²; 0 where the rows are constant."""
-    spread = np.sum((task.X - task.X.mean(axis=0)) ** 2)
-    return _share(float(np.sum(_lost(model, task) ** 2)), float(spread))
+    return _share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
 
 
-_IMAGE: Final = ("transform", "inverse_transform")
+def _correctness(model: Any, task: Task) -> Observation:
+    """Give for each row 1, and whether its label is right: labels of tasks may be unlike."""
+    right = model.predict(task.X, task=task.name) == labels_of(task)
+    return np.ones(len(right)), right.astype(np.float64)
+
+
+def _class_scores(model: Any, task: Task) -> Observation:
+    y, classes = labels_of(task), model.classes(task.name)
+    scores = model.decision_function(task.X, task=task.name)
+    if scores.ndim == 1:  # of the class that sorts last
+        return np.equal(y, classes[-1])[:, np.newaxis], scores[:, np.newaxis]
+    return np.stack([y == label for label in classes], axis=1), scores
+
+
+def _numbers(model: Any, task: Task) -> Observation:
+    if task.y is None or task.target != "numbers":
+        raise InvalidData(f"task '{task.name}' has no numbers to compare with", task=task.name)
+    return task.y, model.predict(task.X, task=task.name)
+
+
+def _entries(model: Any, task: Task) -> Observation:
+    """Give the entries of the rows about their mean, and those of their images."""
+    if task.input != "rows":
+        raise InvalidData(
+            f"task '{task.name}' holds covariance matrices; a model is judged on rows",
+            task=task.name,
+        )
+    latent = model.transform(task.X, task=task.name)
+    image = model.inverse_transform(latent, task=task.name)
+    mean = task.X.mean(axis=0)
+    return (task.X - mean).ravel(), (image - mean).ravel()
+
+
+_MAPS_BACK: Final = ("transform", "inverse_transform")
+
+
+def _of_numbers(name: str, title: str, measure: Any, *, larger_is_better: bool = True) -> Metric:
+    return Metric(name, title, "numbers", ("predict",), larger_is_better, _numbers, measure)
+
+
+def _of_rows(name: str, title: str, measure: Any, *, larger_is_better: bool = True) -> Metric:
+    return Metric(name, title, "none", _MAPS_BACK, larger_is_better, _entries, measure)
+
 
 #: The first one of a kind of target is the one that decides where none is named.
 METRICS: Final[dict[str, Metric]] = {
@@ -96,7 +161,8 @@ METRICS: Final[dict[str, Metric]] = {
             target="classes",
             methods=("predict",),
             larger_is_better=False,
-            of=error_rate,
+            observe=_correctness,
+            measure=error_rate,
         ),
         Metric(
             "auc",
@@ -104,48 +170,15 @@ METRICS: Final[dict[str, Metric]] = {
             target="classes",
             methods=("decision_function",),
             larger_is_better=True,
-            of=auc,
+            observe=_class_scores,
+            measure=auc,
+            pools=False,  # scores of one task are not on the scale of another
         ),
-        Metric(
-            "rmse",
-            "RMSE",
-            target="numbers",
-            methods=("predict",),
-            larger_is_better=False,
-            of=rmse,
-        ),
-        Metric(
-            "explained_variance",
-            "Explained variance",
-            target="numbers",
-            methods=("predict",),
-            larger_is_better=True,
-            of=explained_variance,
-        ),
-        Metric(
-            "r2",
-            "R²",
-            target="numbers",
-            methods=("predict",),
-            larger_is_better=True,
-            of=r2,
-        ),
-        Metric(
-            "reconstruction_error",
-            "Reconstruction error",
-            target="none",
-            methods=_IMAGE,
-            larger_is_better=False,
-            of=reconstruction_error,
-        ),
-        Metric(
-            "retained_variance",
-            "Retained variance",
-            target="none",
-            methods=_IMAGE,
-            larger_is_better=True,
-            of=retained_variance,
-        ),
+        _of_numbers("rmse", "RMSE", rmse, larger_is_better=False),
+        _of_numbers("explained_variance", "Explained variance", explained_variance),
+        _of_numbers("r2", "R²", r2),
+        _of_rows("reconstruction_error", "Reconstruction error", rmse, larger_is_better=False),
+        _of_rows("retained_variance", "Retained variance ratio", retained_variance),
     )
 }
 
@@ -177,31 +210,40 @@ def metrics_for(algorithms: Sequence[Algorithm[Any, Any]], target: Kind) -> tupl
     return tuple(sorted(found, key=lambda metric: metric.target == "none"))
 
 
-def deciding_metric(metrics: tuple[Metric, ...], name: str | None) -> Metric:
-    """Give the metric of a name, or the first.
+def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:
+    """Give the metric that is asked for, or the first.
 
     Raises
     ------
     InvalidParams
-        There is no such metric for these models.
+        There is no such metric for these models, or none of all rows.
     """
-    if name is None:
-        return metrics[0]
-    for metric in metrics:
-        if metric.name == name:
-            return metric
-    known = ", ".join(metric.name for metric in metrics)
-    raise InvalidParams(f"there is no metric '{name}' for this job; there are {known}")
+    known = {metric.name: metric for metric in metrics}
+    if asked.metric is not None and asked.metric not in known:
+        raise InvalidParams(
+            f"there is no metric '{asked.metric}' for this job; there are {', '.join(known)}",
+            field="metric",
+        )
+    metric = metrics[0] if asked.metric is None else known[asked.metric]
+    if asked.average == "rows" and not metric.pools:
+        raise InvalidParams(
+            f"'{metric.name}' cannot be taken over the rows of all tasks: scores of one are not on "
+            "the scale of another; use the average 'tasks'",
+            field="average",
+        )
+    return metric
 
 
 def error_rates(model: Model, tasks: TaskSet) -> dict[str, float]:
     """Give the share of wrong labels in each task."""
-    return {task.name: error_rate(model, task) for task in tasks}
+    metric = METRICS["error_rate"]
+    return {task.name: metric.of(model, task) for task in tasks}
 
 
 def mean_squared_error(model: Model, tasks: TaskSet) -> float:
     """Give the mean over tasks of the mean squared error of predicted numbers."""
-    return float(np.mean([rmse(model, task) ** 2 for task in tasks]))
+    metric = METRICS["rmse"]
+    return float(np.mean([metric.of(model, task) ** 2 for task in tasks]))
 
 
 def mean_error_rate(model: Model, tasks: TaskSet) -> float:
@@ -216,26 +258,6 @@ def _area(scores: Any, is_positive: Any) -> float:
         return float("nan")
     ranks = rankdata(scores)[is_positive].sum()
     return float((ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
-
-
-def _residuals(model: Any, task: Task) -> Any:
-    return _numbers(task) - model.predict(task.X, task=task.name)
-
-
-def _numbers(task: Task) -> Any:
-    if task.y is None or task.target != "numbers":
-        raise InvalidData(f"task '{task.name}' has no numbers to compare with", task=task.name)
-    return task.y
-
-
-def _lost(model: Any, task: Task) -> Any:
-    if task.input != "rows":
-        raise InvalidData(
-            f"task '{task.name}' holds covariance matrices; a model is judged on rows",
-            task=task.name,
-        )
-    latent = model.transform(task.X, task=task.name)
-    return task.X - model.inverse_transform(latent, task=task.name)
 
 
 def _share(lost: float, whole: float) -> float:

@@ -1,64 +1,196 @@
-"""Search: which parameters do best on rows that were held out."""
+"""Search: which parameters do best on rows that were held out.
+
+*Grid* tries every combination, *random* draws from the space, *halving* judges all candidates on
+few splits and only the better ones on more (successive halving, with splits as what is spent: a
+part of the rows would choose too much regularisation, for that is right for a part of the rows).
+
+References: Bergstra, Bengio, *Random search for hyper-parameter optimization*, JMLR 13 (2012),
+https://jmlr.org/papers/v13/bergstra12a.html; Jamieson, Talwalkar, *Non-stochastic best arm
+identification and hyperparameter optimization*, AISTATS 2016,
+https://proceedings.mlr.press/v51/jamieson16.html
+"""
 
 import itertools
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final, Literal
 
+import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from algorithms.evaluation.metrics import Metric
-from algorithms.evaluation.validation import Scores, mean_score
+from algorithms.evaluation.metrics import Average, Decides, Metric
+from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.validation import Scores, joined, mean_score
 from algorithms.interface.errors import InvalidParams
 
-#: Most combinations of values in one search.
+#: Most candidates in one search, and how many are drawn where no number is given.
 MAX_CANDIDATES: Final = 1000
+N_DRAWN: Final = 30
 
 
-class Search(BaseModel):
-    """Which values to try, and how to tell which are best."""
+class Range(BaseModel):
+    """Numbers to draw from: whole ones if both ends are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    space: dict[str, list[Any]] = Field(
+    low: int | float = Field(description="Smallest value.")
+    high: int | float = Field(description="Largest value.")
+    scale: Literal["linear", "log"] = Field(
+        "linear", description="'log': the logarithm is drawn evenly."
+    )
+
+    def draw(self, rng: np.random.Generator) -> float | int:
+        """Give one number."""
+        if isinstance(self.low, int) and isinstance(self.high, int):
+            if self.scale == "linear":
+                return int(rng.integers(self.low, self.high, endpoint=True))
+            # each whole number stands for the half unit on both sides of it
+            ends = math.log(self.low - 0.5), math.log(self.high + 0.5)
+            return min(max(round(math.exp(rng.uniform(*ends))), self.low), self.high)
+        if self.scale == "linear":
+            return float(rng.uniform(self.low, self.high))
+        return math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
+
+
+class Search(Decides):
+    """Which values to try, and how to tell which are best."""
+
+    space: dict[str, list[Any] | Range] = Field(
         min_length=1,
         max_length=20,
-        description="Values to try of each parameter; every combination is tried.",
+        description="For each parameter the values to try, or for 'random' and 'halving' also a "
+        "range to draw from, `{low, high, scale}`.",
     )
+    method: Literal["grid", "random", "halving"] = Field(
+        "grid",
+        description="'grid': every combination. 'random': combinations drawn at random. "
+        "'halving': all are judged on few splits, the better ones on more.",
+    )
+    n_candidates: int | None = Field(
+        None,
+        ge=2,
+        le=MAX_CANDIDATES,
+        description="Combinations to draw; without it 30, and every one for 'halving' of lists.",
+    )
+    factor: int = Field(3, ge=2, le=10, description="'halving' keeps one of so many.")
     n_folds: int = Field(
         5, ge=2, le=100, description="Parts into which the rows of each task are divided."
     )
-    metric: str | None = Field(
-        None,
-        max_length=64,
-        description="What decides: error_rate, rmse, ...; by default what suits the targets.",
-    )
+    repeats: int = Field(1, ge=1, le=100, description="Times that they are divided anew.")
+
+    def splits(self) -> Splits:
+        """Give how rows are held out."""
+        return Splits(n_folds=self.n_folds, repeats=self.repeats)
 
 
-def grid(values: Mapping[str, Any], search: Search) -> list[dict[str, Any]]:
-    """Give every combination of the values to try, each with the other parameters as given.
+@dataclass(frozen=True, slots=True)
+class Round:
+    """A step of a search: how many candidates are judged on the first so many splits."""
+
+    n_candidates: int
+    n_splits: int
+
+
+def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[dict[str, Any]]:
+    """Give what is to be tried, each with the other parameters as given.
 
     Raises
     ------
     InvalidParams
-        There are too many, or a parameter has no value to try.
+        There are too many, or there is nothing to try for a parameter.
     """
-    for name, tried in search.space.items():
-        if not tried:
-            raise InvalidParams(f"'{name}' has no value to try", field=name)
-    n_candidates = math.prod(len(tried) for tried in search.space.values())
-    if n_candidates > MAX_CANDIDATES:
-        raise InvalidParams(
-            f"the values to try have {n_candidates} combinations, and {MAX_CANDIDATES} may be tried"
-        )
+    _check(search)
+    lists = {name: tried for name, tried in search.space.items() if isinstance(tried, list)}
+    is_finite = len(lists) == len(search.space)
+    n_combinations = math.prod(len(tried) for tried in lists.values())
+    is_whole = search.method == "grid" or (
+        search.method == "halving" and search.n_candidates is None and is_finite
+    )
+    if is_whole:
+        if n_combinations > MAX_CANDIDATES:
+            raise InvalidParams(
+                f"the values to try have {n_combinations} combinations, and {MAX_CANDIDATES} may "
+                "be tried; give fewer values, or the method 'random'"
+            )
+        chosen = [dict(zip(lists, c, strict=True)) for c in itertools.product(*lists.values())]
+    else:
+        rng = np.random.default_rng(seed)
+        n = search.n_candidates or N_DRAWN
+        if is_finite:
+            drawn = rng.choice(n_combinations, min(n, n_combinations), replace=False)
+            chosen = [_combination(lists, int(index)) for index in drawn]
+        else:
+            chosen = [
+                {name: _draw(tried, rng) for name, tried in search.space.items()} for _ in range(n)
+            ]
+    return [{**values, **combination} for combination in chosen]
+
+
+def rounds(search: Search, n_candidates: int) -> list[Round]:
+    """Give the rounds in order; all splits are spent on those of the last."""
+    n_splits, factor = search.splits().count(), search.factor
+    n_rounds = 1
+    if search.method == "halving":
+        while n_candidates // factor**n_rounds > 1 and n_splits // factor**n_rounds >= 1:
+            n_rounds += 1
     return [
-        {**values, **dict(zip(search.space, combination, strict=True))}
-        for combination in itertools.product(*search.space.values())
+        Round(math.ceil(n_candidates / factor**i), math.ceil(n_splits / factor**left))
+        for i, left in enumerate(reversed(range(n_rounds)))
     ]
 
 
-def best(results: Sequence[Scores], metric: Metric) -> int:
-    """Give the position of the best result; of several, the first."""
+def ranked(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
+    """Give the candidates from the best to the worst; of equal ones the first comes first."""
     sign = -1.0 if metric.larger_is_better else 1.0
-    losses = [sign * mean_score(scores[metric.name]) for scores in results]
-    return losses.index(min(losses))
+    means = {which: mean_score(scores, metric.name, average) for which, scores in results.items()}
+    losses = {which: math.inf if mean is None else sign * mean for which, mean in means.items()}
+    return sorted(losses, key=lambda which: (losses[which], which))
+
+
+#: Judges the candidates at some positions on the splits at some positions.
+Judge = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
+
+
+def best(search: Search, n_candidates: int, judge: Judge, metric: Metric) -> int:
+    """Give the position of the best candidate, round after round."""
+    results: dict[int, Scores] = {}
+    left, n_done = list(range(n_candidates)), 0
+    for step in rounds(search, n_candidates):
+        left = left[: step.n_candidates]
+        found = judge(left, range(n_done, step.n_splits))
+        results = {
+            which: joined([*([results[which]] if n_done else []), scores])
+            for which, scores in zip(left, found, strict=True)
+        }
+        left, n_done = ranked(results, metric, search.average), step.n_splits
+    return left[0]
+
+
+def _check(search: Search) -> None:
+    for name, tried in search.space.items():
+        if isinstance(tried, list):
+            if not tried:
+                raise InvalidParams(f"'{name}' has no value to try", field=name)
+        elif search.method == "grid":
+            detail = "is a range, which has no end of values; give a list, or the method 'random'"
+            raise InvalidParams(f"'{name}' {detail}", field=name)
+        elif not tried.low < tried.high or (tried.scale == "log" and tried.low <= 0):
+            positive = "0 < " if tried.scale == "log" else ""
+            detail = f"expected {positive}low < high, got {tried.low} and {tried.high}"
+            raise InvalidParams(f"the range of '{name}': {detail}", field=name)
+    if search.method == "grid" and search.n_candidates is not None:
+        raise InvalidParams("'n_candidates' goes with the methods 'random' and 'halving'")
+
+
+def _combination(lists: Mapping[str, Sequence[Any]], index: int) -> dict[str, Any]:
+    """Give the combination at a position of the product of some lists."""
+    chosen = {}
+    for name, tried in lists.items():
+        index, which = divmod(index, len(tried))
+        chosen[name] = tried[which]
+    return chosen
+
+
+def _draw(tried: Sequence[Any] | Range, rng: np.random.Generator) -> Any:
+    return tried.draw(rng) if isinstance(tried, Range) else tried[int(rng.integers(len(tried)))]

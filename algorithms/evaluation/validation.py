@@ -1,13 +1,13 @@
 """Fits on one part of the rows, judged on the other."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation.metrics import Metric
+from algorithms.evaluation.metrics import Average, Metric
 from algorithms.evaluation.splits import Split, Splits, nothing_to_hold_out
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
@@ -15,16 +15,36 @@ from algorithms.interface.trace import LoopState, Trace
 
 Array = NDArray[np.float64]
 
-#: ``{metric: {task: [value in each split]}}``; None where the split holds out no row of the task.
-Scores = dict[str, dict[str, list[float | None]]]
 
-#: Gives the model of some training rows.
-Fit = Callable[[TaskSet, np.random.Generator], Model]
+class Scores(TypedDict):
+    """What came of some splits, as JSON.
+
+    Parameters
+    ----------
+    by_task
+        ``{metric: {task: [value in each split]}}``; None where the split holds out no row of the
+        task.
+    over_rows
+        ``{metric: [value of all held-out rows of all tasks in each split]}``; None where the
+        metric cannot be taken over tasks.
+    """
+
+    by_task: dict[str, dict[str, list[float | None]]]
+    over_rows: dict[str, list[float | None]]
+
+
+_MEANS: Final[dict[str, Average]] = {"mean": "tasks", "over_rows": "rows"}
+
+#: Gives the models of some training rows: one for each candidate that is judged.
+Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Judged(LoopState):
-    """Values (n_splits, n_metrics, n_tasks); NaN where there is none."""
+    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), the last of all rows.
+
+    NaN where there is none.
+    """
 
     values: Array
     n_done: int
@@ -36,50 +56,82 @@ def judge(
     splits: Splits,
     indices: Sequence[int],
     *,
+    n_candidates: int = 1,
     metrics: Sequence[Metric],
     seed: int,
     trace: Trace,
-) -> Scores:
-    """Give every metric on the held-out rows of every task in some of the splits.
+) -> list[Scores]:
+    """Give, for each candidate, every metric on the held-out rows in some of the splits.
 
     Parameters
     ----------
     fit
         Called with the training rows of a split, and a generator that depends on ``seed`` and the
         split alone.
-
-    Raises
-    ------
-    InvalidData
-        Nothing can be held out in any of them.
     """
     parts = [splits.split(tasks, index, seed=seed) for index in indices]
-    if all(part is None for part in parts):
-        raise nothing_to_hold_out(tasks)
 
     def step(state: _Judged) -> _Judged:
         which = state.n_done
         values = state.values.copy()
         split = parts[which]
         if split is not None:
-            model = fit(split.train, np.random.default_rng([seed, indices[which]]))
-            values[which] = _values(model, split, tasks.names, metrics)
+            models = fit(split.train, np.random.default_rng([seed, indices[which]]))
+            for candidate, model in enumerate(models):
+                values[which, candidate] = _values(model, split, tasks.names, metrics)
         return _judged(values, n_done=which + 1)
 
-    start = _judged(np.full((len(parts), len(metrics), len(tasks)), np.nan), n_done=0)
+    shape = (len(parts), n_candidates, len(metrics), len(tasks) + 1)
+    start = _judged(np.full(shape, np.nan), n_done=0)
     values = trace.run("splits", step, start, max_iter=len(parts), tolerance=0.0).values
+    return [
+        _scores(values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
+    ]
+
+
+def joined(pieces: Sequence[Scores]) -> Scores:
+    """Give the scores of some splits and of others as those of all, in their order."""
+    whole: Scores = {"by_task": {}, "over_rows": {}}
+    for piece in pieces:
+        for metric, by_task in piece["by_task"].items():
+            for task, values in by_task.items():
+                whole["by_task"].setdefault(metric, {}).setdefault(task, []).extend(values)
+        for metric, values in piece["over_rows"].items():
+            whole["over_rows"].setdefault(metric, []).extend(values)
+    return whole
+
+
+def check_judged(scores: Scores, tasks: TaskSet) -> None:
+    """Raise InvalidData where nothing could be held out in any split."""
+    by_task = (values for found in scores["by_task"].values() for values in found.values())
+    if all(value is None for values in by_task for value in values):
+        raise nothing_to_hold_out(tasks)
+
+
+def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
+    """Give the mean over splits: of the value of all rows, or of the mean over tasks.
+
+    The mean over tasks is that of each task's mean over its splits; tasks without a value are left
+    out.
+    """
+    if average == "rows":
+        return mean_known(scores["over_rows"][metric])
+    return mean_known([mean_known(values) for values in scores["by_task"][metric].values()])
+
+
+def in_splits(scores: Scores, metric: str, average: Average) -> list[float | None]:
+    """Give the value in each split: of all rows, or the mean over tasks."""
+    if average == "rows":
+        return scores["over_rows"][metric]
+    return [mean_known(values) for values in zip(*scores["by_task"][metric].values(), strict=True)]
+
+
+def means(scores: Scores) -> dict[str, dict[str, float | None]]:
+    """Give the mean over tasks and that over rows of every metric, as JSON."""
     return {
-        metric.name: {
-            name: [_known(value) for value in values[:, m, t]] for t, name in enumerate(tasks.names)
-        }
-        for m, metric in enumerate(metrics)
+        name: {metric: mean_score(scores, metric, average) for metric in scores["over_rows"]}
+        for name, average in _MEANS.items()
     }
-
-
-def mean_score(scores: Mapping[str, Sequence[float | None]]) -> float:
-    """Give the mean over tasks of the mean over splits; tasks without a value are left out."""
-    means = [mean_known(values) for values in scores.values()]
-    return float(np.mean([mean for mean in means if mean is not None]))
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
@@ -89,15 +141,35 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 
 
 def _values(model: Any, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
-    values = np.full((len(metrics), len(names)), np.nan)
-    for task in split.test:
-        for m, metric in enumerate(metrics):
-            values[m, names.index(task.name)] = metric.of(model, task)
+    values = np.full((len(metrics), len(names) + 1), np.nan)
+    for m, metric in enumerate(metrics):
+        seen = [metric.observe(model, task) for task in split.test]
+        for task, observation in zip(split.test, seen, strict=True):
+            values[m, names.index(task.name)] = metric.measure(*observation)
+        if metric.pools:
+            truth, answer = (np.concatenate(side) for side in zip(*seen, strict=True))
+            values[m, -1] = metric.measure(truth, answer)
     return values
 
 
+def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:
+    """Give values (n_splits, n_metrics, n_tasks + 1) by their names."""
+    return {
+        "by_task": {
+            metric.name: {
+                name: [_known(value) for value in values[:, m, t]] for t, name in enumerate(names)
+            }
+            for m, metric in enumerate(metrics)
+        },
+        "over_rows": {
+            metric.name: [_known(value) for value in values[:, m, -1]]
+            for m, metric in enumerate(metrics)
+        },
+    }
+
+
 def _judged(values: Array, *, n_done: int) -> _Judged:
-    done = values[:n_done, 0]
+    done = values[:n_done, :, 0, :-1]
     known = done[np.isfinite(done)]
     objective = float(known.mean()) if known.size else 0.0
     left = 1.0 - n_done / len(values)

@@ -54,9 +54,9 @@ def _against(comparison: Mapping[str, Any], rival: Mapping[str, Any]) -> str:
         for method in comparison["methods"][1:]
         if (method["algorithm"], method["role"]) == (rival["rival"], rival["role"])
     )
-    name = comparison["metric"]
-    values = f"{_number(ours['mean'][name])} against {_number(theirs['mean'][name])}"
-    subject = f"{comparison['title']} {values} of {rival['rival']} ({_ROLES[rival['role']]})"
+    values = f"{_number(ours['value'])} against {_number(theirs['value'])}"
+    over = " of all rows" if comparison["average"] == "rows" else ""
+    subject = f"{comparison['title']}{over} {values} of {rival['rival']} ({_ROLES[rival['role']]})"
     if rival["gain"] is None:
         return f"{subject}: too few splits to tell how sure that is."
     side = "better" if rival["gain"] > 0 else "worse"

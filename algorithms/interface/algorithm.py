@@ -3,6 +3,7 @@
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from copy import deepcopy
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Generic, Literal, TypeVar
 
@@ -57,6 +58,8 @@ class Algorithm(ABC, Generic[P, M]):
     needs: ClassVar[Needs]
     #: What it is compared with, to tell whether learning together helps.
     rivals: ClassVar[tuple[Rival, ...]] = ()
+    #: Parameter of which many values are learned faster one after the other than each by itself.
+    path: ClassVar[str | None] = None
     #: Direction in which theory says that the objective moves, if it says so.
     monotone: ClassVar[Literal["up", "down"] | None] = None
     Params: type[P]
@@ -92,6 +95,15 @@ class Algorithm(ABC, Generic[P, M]):
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
         """Give the model learned from the tasks."""
+
+    def fit_path(
+        self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
+    ) -> list[M]:
+        """Give the model of each of some parameters, which differ in :attr:`path` alone.
+
+        To the tolerance of the fit they are those of :meth:`fit`.
+        """
+        return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
 
     def adapt(self, model: M, task: Task) -> M:
         """Give the model with one more task, learned from its rows with the others frozen."""

@@ -141,6 +141,7 @@ class Client:
         limits: Mapping[str, Any] | None = None,
         search: Mapping[str, Any] | None = None,
         compare: bool | Mapping[str, Any] = False,
+        evaluate: bool | Mapping[str, Any] = False,
         **params: Any,
     ) -> JobHandle:
         """Give a handle of the job that trains an algorithm with these parameters.
@@ -152,10 +153,13 @@ class Client:
         limits
             ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``, ``threads``.
         search
-            Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``.
+            Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``; or
+            ``{"space": {"C": {"low": 0.01, "high": 100.0, "scale": "log"}}, "method": "random"}``.
         compare
             Judge it beside methods that learn the tasks apart; the model's report says whether
             sharing helps. ``{"splits": {...}, "metric": ...}`` says how.
+        evaluate
+            Judge it by itself on held-out rows. ``{"splits": {...}}`` says how.
         """
         return self.submit(
             dataset,
@@ -166,6 +170,7 @@ class Client:
             limits=limits,
             search=search,
             compare=compare,
+            evaluate=evaluate,
         )
 
     def adapt(
@@ -195,6 +200,7 @@ class Client:
         limits: Mapping[str, Any] | None = None,
         search: Mapping[str, Any] | None = None,
         compare: bool | Mapping[str, Any] = False,
+        evaluate: bool | Mapping[str, Any] = False,
     ) -> JobHandle:
         """Give a handle of the job, as :meth:`train` does, with parameters of any name."""
         spec: dict[str, Any] = {
@@ -204,6 +210,7 @@ class Client:
             "seed": seed,
             "params": dict(params),
             "compare": compare if isinstance(compare, bool) else dict(compare),
+            "evaluate": evaluate if isinstance(evaluate, bool) else dict(evaluate),
             **(limits or {}),
         }
         if search is not None:

@@ -17,6 +17,7 @@ from service.database import Database
 from service.jobs import store
 from service.jobs.engine import Engine
 from service.jobs.lease import Lease
+from service.jobs.plans import next_parts
 from service.jobs.silence import Silence
 from service.jobs.states import JobState
 from service.logs import log
@@ -175,9 +176,7 @@ class Dispatcher:
             news = store.news_of_parts(session)
         for job_id in [j for j in news if news[j] != self._news.get(j)]:
             with self._database.write() as session:
-                job = store.get(session, job_id)
-                if job is not None and job.state == JobState.WAITING:
-                    store.collect(session, job, store.parts_of(session, job_id))
+                _collect(session, job_id)
         self._news = news
 
     def _find_lost(self, job: JobRow) -> store.Lost | None:
@@ -245,6 +244,20 @@ class Dispatcher:
 
     def _ours(self, session: Session) -> list[JobRow]:
         return [job for job in store.active(session) if (job.id, job.attempt) in self._futures]
+
+
+def _collect(session: Session, job_id: str) -> None:
+    """Have a job go on whose parts are done: with parts that follow from them, or by itself."""
+    job = store.hold_waiting(session, job_id)
+    if job is None:
+        return
+    parts = store.parts_of(session, job_id)
+    if store.have_succeeded(parts) and not job.is_cancel_requested:
+        more = next_parts(job.plan or {}, store.results_of_parts(session, job_id))
+        if more:
+            store.add_parts(session, job, more)
+            return
+    store.collect(session, job, parts)
 
 
 def _lost(job: JobRow, detail: str) -> store.Lost:

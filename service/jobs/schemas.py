@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from algorithms.evaluation.comparison import Compare
+from algorithms.evaluation.comparison import Compare, Evaluate
 from algorithms.evaluation.search import Search
 from service.http import WireModel
 from service.jobs.states import CANCELLING, FINAL, JobState
@@ -23,8 +23,8 @@ class WarmStart(WireModel):
     version: int | None = Field(None, ge=1, lt=2**31, description="The latest without it.")
 
 
-def _as_compare(value: Any) -> Any:
-    """Read true as a comparison in the usual way, false as none."""
+def _as_wish(value: Any) -> Any:
+    """Read true as a wish for the usual way, false as none."""
     if isinstance(value, bool):
         return {} if value else None
     return value
@@ -69,11 +69,19 @@ class JobSpec(WireModel):
     )
     compare: Annotated[
         Compare | None,
-        BeforeValidator(_as_compare, json_schema_input_type=bool | Compare | None),
+        BeforeValidator(_as_wish, json_schema_input_type=bool | Compare | None),
     ] = Field(
         None,
         description="Judge it beside methods that learn each task alone, or all tasks as one, on "
         "the same held-out rows; the model's report says whether sharing helps.",
+    )
+    evaluate: Annotated[
+        Evaluate | None,
+        BeforeValidator(_as_wish, json_schema_input_type=bool | Evaluate | None),
+    ] = Field(
+        None,
+        description="Judge it on held-out rows, with every metric that suits; what is trained "
+        "learns from all rows.",
     )
 
 

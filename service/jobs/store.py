@@ -1,7 +1,7 @@
 """SQL of jobs: every change of state is one UPDATE that names the state and attempt it leaves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -10,6 +10,7 @@ from sqlalchemy.orm import Session, aliased, defer
 
 from service.blobs import release_blob
 from service.database import now
+from service.jobs.parts import Part
 from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
 from service.rows import AttemptRow, EventRow, JobRow, new_id
 
@@ -52,12 +53,19 @@ def create(session: Session, job: NewJob) -> JobRow:
     return _create(session, job, JobState.QUEUED, parent_id=None)
 
 
-def create_with_parts(session: Session, job: NewJob, parts: Sequence[NewJob]) -> JobRow:
+def create_with_parts(session: Session, job: NewJob, parts: Sequence[Part]) -> JobRow:
     """Give the row of a new job that waits for its parts, which are queued."""
     parent = _create(session, job, JobState.WAITING, parent_id=None)
-    for part in parts:
-        _create(session, part, JobState.QUEUED, parent_id=parent.id)
+    add_parts(session, parent, parts)
     return parent
+
+
+def add_parts(session: Session, parent: JobRow, parts: Sequence[Part]) -> None:
+    """Queue more parts of a job that waits for them."""
+    job = NewJob(**{name: getattr(parent, name) for name in NewJob.__dataclass_fields__})
+    for part in parts:
+        new = replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
+        _create(session, new, JobState.QUEUED, parent_id=parent.id)
 
 
 def _create(session: Session, job: NewJob, state: JobState, *, parent_id: str | None) -> JobRow:
@@ -248,6 +256,12 @@ def is_free(session: Session, job_id: str) -> bool:
     return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
+def hold_waiting(session: Session, job_id: str) -> JobRow | None:
+    """Give a job that waits for its parts; until the session ends nobody else writes it."""
+    query = sa.select(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.WAITING)
+    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
+
+
 def is_held(session: Session, job_id: str, attempt: int) -> bool:
     """Tell whether an attempt has the row; while the session writes, nobody takes it away."""
     query = sa.select(JobRow.id).where(
@@ -362,6 +376,11 @@ def news_of_parts(session: Session) -> dict[str, Any]:
     return news
 
 
+def have_succeeded(parts: Sequence[JobRow]) -> bool:
+    """Tell whether every one of some parts has come to something."""
+    return all(part.state == JobState.SUCCEEDED for part in parts)
+
+
 def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
     """Have a job that waits for its parts go on, or end with the part that has failed."""
     here = (session, job.id, job.attempt, JobState.WAITING)
@@ -378,7 +397,7 @@ def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
         for part in parts:
             if part.state not in FINAL:
                 request_cancel(session, part)
-    elif has_ended and all(part.state == JobState.SUCCEEDED for part in parts):
+    elif have_succeeded(parts):
         move(*here, JobState.QUEUED)
     elif has_ended:  # a part was cancelled on its own
         request_cancel(session, job)
@@ -450,13 +469,14 @@ def _sum_progress(session: Session, job: JobRow, parts: Sequence[JobRow]) -> Non
     begun = sum(
         (part.progress or {}).get("fraction", 0.0) for part in parts if part.state in ACTIVE
     )
-    fraction = round((n_done + begun) / (len(parts) + 1), 4)  # the last step is its own
+    n_parts = max(len(parts), (job.plan or {}).get("n_parts", 0))  # later ones are not there yet
+    fraction = round((n_done + begun) / (n_parts + 1), 4)  # the last step is its own
     before = job.progress or {"iteration": -1, "fraction": -1.0}
     if fraction == before["fraction"] and n_done == before["iteration"]:
         return
     elapsed_s = (now() - job.created_at).total_seconds()
     progress = {
-        "loop": f"parts of {len(parts)}",
+        "loop": f"parts of {n_parts}",
         "iteration": n_done,
         "objective": None,
         "residual": None,

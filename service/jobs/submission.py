@@ -17,7 +17,7 @@ from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import store
-from service.jobs.plans import Study, adaptation, lay_out
+from service.jobs.plans import Asked, Study, adaptation, lay_out
 from service.jobs.schemas import JobSpec, WarmStart
 from service.models.store import get_version
 from service.rows import DatasetRow, JobRow
@@ -73,11 +73,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     elif not study.parts:
         row = store.create(session, replace(job, plan=study.plan))
     else:
-        parts = [
-            replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
-            for part in study.parts
-        ]
-        row = store.create_with_parts(session, replace(job, plan=study.plan), parts)
+        row = store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 
@@ -102,10 +98,10 @@ def check(
     tasks = _find_tasks(session, spec, owner=owner)
     _check_tasks(algorithm, tasks, params)
     complete = params.model_dump(mode="json")
-    if spec.search is None and spec.compare is None:
+    asked = Asked(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
+    if asked == Asked():
         return complete, None
-    study = lay_out(algorithm, spec.params, tasks, search=spec.search, comparison=spec.compare)
-    return complete, study
+    return complete, lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)
 
 
 def _find_tasks(session: Session, spec: JobSpec, *, owner: str) -> tuple[TaskSummary, ...]:
@@ -131,6 +127,7 @@ def _check_warm_start(
         (spec.params, "params"),
         (spec.search, "search"),
         (spec.compare, "compare"),
+        (spec.evaluate, "evaluate"),
     ):
         if given:
             detail = f"'{field}' cannot be given with 'warm_start': what the model learned holds"

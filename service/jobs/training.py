@@ -54,10 +54,10 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     plan, values, report = order["plan"], order["params"], None
     kind = None if plan is None else plan["kind"]
     if kind == plans.SCORE:
-        result = plans.carry_out(plan, algorithm, tasks, values, seed=order["seed"], trace=trace)
+        result = plans.carry_out(plan, algorithm, tasks, seed=order["seed"], trace=trace)
         return {"type": "scored", "result": result}
     if kind == plans.STUDY:
-        found, report = plans.draw_on(plan, order["parts"], algorithm, tasks)
+        found, report = plans.draw_on(plan, order["parts"], tasks)
         values = found or values
     params = algorithm.parse(values)
     started = time.monotonic()

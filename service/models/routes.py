@@ -93,7 +93,8 @@ def get_report(
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     if found.row.report is None:
-        detail = f"version {found.row.version} of '{name}' was trained without a search"
+        how = "without search, comparison or evaluation"
+        detail = f"version {found.row.version} of '{name}' was trained {how}"
         raise Problem("no-report", detail)
     return json_response(Report.model_validate(found.row.report), ETag=tag)
 

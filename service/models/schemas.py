@@ -99,16 +99,21 @@ class Candidate(BaseModel):
     """Parameters that were tried, and what came of it on held-out rows."""
 
     params: dict[str, Any]
-    mean: dict[str, float] = Field(description="Mean over tasks, by metric.")
+    n_splits: int = Field(description="Splits on which it was judged.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
     by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
 
 
 class SearchReport(BaseModel):
     """A search: what was tried, and what was best."""
 
+    method: str = Field(description="grid, random, or halving.")
     metric: str = Field(description="What decided.")
     larger_is_better: bool
+    average: str = Field(description="What counted alike: tasks, or rows.")
     n_folds: int
+    repeats: int
     best: int = Field(description="Position of the best candidate.")
     candidates: list[Candidate]
 
@@ -119,7 +124,9 @@ class Method(BaseModel):
     algorithm: str
     role: str = Field(description="itself; apart: each task alone; pooled: all as one; other.")
     params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
+    value: float | None = Field(description="The deciding metric, by the average asked for.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
     by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
 
 
@@ -151,6 +158,7 @@ class Comparison(BaseModel):
     metric: str
     title: str
     larger_is_better: bool
+    average: str = Field(description="What counted alike: tasks, or rows.")
     splits: dict[str, Any]
     n_splits: int
     methods: list[Method]
@@ -160,8 +168,20 @@ class Comparison(BaseModel):
     left_out: list[dict[str, str]] = Field(description="Rivals that do not fit the tasks, and why.")
 
 
+class Evaluation(BaseModel):
+    """What the algorithm came to on held-out rows."""
+
+    splits: dict[str, Any]
+    n_splits: int
+    params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
+    mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
+    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
+    by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
+
+
 class Report(BaseModel):
     """What was tried before a model was trained, and how it compares."""
 
     search: SearchReport | None = None
     comparison: Comparison | None = None
+    evaluation: Evaluation | None = None

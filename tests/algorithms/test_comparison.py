@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest, t
 
 from algorithms.evaluation.comparison import Compare, contenders, freed, gain
-from algorithms.evaluation.metrics import METRICS, auc
+from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import conclude
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -27,14 +27,13 @@ def study(algorithm, tasks, *, seed=0, **values):
     """Give the report of a comparison, carried out as the parts of a job are."""
     algorithm = ALGORITHMS[algorithm]
     asked = values.pop("compare", Compare())
-    laid = plans.lay_out(algorithm, values, tasks.summaries(), search=None, comparison=asked)
+    wanted = plans.Asked(compare=asked)
+    laid = plans.lay_out(algorithm, values, tasks.summaries(), wanted, seed=seed)
     parts = [
-        plans.carry_out(
-            part.plan, ALGORITHMS[part.algorithm], tasks, part.params, seed=seed, trace=Trace()
-        )
+        plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
         for part in laid.parts
     ]
-    return plans.draw_on(laid.plan, parts, algorithm, tasks)[1]["comparison"]
+    return plans.draw_on(laid.plan, parts, tasks)[1]["comparison"]
 
 
 def test_the_gain_is_the_corrected_resampled_t_test() -> None:
@@ -91,6 +90,7 @@ def test_a_metric_compares_with_what_it_says() -> None:
     assert METRICS["explained_variance"].of(Fixed(), task) == pytest.approx(1 - (2 / 3) / (8 / 9))
     labels = Task.from_rows("t", [[1.0], [2.0], [4.0], [2.0]], y=["no", "yes", "yes", "no"])
     # of four pairs three are in order and one is tied
+    auc = METRICS["auc"].of
     assert auc(Fixed(), labels) == pytest.approx((3 + 0.5) / 4)
     alone = Task.from_rows("t", [[1.0], [2.0]], y=["no", "no"])
     assert np.isnan(auc(Fixed(), alone))
@@ -178,6 +178,18 @@ def test_unrelated_tasks_cannot_be_told() -> None:
     assert "cannot be told" in found["sentences"][0]
 
 
+def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
+    found = study("rmt-pca", subspaces(related=True, n_samples=3), k=1, selection="given")
+    assert found["n_splits"] == 10  # each repeat has two folds of no row
+    assert all(entry["gain"] is not None for entry in found["overall"])
+
+
+def test_where_nothing_can_be_held_out_it_is_told() -> None:
+    alone = TaskSet(tuple(Task.from_rows(n, [[1.0, 2.0]], y=[1.0]) for n in "ab"))
+    with pytest.raises(InvalidData, match="leaves none to hold out"):
+        study("mtfl", alone, selection="given")
+
+
 def test_a_method_without_rivals_cannot_be_compared() -> None:
     with pytest.raises(InvalidParams, match="pca cannot be compared"):
         study("pca", identical_gaussians(np.random.default_rng(0), n_tasks=2).tasks)
@@ -207,9 +219,10 @@ def test_a_tie_is_no_proof() -> None:
     comparison = {
         "metric": "rmse",
         "title": "RMSE",
+        "average": "tasks",
         "methods": [
-            {"algorithm": "a", "role": "itself", "mean": {"rmse": 1.0}},
-            {"algorithm": "b", "role": "apart", "mean": {"rmse": 1.0}},
+            {"algorithm": "a", "role": "itself", "value": 1.0},
+            {"algorithm": "b", "role": "apart", "value": 1.0},
         ],
         "overall": [{"rival": "b", "role": "apart", **none}],
         "by_task": {"t": [{"rival": "b", "role": "apart", **none}]},

@@ -13,6 +13,7 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
 from service.jobs import store
+from service.jobs.parts import Part
 from service.jobs.states import JobState
 
 LOST = store.Lost("worker_lost", "gone")
@@ -41,15 +42,7 @@ def whole(database, new_job):
                 plan={"kind": "search"},
             )
             parts = [
-                store.NewJob(
-                    **{
-                        name: getattr(job, name)
-                        for name in store.NewJob.__dataclass_fields__
-                        if name != "plan"
-                    },
-                    plan={"kind": "score", "position": position},
-                )
-                for position in range(3)
+                Part("pca", {}, {"kind": "score", "position": position}) for position in range(3)
             ]
             row = store.create_with_parts(session, job, parts)
             return row.id, [part.id for part in store.parts_of(session, row.id)]
@@ -247,8 +240,8 @@ def test_parts_are_listed_under_their_whole_only(client, http, rows):
     assert not [j for j in listed if j["parent"]]
     parts = http.get("/v1/jobs", params={"parent": job.id}).json()["items"]
     assert {p["parent"] for p in parts} == {job.id}
-    assert all(p["result"]["scores"]["reconstruction_error"] for p in parts)
-    with pytest.raises(ServiceError, match="without a search"):
+    assert all(p["result"]["scores"][0]["by_task"]["reconstruction_error"] for p in parts)
+    with pytest.raises(ServiceError, match="without search, comparison"):
         client.train(client.upload(rows), "pca", k=1).wait().report()
 
 
@@ -264,6 +257,9 @@ def test_parts_are_listed_under_their_whole_only(client, http, rows):
         ({"space": {"k": [1]}, "metric": "beauty"}, "no metric 'beauty'"),
         ({"space": {"k": [1]}, "n_folds": 1}, "greater than or equal to 2"),
         ({"space": {"k": [1, 9]}}, "k"),
+        ({"space": {"k": {"low": 1, "high": 3}}}, "'k' is a range"),
+        ({"space": {"k": [1]}, "n_candidates": 2}, "'n_candidates' goes with"),
+        ({"space": {"k": [1]}, "method": "guess"}, "'grid', 'random' or 'halving'"),
     ],
 )
 def test_a_search_that_cannot_be_is_refused(client, rows, search, told):
@@ -272,6 +268,66 @@ def test_a_search_that_cannot_be_is_refused(client, rows, search, told):
         client.train(client.upload(rows), "pca", search=search)
     assert 400 <= caught.value.status < 500
     assert len(list(client.jobs())) == before
+
+
+def test_halving_judges_the_better_ones_on_more_splits(client, rows):
+    job = client.train(
+        client.upload(rows),
+        "pca",
+        model="halved",
+        search={"space": {"k": [1, 2, 3, 4, 5, 6]}, "method": "halving", "factor": 2, "n_folds": 4},
+    )
+    model = job.wait()
+    report = model.report()["search"]
+    # 6 on two folds, 3 of them on four
+    assert sorted(c["n_splits"] for c in report["candidates"]) == [2, 2, 2, 4, 4, 4]
+    assert report["candidates"][report["best"]]["n_splits"] == 4
+    assert job.info["parts"] == {"succeeded": 6 + 3}
+    # what the best came to is what it comes to alone
+    k = model.info["lineage"]["params"]["k"]
+    alone = client.train(
+        client.upload(rows), "pca", model="alone", search={"space": {"k": [k]}, "n_folds": 4}
+    )
+    again = alone.wait().report()["search"]["candidates"][0]
+    assert again["by_task"] == report["candidates"][report["best"]]["by_task"]
+    # progress never goes back
+    told = [e["data"]["fraction"] for e in job.events() if e["kind"] == "progress"]
+    assert told == sorted(told)
+
+
+def test_a_random_search_draws_the_same_for_the_same_seed(client, rows):
+    space = {"gamma": {"low": 1e-3, "high": 1.0, "scale": "log"}, "d": [1, 2]}
+    labels = {name: np.array(["x", "y", "z"] * 10) for name in rows}
+    labelled = client.upload(rows, labels, name="labelled")
+
+    def tried(seed):
+        search = {"space": space, "method": "random", "n_candidates": 4, "n_folds": 2}
+        job = client.train(labelled, "mtda", model="drawn", seed=seed, search=search)
+        return [c["params"] for c in job.wait().report()["search"]["candidates"]]
+
+    first = tried(1)
+    assert len(first) == 4
+    assert all(1e-3 <= params["gamma"] <= 1 for params in first)
+    assert first == tried(1) != tried(2)
+
+
+def test_an_evaluation_tells_what_rows_that_are_held_out_come_to(client, rows):
+    targets = {name: X @ np.arange(8.0) for name, X in rows.items()}
+    job = client.train(
+        client.upload(rows, targets, name="numbers"),
+        "ridge",
+        model="judged",
+        evaluate={"splits": {"scheme": "holdout", "n_splits": 3, "test_size": 0.2}},
+    )
+    model = job.wait()
+    found = model.report()["evaluation"]
+    assert found["n_splits"] == 3
+    assert found["by_task"].keys() == found["mean"].keys() == found["over_rows"].keys()
+    assert set(found["by_task"]["explained_variance"]) == set(rows)
+    # noiseless targets, linear in the rows
+    assert found["mean"]["explained_variance"] == pytest.approx(1, abs=1e-3)
+    assert found["over_rows"]["explained_variance"] == pytest.approx(1, abs=1e-3)
+    assert job.info["parts"] == {"succeeded": 3}
 
 
 def test_a_search_is_cancelled_with_all_its_parts(start_service):

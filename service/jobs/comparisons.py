@@ -1,0 +1,167 @@
+"""A comparison, or an evaluation, as parts of a job: methods are judged on the same splits."""
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any, Final
+
+from algorithms.evaluation.comparison import (
+    Compare,
+    Contender,
+    Evaluate,
+    Judged,
+    compare,
+    contenders,
+)
+from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.search import Search
+from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.validation import check_judged, joined, mean_known, means
+from algorithms.evaluation.verdict import conclude
+from algorithms.interface.errors import AlgorithmError, InvalidParams
+from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.registry import ALGORITHMS
+from service.jobs.parts import Algo, Part, Plan
+
+#: What the parts of a comparison, and of an evaluation, are told by.
+COMPARISON: Final = "comparison"
+EVALUATION: Final = "evaluation"
+
+#: Most parts of a comparison; more splits share a part.
+_MAX_PARTS: Final = 200
+
+Result = Mapping[str, Any]
+
+
+def plan_comparison(
+    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Compare
+) -> Plan:
+    """Give what a job remembers of its comparison.
+
+    Raises
+    ------
+    AlgorithmError
+        There is nothing to compare with, or something does not fit the tasks.
+    """
+    asked.splits.check(tasks)
+    methods, left_out = _fitting(contenders(algorithm, values), tasks)
+    known = [ALGORITHMS[method.algorithm] for method in methods]
+    metric = deciding_metric(metrics_for(known, tasks[0].target), asked)
+    return {
+        "asked": asked.model_dump(mode="json"),
+        "metric": metric.name,
+        "methods": [asdict(method) for method in methods],
+        "left_out": left_out,
+    }
+
+
+def plan_evaluation(
+    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Evaluate
+) -> Plan:
+    """Give what a job remembers of its evaluation.
+
+    Raises
+    ------
+    AlgorithmError
+        Something does not fit the tasks.
+    """
+    asked.splits.check(tasks)
+    metrics_for([algorithm], tasks[0].target)
+    itself = Contender(algorithm.name, "itself", dict(values))
+    return {"asked": asked.model_dump(mode="json"), "methods": [asdict(itself)]}
+
+
+def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part]:
+    """Give the parts in which each method is judged on all splits.
+
+    Parameters
+    ----------
+    search
+        Made anew inside the training rows of every split, for the algorithm itself.
+    """
+    methods = [Contender(**method) for method in plan["methods"]]
+    splits = Splits.model_validate(plan["asked"]["splits"], strict=False)
+    size = math.ceil(splits.count() * len(methods) / _MAX_PARTS)
+    parts = []
+    for which, method in enumerate(methods):
+        inner = search if method.role == "itself" else None
+        for start in range(0, splits.count(), size):
+            stop = min(start + size, splits.count())
+            narrow, indices = _narrow(splits, range(start, stop))
+            inner_plan = {
+                "of": of,
+                "method": which,
+                "tried": [method.values],
+                "splits": narrow.model_dump(mode="json"),
+                "indices": indices,
+                "search": None if inner is None else inner.model_dump(mode="json"),
+            }
+            parts.append(Part(method.algorithm, method.values, inner_plan))
+    return parts
+
+
+def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
+    """Give the report of a comparison."""
+    asked = Compare.model_validate(plan["asked"], strict=False)
+    metric, ratio = METRICS[plan["metric"]], asked.splits.ratio(tasks)
+    judged = _judged(plan, results)
+    check_judged(judged[0].scores, tasks)
+    comparison = compare(judged, metric, asked, ratio=ratio)
+    return {**comparison, "left_out": plan["left_out"], **conclude(comparison)}
+
+
+def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
+    """Give the report of an evaluation."""
+    asked = Evaluate.model_validate(plan["asked"], strict=False)
+    (itself,) = _judged(plan, results)
+    check_judged(itself.scores, tasks)
+    return {
+        "splits": asked.splits.model_dump(mode="json", exclude={"given"}),
+        "n_splits": asked.splits.count(),
+        "params": itself.contender.values,
+        **means(itself.scores),
+        "by_task": {
+            metric: {task: mean_known(values) for task, values in by_task.items()}
+            for metric, by_task in itself.scores["by_task"].items()
+        },
+    }
+
+
+def _judged(plan: Plan, results: Sequence[Result]) -> list[Judged]:
+    return [
+        Judged(
+            Contender(**method),
+            joined([part["scores"][0] for part in results if part["plan"]["method"] == which]),
+        )
+        for which, method in enumerate(plan["methods"])
+    ]
+
+
+def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
+    """Give the splits without the rows of others, where rows are given, and the indices in them."""
+    if splits.given is None:
+        return splits, list(indices)
+    given = [splits.given[index] for index in indices]
+    return splits.model_copy(update={"given": given}), list(range(len(given)))
+
+
+def _fitting(
+    methods: Sequence[Contender], tasks: Sequence[TaskSummary]
+) -> tuple[list[Contender], list[dict[str, str]]]:
+    """Give the methods that fit the tasks, complete with defaults, and why others do not."""
+    itself, *rivals = methods
+    fitting, left_out = [itself], []
+    for method in rivals:
+        algorithm = ALGORITHMS[method.algorithm]
+        try:
+            algorithm.check(tasks, algorithm.parse(method.values))
+        except AlgorithmError as error:
+            left_out.append({"rival": method.algorithm, "reason": error.message})
+        else:
+            fitting.append(method)
+    if len(fitting) == 1:
+        reasons = "; ".join(entry["reason"] for entry in left_out) or "it is such a method itself"
+        raise InvalidParams(
+            f"{itself.algorithm} cannot be compared with methods that learn apart: {reasons}"
+        )
+    return fitting, left_out

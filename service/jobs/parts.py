@@ -1,0 +1,26 @@
+"""A part of a job: one or several candidates of one method, judged on some splits."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from algorithms.interface.algorithm import Algorithm
+
+Plan = dict[str, Any]
+Algo = Algorithm[Any, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A part to be queued.
+
+    Parameters
+    ----------
+    params
+        Of the method, or of the first of its candidates.
+    plan
+        What ``carry_out`` does, as JSON.
+    """
+
+    algorithm: str
+    params: dict[str, Any]
+    plan: Plan

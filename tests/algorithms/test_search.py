@@ -1,0 +1,223 @@
+"""Search: what is tried, how often it is judged, and what is found."""
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import kstest
+from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
+
+from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.paths import fit_all, groups
+from algorithms.evaluation.search import Range, Search, best, candidates, ranked, rounds
+from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.validation import in_splits, joined, judge, mean_score, means
+from algorithms.interface.errors import InvalidParams
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+
+RMSE = METRICS["rmse"]
+
+
+def search(**values) -> Search:
+    return Search.model_validate({"space": {"k": [1, 2, 3]}, **values}, strict=False)
+
+
+def scores(values):
+    """Give scores whose value in each split is given."""
+    return {"by_task": {"rmse": {"t": list(values)}}, "over_rows": {"rmse": list(values)}}
+
+
+def regression(*sizes, seed=0) -> TaskSet:
+    rng = np.random.default_rng(seed)
+    made = []
+    for i, n in enumerate(sizes):
+        X = rng.normal(size=(n, 3))
+        made.append(Task.from_rows(f"t{i}", X, y=X @ [1.0, 2.0, i] + rng.normal(size=n) + 5 * i))
+    return TaskSet(tuple(made))
+
+
+# --- what is tried -------------------------------------------------------------------------------
+
+
+def test_a_grid_is_the_product_and_keeps_what_is_given() -> None:
+    space = {"a": [1, 2], "b": ["x", "y", "z"]}
+    tried = candidates({"c": 7, "a": 9}, search(space=space), seed=0)
+    assert [(one["a"], one["b"], one["c"]) for one in tried] == [
+        (a, b, 7) for a in (1, 2) for b in ("x", "y", "z")
+    ]
+
+
+@pytest.mark.parametrize("n", [2, 5, 12, 100])
+def test_draws_from_lists_are_all_different(n) -> None:
+    space = {"a": [1, 2, 3], "b": [1, 2, 3, 4]}
+    asked = search(space=space, method="random", n_candidates=n)
+    tried = candidates({}, asked, seed=3)
+    assert len({(one["a"], one["b"]) for one in tried}) == len(tried) == min(n, 12)
+    assert tried == candidates({}, asked, seed=3)
+    assert n == 100 or tried != candidates({}, asked, seed=4)
+
+
+def test_draws_from_a_range_are_even_on_its_scale() -> None:
+    rng = np.random.default_rng(0)
+    linear = [Range(low=2.0, high=5.0).draw(rng) for _ in range(500)]
+    assert kstest(linear, "uniform", args=(2, 3)).pvalue > 0.01
+    log = [math.log(Range(low=1e-3, high=1e3, scale="log").draw(rng)) for _ in range(500)]
+    assert kstest(log, "uniform", args=(math.log(1e-3), math.log(1e6))).pvalue > 0.01
+    whole = [Range(low=1, high=4).draw(rng) for _ in range(4000)]
+    assert np.bincount(whole).tolist() == pytest.approx([0, 1000, 1000, 1000, 1000], abs=120)
+    octaves = [Range(low=1, high=64, scale="log").draw(rng) for _ in range(4000)]
+    assert {type(one) for one in octaves} == {int}
+    assert (min(octaves), max(octaves)) == (1, 64)
+    # as many up to 6 as above, about: the ends stand for half a unit more on both sides
+    middle = math.exp((math.log(0.5) + math.log(64.5)) / 2)
+    assert np.mean(np.array(octaves) < round(middle)) == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize(
+    ("values", "told"),
+    [
+        ({"space": {"k": []}}, "'k' has no value"),
+        ({"space": {"k": {"low": 1, "high": 2}}}, "'k' is a range"),
+        ({"space": {"k": {"low": 3, "high": 2}}, "method": "random"}, "expected low < high"),
+        (
+            {"space": {"k": {"low": 0, "high": 2, "scale": "log"}}, "method": "random"},
+            "expected 0 < low < high",
+        ),
+        ({"n_candidates": 5}, "'n_candidates' goes with"),
+        ({"space": {"k": list(range(1001))}, "method": "halving"}, "1001 combinations"),
+    ],
+)
+def test_a_space_that_cannot_be_is_refused(values, told) -> None:
+    with pytest.raises(InvalidParams, match=told):
+        candidates({}, search(**values), seed=0)
+
+
+# --- rounds --------------------------------------------------------------------------------------
+
+
+def test_a_grid_has_one_round() -> None:
+    assert [(r.n_candidates, r.n_splits) for r in rounds(search(n_folds=7), 50)] == [(50, 7)]
+
+
+@pytest.mark.parametrize(
+    ("n", "n_folds", "factor", "expected"),
+    [
+        (27, 9, 3, [(27, 1), (9, 3), (3, 9)]),
+        (27, 5, 3, [(27, 2), (9, 5)]),
+        (10, 100, 2, [(10, 25), (5, 50), (3, 100)]),
+        (3, 9, 3, [(3, 9)]),
+        (7, 2, 3, [(7, 2)]),
+    ],
+)
+def test_halving_leaves_one_of_so_many_in_each_round(n, n_folds, factor, expected) -> None:
+    found = rounds(search(method="halving", n_folds=n_folds, factor=factor), n)
+    assert [(r.n_candidates, r.n_splits) for r in found] == expected
+
+
+def test_halving_finds_what_the_grid_finds_for_less() -> None:
+    rng = np.random.default_rng(0)
+    truth = np.abs(np.arange(27) - 11.2)
+    table = truth[:, np.newaxis] + 0.1 * rng.normal(size=(27, 9))
+    spent = {}
+    for method in ("grid", "halving"):
+        asked, seen = search(method=method, n_folds=9), []
+
+        def judged(which, indices, seen=seen):
+            seen += [(w, i) for w in which for i in indices]
+            return [scores(table[w, list(indices)]) for w in which]
+
+        assert best(asked, 27, judged, RMSE) == 11
+        assert len(set(seen)) == len(seen)  # nothing is judged twice
+        spent[method] = len(seen)
+    assert spent == {"grid": 27 * 9, "halving": 27 + 9 * 2 + 3 * 6}
+
+
+def test_of_equal_candidates_the_first_is_best_and_one_without_a_value_is_last() -> None:
+    results = {4: scores([None]), 0: scores([2.0]), 2: scores([1.0]), 1: scores([1.0])}
+    assert ranked(results, RMSE, "tasks") == [1, 2, 0, 4]
+    results = {
+        which: {**found, "by_task": {"r2": found["by_task"]["rmse"]}}
+        for which, found in results.items()
+    }
+    assert ranked(results, METRICS["r2"], "tasks") == [0, 1, 2, 4]
+
+
+# --- what is measured ----------------------------------------------------------------------------
+
+
+def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
+    tasks = regression(40, 10)
+    ridge = ALGORITHMS["ridge"]
+    splits = Splits(n_folds=2, repeats=1)
+    metrics = metrics_for([ridge], "numbers")
+    (found,) = judge(
+        fit_all(ridge, [{}]), tasks, splits, [0, 1], metrics=metrics, seed=0, trace=Trace()
+    )
+    for name, public in (("explained_variance", explained_variance_score), ("r2", r2_score)):
+        by_task, whole = [], []
+        for index in (0, 1):
+            split = splits.split(tasks, index, seed=0)
+            params = ridge.parse({})
+            rng = np.random.default_rng([0, index])
+            model = ridge.fit(split.train, params, trace=Trace(), rng=rng)
+            y = [task.y for task in split.test]
+            f = [model.predict(task.X, task=task.name) for task in split.test]
+            by_task.append([public(*pair) for pair in zip(y, f, strict=True)])
+            whole.append(public(np.concatenate(y), np.concatenate(f)))
+        assert mean_score(found, name, "tasks") == pytest.approx(np.mean(by_task))
+        assert in_splits(found, name, "tasks") == pytest.approx(np.mean(by_task, axis=1))
+        assert in_splits(found, name, "rows") == pytest.approx(whole)
+        assert means(found)["over_rows"][name] == pytest.approx(np.mean(whole))
+
+
+def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:
+    class Parrot:
+        @staticmethod
+        def predict(X, *, task):
+            return np.full(len(X), {"a": 1, "b": "x"}[task])
+
+    y = {"a": np.array([1, 2, 1]), "b": np.array(["x", "y", "y", "y", "y"])}
+    metric = METRICS["error_rate"]
+    seen = [
+        metric.observe(Parrot(), Task.from_rows(name, np.ones((len(v), 1)), y=v))
+        for name, v in y.items()
+    ]
+    truth, answer = (np.concatenate(side) for side in zip(*seen, strict=True))
+    written = [[str(label) for label in labels] for labels in y.values()]
+    said = [["1"] * 3, ["x"] * 5]
+    expected = 1 - accuracy_score([*written[0], *written[1]], [*said[0], *said[1]])
+    assert metric.measure(truth, answer) == pytest.approx(expected) == 5 / 8
+
+
+def test_an_area_under_a_curve_is_not_taken_over_tasks() -> None:
+    metrics = metrics_for([ALGORITHMS["logistic-regression"]], "classes")
+    assert deciding_metric(metrics, search(metric="auc")).name == "auc"
+    with pytest.raises(InvalidParams, match="'auc' cannot be taken over the rows"):
+        deciding_metric(metrics, search(metric="auc", average="rows"))
+
+
+def test_scores_of_some_splits_and_of_others_are_those_of_all() -> None:
+    tasks, ridge = regression(12, 9), ALGORITHMS["ridge"]
+    metrics = metrics_for([ridge], "numbers")
+    splits = Splits(n_folds=4, repeats=1)
+
+    def of(indices):
+        fit = fit_all(ridge, [{}])
+        return judge(fit, tasks, splits, indices, metrics=metrics, seed=1, trace=Trace())[0]
+
+    assert joined([of([0]), of([1, 2]), of([3])]) == of(range(4))
+
+
+# --- paths ---------------------------------------------------------------------------------------
+
+
+def test_candidates_that_differ_along_a_path_alone_are_together() -> None:
+    class Along:
+        path = "lam"
+
+    tried = [{"lam": lam, "k": k} for k in (1, 2) for lam in (0.1, 1.0)]
+    assert groups(Along, tried) == [[0, 1], [2, 3]]
+    Along.path = None
+    assert groups(Along, tried) == [[0], [1], [2], [3]]
