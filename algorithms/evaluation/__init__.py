@@ -44,13 +44,13 @@ them with ``selection="cv"``, and compare their error rates on the same held-out
 that does not repeat over several random splits is none.
 """
 
+from algorithms.evaluation.folds import stratified_folds
 from algorithms.evaluation.metrics import error_rates, mean_error_rate, mean_squared_error
 from algorithms.evaluation.selection import Selection, select_params
 from algorithms.evaluation.splits import (
     Split,
     fold_split,
     fold_splits,
-    stratified_folds,
     stratified_split,
 )
 

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field
 
+from algorithms.evaluation.folds import even_folds, joint_folds, joint_part, stratified_folds
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 
@@ -81,6 +82,11 @@ class Splits(BaseModel):
             return fold_split(tasks, fold=fold, n_folds=self.n_folds, seed=seed + repeat)
         if self.scheme == "given":
             return _given_split(tasks, (self.given or [])[index])
+        joint = _joint_labels(tasks)
+        if joint is not None:
+            rng = np.random.default_rng([seed, index, joint.shape[1]])
+            is_held = joint_part(joint, self.test_size, rng)
+            return _divide(tasks, lambda _: is_held)
         return _divide(tasks, lambda task: _random_part(task, self.test_size, [seed, index]))
 
 
@@ -111,35 +117,19 @@ def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) 
     return Split(TaskSet(tuple(train)), TaskSet(tuple(test)))
 
 
-def stratified_folds(
-    y: NDArray[Any], *, n_folds: int, rng: np.random.Generator
-) -> NDArray[np.intp]:
-    """Give the fold of each row, every class spread evenly; -1 is never held out.
-
-    A class of one row is never held out, so that every class stays in every training part.
-
-    Parameters
-    ----------
-    y : (n_samples,)
-    """
-    folds = np.full(len(y), -1, dtype=np.intp)
-    order = rng.permutation(len(y))
-    start = 0
-    for label in np.unique(y):
-        members = order[y[order] == label]
-        if members.size > 1:
-            folds[members] = (start + np.arange(members.size)) % n_folds
-            start += members.size
-    return folds
+def _joint_labels(tasks: TaskSet) -> NDArray[np.intp] | None:
+    """Give the labels (n_tasks, n_samples) of tasks of the very same rows; None of others."""
+    if tasks.tasks[0].target != "classes" or not have_same_rows(tasks):
+        return None
+    return np.stack([np.unique(labels_of(task), return_inverse=True)[1] for task in tasks])
 
 
-def even_folds(n_samples: int, *, n_folds: int, rng: np.random.Generator) -> NDArray[np.intp]:
-    """Give the fold of each row, spread evenly; a single row is never held out (-1)."""
-    if n_samples == 1:
-        return np.full(1, -1, dtype=np.intp)
-    folds = np.empty(n_samples, dtype=np.intp)
-    folds[rng.permutation(n_samples)] = np.arange(n_samples) % n_folds
-    return folds
+def have_same_rows(tasks: TaskSet) -> bool:
+    """Tell whether there are several tasks, and all have the very same rows."""
+    first, *others = tasks
+    return bool(others) and all(
+        task.X is first.X or np.array_equal(task.X, first.X) for task in others
+    )
 
 
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:
@@ -147,8 +137,14 @@ def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split |
 
     Classes are spread evenly over the folds. The folds of a task depend on the seed and its
     labels, not on the order of the tasks. A task with no row in the fold is in the training part
-    only; one of covariance matrices is divided by its matrices.
+    only; one of covariance matrices is divided by its matrices. Tasks of the very same rows are
+    divided alike: a row that is held out in one is not trained on in another.
     """
+    joint = _joint_labels(tasks)
+    if joint is not None:
+        rng = np.random.default_rng([seed, joint.shape[1]])
+        folds = joint_folds(joint, n_folds=n_folds, rng=rng)
+        return _divide(tasks, lambda _: np.equal(folds, fold))
 
     def is_held(task: Task) -> NDArray[np.bool_]:
         rng = np.random.default_rng([seed, task.n_samples])

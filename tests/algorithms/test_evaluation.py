@@ -12,6 +12,7 @@ from algorithms.evaluation import (
     stratified_folds,
     stratified_split,
 )
+from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
@@ -164,6 +165,30 @@ def test_another_loss_can_be_given() -> None:
 def test_a_loss_that_is_not_finite_diverges() -> None:
     with pytest.raises(Diverged):
         select(TaskSet((clouds(4),)), [RatioTraceLDA.Params()], loss=lambda *_: np.nan)
+
+
+@given(
+    n_tasks=st.integers(2, 4), n_samples=st.integers(2, 30), n_folds=st.integers(2, 5),
+    seed=st.integers(0, 2**32 - 1),
+)  # fmt: skip
+@settings(max_examples=50, deadline=None)
+def test_tasks_of_the_same_rows_are_divided_alike(n_tasks, n_samples, n_folds, seed) -> None:
+    rng = np.random.default_rng(seed)
+    X = rng.normal(size=(n_samples, 2))
+    y = rng.integers(0, 3, size=(n_tasks, n_samples))
+    tasks = TaskSet(tuple(Task.from_rows(f"t{t}", X, y=labels) for t, labels in enumerate(y)))
+    n_held = []
+    holdout = Splits(scheme="holdout", n_splits=1, test_size=1 / n_folds)
+    splits = [fold_split(tasks, fold=fold, n_folds=n_folds, seed=seed) for fold in range(n_folds)]
+    for split in [*splits, holdout.split(tasks, 0, seed=seed)]:
+        if split is None:
+            continue
+        n_held.append(split.test.tasks[0].n_samples)
+        for task in tasks:
+            np.testing.assert_array_equal(split.test[task.name].X, split.test.tasks[0].X)
+            assert set(split.train[task.name].y) == set(task.y)
+            assert n_held[-1] + split.train[task.name].n_samples == n_samples
+    assert sum(n_held) <= n_samples * (1 + 1 / n_folds)
 
 
 def test_nothing_to_hold_out_is_told() -> None:
