@@ -25,8 +25,8 @@ from pydantic import Field
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import generalised_directions
-from algorithms.projection_algorithm import ProjectionAlgorithm, in_order_of_names
-from algorithms.projection_model import (
+from algorithms.projections.algorithm import ProjectionAlgorithm, in_order_of_names
+from algorithms.projections.model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
@@ -34,8 +34,8 @@ from algorithms.projection_model import (
     extend_model,
     flat_warnings,
 )
-from algorithms.projection_params import Dimension, RidgeParams
-from algorithms.scatters import Scatters, estimate_scatters
+from algorithms.projections.params import Dimension, RidgeParams
+from algorithms.projections.scatters import Scatters, estimate_scatters
 
 Array = NDArray[np.float64]
 

@@ -17,13 +17,13 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.moments import check_dimension, estimate_moments
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_factor
-from algorithms.subspace_model import (
+from algorithms.subspaces.model import (
     SubspaceModel,
     build_model,
     check_new_task,
@@ -31,6 +31,7 @@ from algorithms.subspace_model import (
     joined_moments,
     rank_warnings,
 )
+from algorithms.subspaces.moments import check_dimension, estimate_moments
 
 Array = NDArray[np.float64]
 

@@ -26,7 +26,6 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.dinkelbach import climb
 from algorithms.interface.tasks import Task, TaskSet, counted
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import (
@@ -35,8 +34,8 @@ from algorithms.numerics.ratio_trace import (
     null_space_directions,
 )
 from algorithms.numerics.trace_ratio import leading_directions
-from algorithms.projection_algorithm import ProjectionAlgorithm
-from algorithms.projection_model import (
+from algorithms.projections.algorithm import ProjectionAlgorithm
+from algorithms.projections.model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
@@ -44,8 +43,9 @@ from algorithms.projection_model import (
     extend_model,
     flat_warnings,
 )
-from algorithms.projection_params import ProjectionParams, RidgeParams
-from algorithms.scatters import Scatters, estimate_scatters
+from algorithms.projections.params import ProjectionParams, RidgeParams
+from algorithms.projections.scatters import Scatters, estimate_scatters
+from algorithms.solvers.dinkelbach import climb
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=ProjectionParams)

@@ -3,7 +3,7 @@
     min  (D r/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ Y_I Y_Iᵀ)   over latents X_I and θ
 
 for the active rows Y_I of each task alone, of the source (whose model then serves all tasks), or
-of all tasks pooled, each about its own mean. Cost: see :mod:`algorithms.latent_gp`.
+of all tasks pooled, each about its own mean. Cost: see :mod:`algorithms.latent.gp`.
 
 Reference: Lawrence, *Probabilistic Non-linear Principal Component Analysis with Gaussian Process
 Latent Variable Models*, JMLR 2005, https://jmlr.org/papers/v6/lawrence05a.html
@@ -19,22 +19,24 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import centred_rows, fit_latent_gp, row_scale
-from algorithms.latent_model import (
+from algorithms.latent.gp import centred_rows, fit_latent_gp, row_scale
+from algorithms.latent.model import (
     LatentModel,
     check_new_task,
     late_warnings,
     rank_warnings,
 )
-from algorithms.latent_params import LatentParams, SourceParams, choose_source
-from algorithms.latent_parts import (
+from algorithms.latent.params import LatentParams
+from algorithms.latent.parts import (
     LatentPart,
     build_part,
     labelled_task,
     n_projections,
 )
+from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.latent_projection import Predictor
 from algorithms.numerics.threads import threads_for
 

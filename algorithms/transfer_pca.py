@@ -25,12 +25,13 @@ from pydantic import Field
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.latent_params import SourceParams, choose_source
-from algorithms.moments import check_dimension, retained_ratio
+from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
-from algorithms.subspace_model import SubspaceModel, build_model, joined_moments
+from algorithms.subspaces.model import SubspaceModel, build_model, joined_moments
+from algorithms.subspaces.moments import check_dimension, retained_ratio
 
 Array = NDArray[np.float64]
 

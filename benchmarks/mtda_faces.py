@@ -44,7 +44,7 @@ from scipy.stats import ttest_rel
 from algorithms.evaluation import error_rates, select_params, stratified_split
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.projection_params import candidates
+from algorithms.projections.params import candidates
 from algorithms.registry import ALGORITHMS
 
 Array = NDArray[np.float64]

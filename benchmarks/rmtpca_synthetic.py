@@ -20,10 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import Trace
-from algorithms.moments import estimate_moments
 from algorithms.problems import GaussianProblem, tilted_gaussians
 from algorithms.rmtpca.coupled import Effort, follow_path
 from algorithms.rmtpca.params import DEFAULT_GRID
+from algorithms.subspaces.moments import estimate_moments
 
 Array = NDArray[np.float64]
 

@@ -30,11 +30,11 @@ from pymanopt.optimizers import TrustRegions
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.moments import estimate_moments
 from algorithms.numerics import warm
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import Effort, follow_path, maximise
 from algorithms.rmtpca.params import DEFAULT_GRID
+from algorithms.subspaces.moments import estimate_moments
 
 Array = NDArray[np.float64]
 

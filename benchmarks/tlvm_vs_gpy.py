@@ -34,13 +34,13 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import principal_latents, project
-from algorithms.latent_objective import LatentObjective, pack
-from algorithms.lbfgs import descend, start_at
+from algorithms.latent.gp import principal_latents, project
+from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics import warm
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
 from algorithms.numerics.latent_projection import predictor
+from algorithms.solvers.lbfgs import descend, start_at
 from algorithms.tlvm import TLVM, TLVMParams
 
 Array = NDArray[np.float64]

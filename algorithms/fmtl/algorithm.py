@@ -41,7 +41,8 @@ import numpy as np
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve
 from algorithms.interface.algorithm import Algorithm, Rival
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of

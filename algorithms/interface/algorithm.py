@@ -12,8 +12,9 @@ from pydantic import ValidationError
 
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
+from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 
 P = TypeVar("P", bound=Params)

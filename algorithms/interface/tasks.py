@@ -1,4 +1,4 @@
-"""Tasks, sets of tasks, and what an algorithm needs of them."""
+"""Tasks and sets of tasks."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -13,8 +13,6 @@ Array = NDArray[np.float64]
 
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
-#: What an algorithm needs of the targets; ``"any"``: numbers or classes, alike in all tasks.
-TargetNeed = Literal["none", "numbers", "classes", "any"]
 
 #: Relative asymmetry above which a matrix is not taken for a covariance: far above rounding in
 #: single precision, far below any real mistake.
@@ -193,90 +191,6 @@ class TaskSet:
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Give the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)
-
-
-@dataclass(frozen=True, slots=True)
-class Needs:
-    """What an algorithm needs of its tasks, said as data so that a misfit becomes a sentence.
-
-    Parameters
-    ----------
-    same_features
-        Every task has the same columns.
-    target
-        ``"none"``: targets are not needed; ``"any"``: numbers or classes, alike in all tasks.
-    covariances
-        Covariance matrices may stand in place of rows.
-    min_samples
-        Fewest rows per task (a task of covariance matrices needs one matrix).
-    shared_rows
-        Every task has the very same rows, with targets of its own.
-    """
-
-    same_features: bool
-    target: TargetNeed = "none"
-    covariances: bool = False
-    min_samples: int = 1
-    min_tasks: int = 1
-    shared_rows: bool = False
-
-    def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-        """Raise InvalidData, naming the first task that does not fit."""
-        if len(summaries) < self.min_tasks:
-            raise InvalidData(
-                f"{algorithm} needs at least {self.min_tasks} tasks, got {len(summaries)}"
-            )
-        first = summaries[0]
-        for task in summaries:
-            self._check_task(task, algorithm)
-            if self.same_features and task.n_features != first.n_features:
-                raise InvalidData(
-                    f"task '{first.name}' has {first.n_features} features, "
-                    f"task '{task.name}' {task.n_features}; "
-                    f"{algorithm} needs the same columns in every task",
-                    task=task.name,
-                )
-            if self.shared_rows and task.n_samples != first.n_samples:
-                raise InvalidData(
-                    f"task '{first.name}' has {first.n_samples} rows, task '{task.name}' "
-                    f"{task.n_samples}; {algorithm} needs the same rows in every task",
-                    task=task.name,
-                )
-            if self.target == "any" and task.target != first.target:
-                raise InvalidData(
-                    f"task '{first.name}' has {_TARGET_WORDS[first.target]}, task '{task.name}' "
-                    f"{_TARGET_WORDS[task.target]}; {algorithm} needs one kind in every task",
-                    task=task.name,
-                )
-
-    def _check_task(self, task: TaskSummary, algorithm: str) -> None:
-        if task.input == "covariances":
-            if not self.covariances:
-                raise InvalidData(
-                    f"task '{task.name}' holds covariance matrices; {algorithm} needs rows",
-                    task=task.name,
-                )
-        elif task.n_samples < self.min_samples:
-            raise InvalidData(
-                f"task '{task.name}' has {task.n_samples} row(s); "
-                f"{algorithm} needs at least {self.min_samples} in every task",
-                task=task.name,
-            )
-        is_met = task.target != "none" if self.target == "any" else task.target == self.target
-        if self.target != "none" and not is_met:
-            raise InvalidData(
-                f"task '{task.name}' has {_TARGET_WORDS[task.target]}; "
-                f"{algorithm} needs {_TARGET_WORDS[self.target]}",
-                task=task.name,
-            )
-
-
-_TARGET_WORDS: dict[TargetNeed, str] = {
-    "none": "no targets",
-    "numbers": "numeric targets",
-    "classes": "class labels",
-    "any": "numeric targets or class labels",
-}
 
 
 def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:

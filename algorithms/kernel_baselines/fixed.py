@@ -19,7 +19,8 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution, solution_of

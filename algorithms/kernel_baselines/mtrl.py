@@ -20,7 +20,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution

@@ -24,7 +24,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate

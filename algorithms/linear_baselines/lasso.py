@@ -18,16 +18,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.design import Design, Form, check_targets, prepare
 from algorithms.evaluation import mean_error_rate, mean_squared_error, select_params
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Needs, TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear_model import LinearModel, functions_of
+from algorithms.linear.design import Design, Form, check_targets, prepare
+from algorithms.linear.model import LinearModel, functions_of
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
-from algorithms.proximal_gradient import Judged, descend
+from algorithms.solvers.proximal_gradient import Judged, descend
 
 Array = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0.0, le=1.0)]

@@ -17,16 +17,17 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.design import Design, Form, check_targets, new_rows, prepare
 from algorithms.evaluation import select_params
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.linear.model import LinearModel, check_new_task, functions_of
+from algorithms.linear.targets import training_scores
 from algorithms.linear_baselines.params import PooledParams
 from algorithms.linear_baselines.shared import check_same_classes, column_variance, pooled
-from algorithms.linear_model import LinearModel, check_new_task, functions_of
 from algorithms.numerics.losses import Logistic
-from algorithms.targets import training_scores
 
 Array = NDArray[np.float64]
 

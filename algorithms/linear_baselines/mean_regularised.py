@@ -19,10 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.design import Design, Form, check_targets, new_rows, prepare
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.linear.model import LinearModel, check_new_task, functions_of
+from algorithms.linear.targets import training_scores
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.shared import (
     check_two_classes,
@@ -31,10 +34,8 @@ from algorithms.linear_baselines.shared import (
     mean_known,
     solve_at_once,
 )
-from algorithms.linear_model import LinearModel, check_new_task, functions_of
 from algorithms.numerics.leave_one_out import LEAST_FREEDOM
 from algorithms.numerics.ridge import ridge_regression
-from algorithms.targets import training_scores
 
 Array = NDArray[np.float64]
 

@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.design import Design
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.linear.design import Design
+from algorithms.linear.targets import Classes, Targets
 from algorithms.linear_baselines.params import LeaveOneOutParams
-from algorithms.targets import Classes, Targets
 
 Array = NDArray[np.float64]
 

@@ -88,7 +88,6 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.dinkelbach import climb
 from algorithms.interface.algorithm import Rival, Role
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -96,8 +95,8 @@ from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
 from algorithms.numerics.eigen import complete
 from algorithms.numerics.trace_ratio import leading_directions
-from algorithms.projection_algorithm import ProjectionAlgorithm, in_order_of_names
-from algorithms.projection_model import (
+from algorithms.projections.algorithm import ProjectionAlgorithm, in_order_of_names
+from algorithms.projections.model import (
     ProjectionClassifier,
     TaskProjection,
     build_part,
@@ -105,7 +104,8 @@ from algorithms.projection_model import (
     extend_model,
     flat_warnings,
 )
-from algorithms.scatters import Scatters, estimate_scatters
+from algorithms.projections.scatters import Scatters, estimate_scatters
+from algorithms.solvers.dinkelbach import climb
 
 Array = NDArray[np.float64]
 

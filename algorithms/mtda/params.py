@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from algorithms.projection_params import Dimension, RidgeParams
+from algorithms.projections.params import Dimension, RidgeParams
 
 
 class MTDAParams(RidgeParams):

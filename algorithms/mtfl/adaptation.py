@@ -3,9 +3,10 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.design import new_rows
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
+from algorithms.linear.design import new_rows
+from algorithms.linear.targets import Targets, training_scores
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
@@ -15,7 +16,6 @@ from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.ridge import ridge_regression
 from algorithms.numerics.stacks import Block
-from algorithms.targets import Targets, training_scores
 
 Array = NDArray[np.float64]
 

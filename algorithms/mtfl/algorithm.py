@@ -42,12 +42,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.design import Design, check_targets
 from algorithms.interface.algorithm import Algorithm, Rival, Role
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear_model import check_new_task, functions_of
+from algorithms.linear.design import Design, check_targets
+from algorithms.linear.model import check_new_task, functions_of
 from algorithms.mtfl.adaptation import fit_new_task
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.linear_model import FunctionModel, Functions
+from algorithms.linear.model import FunctionModel, Functions
 
 Array = NDArray[np.float64]
 

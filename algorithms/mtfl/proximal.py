@@ -15,7 +15,7 @@ from algorithms.mtfl.square import (
     relative_gap,
     residuals_of,
 )
-from algorithms.proximal_gradient import Judged, ProximalState, descend
+from algorithms.solvers.proximal_gradient import Judged, ProximalState, descend
 
 Array = NDArray[np.float64]
 

@@ -7,11 +7,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.design import Design, Form, prepare
 from algorithms.evaluation import Split, fold_splits
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.linear.design import Design, Form, prepare
+from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.solver import Effort, Solution, Solver, solve
@@ -19,7 +20,6 @@ from algorithms.mtfl.square import SquareProblem, square_problem
 from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.losses import Hinge, Logistic, MarginLoss
-from algorithms.targets import decode
 
 Array = NDArray[np.float64]
 Loss = Literal["square", "logistic", "hinge"]

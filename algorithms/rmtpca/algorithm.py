@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm, Rival
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.moments import check_dimension, task_covariance
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import leading_of_dense
 from algorithms.rmtpca.coupled import (
@@ -47,7 +47,7 @@ from algorithms.rmtpca.selection import (
     choose_coupling,
     n_loops,
 )
-from algorithms.subspace_model import (
+from algorithms.subspaces.model import (
     SubspaceModel,
     build_model,
     check_new_task,
@@ -55,6 +55,7 @@ from algorithms.subspace_model import (
     joined_moments,
     rank_warnings,
 )
+from algorithms.subspaces.moments import check_dimension, task_covariance
 
 Array = NDArray[np.float64]
 

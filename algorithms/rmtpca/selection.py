@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.moments import Moments, estimate_moments, held_out_ratio
 from algorithms.rmtpca.coupled import Effort, follow_path
 from algorithms.rmtpca.params import RMTPCAParams
+from algorithms.subspaces.moments import Moments, estimate_moments, held_out_ratio
 
 Array = NDArray[np.float64]
 

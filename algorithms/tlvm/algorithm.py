@@ -72,22 +72,24 @@ from typing import Any
 import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Rival, Role
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import LatentGP, centred_rows, fit_latent_gp, row_scale
-from algorithms.latent_model import (
+from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
+from algorithms.latent.model import (
     LatentModel,
     check_new_task,
     late_warnings,
     rank_warnings,
 )
-from algorithms.latent_params import LatentParams, SourceParams, choose_source
-from algorithms.latent_parts import (
+from algorithms.latent.params import LatentParams
+from algorithms.latent.parts import (
     LatentPart,
     build_part,
     labelled_task,
     n_projections,
 )
+from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.threads import threads_for
 from algorithms.tlvm.params import TLVMParams
 from algorithms.tlvm.transfer import N_LOOPS, Transferred, transfer

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
-from algorithms.latent_objective import Terms
+from algorithms.latent.objective import Terms
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
 from algorithms.numerics.gp_terms import (
     compress_rows,

@@ -4,7 +4,8 @@ from typing import Any, Literal
 
 from pydantic import Field, field_validator
 
-from algorithms.latent_params import LatentParams, SourceParams
+from algorithms.latent.params import LatentParams
+from algorithms.latent.source import SourceParams
 
 
 class TLVMParams(LatentParams, SourceParams):

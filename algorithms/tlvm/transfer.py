@@ -6,12 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import PROJECTION, LatentGP, project_rows_traced
-from algorithms.latent_objective import LatentObjective, pack, unpack
-from algorithms.lbfgs import minimise
+from algorithms.latent.gp import PROJECTION, LatentGP, project_rows_traced
+from algorithms.latent.objective import LatentObjective, pack, unpack
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.latent_projection import Predictor, predictor
+from algorithms.solvers.lbfgs import minimise
 from algorithms.tlvm.objectives import add_divergence_inplace, pair_rows, transfer_terms
 from algorithms.tlvm.params import TLVMParams
 

@@ -13,9 +13,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
 
 from algorithms.gplvm import GPLVMParams
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import fit_latent_gp, principal_latents, project
-from algorithms.latent_objective import LatentObjective, pack
-from algorithms.lbfgs import minimise
+from algorithms.latent.gp import fit_latent_gp, principal_latents, project
+from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import (
@@ -26,6 +25,7 @@ from algorithms.numerics.gp_terms import (
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.kernels_latent import evaluate
 from algorithms.numerics.latent_projection import first_latents, predictor, settle
+from algorithms.solvers.lbfgs import minimise
 
 #: Central differences of fourth order, h = 1e-3 to 1e-5: a dozen digits less what F loses.
 DIFFERENCE_RTOL = 1e-7

@@ -14,7 +14,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
 from algorithms.mtda.alternation import best_factor, parts_from
-from algorithms.scatters import estimate_scatters
+from algorithms.projections.scatters import estimate_scatters
 
 #: What the solver is asked for against a solver in the full spaces.
 ALPHA_ATOL = 1e-10
@@ -605,7 +605,7 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
     model = fit(tasks)
     rows = np.random.default_rng(0).standard_normal((40, 5))
     whole = model.predict(rows, task="t0")
-    monkeypatch.setattr("algorithms.projection_model.BLOCK_SIZE", 1000)
+    monkeypatch.setattr("algorithms.projections.model.BLOCK_SIZE", 1000)
     np.testing.assert_array_equal(model.predict(rows, task="t0"), whole)
 
 

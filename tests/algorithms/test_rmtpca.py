@@ -12,7 +12,6 @@ from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.moments import estimate_moments, held_out_ratio
 from algorithms.numerics import kernels_rmtpca as kernels
 from algorithms.numerics import warm
 from algorithms.numerics.compiled_traces import compile_for
@@ -35,6 +34,7 @@ from algorithms.rmtpca.coupled import (
     maximise_from_many,
     sweep_blocks,
 )
+from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
 #: Central differences of J lose half its digits.
 DIFFERENCE_RTOL = 1e-6

@@ -2,7 +2,8 @@ import numpy as np
 import pytest
 
 from algorithms.interface.errors import InvalidData, UnknownTask
-from algorithms.interface.tasks import Needs, Task, TaskSet
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet
 
 ROWS = np.arange(6.0).reshape(3, 2)
 

@@ -11,8 +11,8 @@ from algorithms.gplvm import GPLVM
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.latent_model import LatentModel
-from algorithms.latent_objective import LatentObjective, pack
+from algorithms.latent.model import LatentModel
+from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.tlvm import TLVM, TLVMParams

@@ -5,7 +5,6 @@ singular value decomposition, S_t is diagonal and S_b has a factor of one row pe
 the span both are 0. That costs O(n²d) in place of O(d³), and loses nothing.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -13,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.interface.tasks import Task
 from algorithms.numerics.eigen import complete, fix_signs
 from algorithms.numerics.trace_ratio import Pencil
 
@@ -166,17 +165,6 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
         classes=classes,
         labels=labels.astype(np.intp),
     )
-
-
-def check_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-    """Raise InvalidData where a task has one class only."""
-    for task in summaries:
-        if task.n_classes < 2:
-            raise InvalidData(
-                f"task '{task.name}' has rows of one class only; {algorithm} needs at least two "
-                "classes in every task, so add rows of another or leave the task out",
-                task=task.name,
-            )
 
 
 def _scale_of(centred: Array, standardise: Standardise) -> Array:

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import Task, counted
-from algorithms.moments import (
+from algorithms.numerics.covariances import Covariances
+from algorithms.numerics.eigen import principal_axes
+from algorithms.subspaces.moments import (
     Moments,
     estimate_moments,
     retained_ratio,
     task_covariance,
     task_mean,
 )
-from algorithms.numerics.covariances import Covariances
-from algorithms.numerics.eigen import principal_axes
 
 Array = NDArray[np.float64]
 

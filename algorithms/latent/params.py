@@ -1,25 +1,10 @@
-"""Parameters that all latent variable models have, and the choice of the source task."""
+"""Parameters that all latent variable models have."""
 
-from collections.abc import Sequence
 from typing import Literal
 
 from pydantic import Field
 
-from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import TaskSummary, unknown_task
-
-
-class SourceParams(Params):
-    """Which task is the source."""
-
-    source: str = Field(
-        "",
-        max_length=1000,
-        title="Source task",
-        description="Name of the task to transfer from; all others are targets. Empty: the task "
-        "with most rows, of several the first by name.",
-    )
 
 
 class LatentParams(Params):
@@ -85,25 +70,3 @@ class LatentParams(Params):
         description="A descent ends when no entry of the gradient, divided by the number of "
         "values in the active rows, is larger.",
     )
-
-
-def choose_source(summaries: Sequence[TaskSummary], source: str, *, algorithm: str) -> str:
-    """Give the name of the source task.
-
-    Raises
-    ------
-    InvalidParams
-        There is no such task.
-    InvalidData
-        It has one row only.
-    """
-    by_name = {task.name: task for task in summaries}
-    if source and source not in by_name:
-        problem = unknown_task(source, tuple(by_name)).message
-        raise InvalidParams(f"{problem}; source must be one of them", field="source")
-    name = source or min(by_name, key=lambda name: (-by_name[name].n_samples, name))
-    if by_name[name].n_samples < 2:
-        raise InvalidData(
-            f"task '{name}' has 1 row; {algorithm} needs at least 2 in the source", task=name
-        )
-    return name

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import PROJECTION, project_rows_traced
+from algorithms.latent.gp import PROJECTION, project_rows_traced
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.latent_projection import Predictor
 

@@ -10,12 +10,12 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.bases import Basis, Kernel, Standardise, standardising
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.needs import check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.linear.bases import Basis, Kernel, Standardise, standardising
+from algorithms.linear.targets import Targets, code_targets
 from algorithms.numerics.stacks import Block
-from algorithms.scatters import check_classes
-from algorithms.targets import Targets, code_targets
 
 Array = NDArray[np.float64]
 

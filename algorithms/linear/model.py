@@ -8,12 +8,12 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.bases import Basis
-from algorithms.design import Design
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
-from algorithms.targets import Classes, decode, n_columns, training_scores
+from algorithms.linear.bases import Basis
+from algorithms.linear.design import Design
+from algorithms.linear.targets import Classes, decode, n_columns, training_scores
 
 Array = NDArray[np.float64]
 

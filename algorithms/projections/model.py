@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import counted
-from algorithms.scatters import Scatters
+from algorithms.projections.scatters import Scatters
 
 Array = NDArray[np.float64]
 Classifier = Literal["nearest-neighbour", "nearest-centroid"]

@@ -18,14 +18,14 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.latent_objective import LatentObjective, pack, unpack
-from algorithms.latent_params import LatentParams
-from algorithms.lbfgs import minimise
+from algorithms.latent.objective import LatentObjective, pack, unpack
+from algorithms.latent.params import LatentParams
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.latent_projection import Predictor, first_latents, predictor, settle
+from algorithms.solvers.lbfgs import minimise
 
 Array = NDArray[np.float64]
 

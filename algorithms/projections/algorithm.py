@@ -9,12 +9,12 @@ import numpy as np
 
 from algorithms.evaluation import select_params
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.tasks import Needs, Task, TaskSet, TaskSummary
+from algorithms.interface.needs import Needs, check_classes
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import threads_for
-from algorithms.projection_model import ProjectionClassifier
-from algorithms.projection_params import ProjectionParams, candidates
-from algorithms.scatters import check_classes
+from algorithms.projections.model import ProjectionClassifier
+from algorithms.projections.params import ProjectionParams, candidates
 
 P = TypeVar("P", bound=ProjectionParams)
 

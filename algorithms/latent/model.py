@@ -12,8 +12,8 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
-from algorithms.latent_gp import BLOCK, PROJECTION, project
-from algorithms.latent_parts import Classes, LatentPart, read_part, write_part
+from algorithms.latent.gp import BLOCK, PROJECTION, project
+from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
 
 Array = NDArray[np.float64]
 

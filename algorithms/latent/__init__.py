@@ -1,0 +1,1 @@
+"""Gaussian-process latent variable models, shared by TLVM and the GP-LVM."""

@@ -1,0 +1,1 @@
+"""Discriminant projections and their classifier, shared by MTDA and its baselines."""

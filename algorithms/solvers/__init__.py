@@ -1,0 +1,1 @@
+"""Iterative methods under a trace that more than one family uses."""
