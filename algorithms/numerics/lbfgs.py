@@ -15,7 +15,7 @@ from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
+from scipy.linalg.lapack import dtrtrs
 
 Array = NDArray[np.float64]
 
@@ -34,6 +34,8 @@ Value = TypeVar("Value")
 def direction(gradient: Array, S: Array, Y: Array) -> Array:
     """Give −H g for the inverse Hessian H of the pairs, in compact form (Byrd et al., eq. 3.1).
 
+    The recursion in common use gives the same by many products of vectors, which cost more.
+
     Parameters
     ----------
     gradient : (p,)
@@ -44,17 +46,25 @@ def direction(gradient: Array, S: Array, Y: Array) -> Array:
         return -gradient
     SY, YY = S @ Y.T, Y @ Y.T
     scale = SY[-1, -1] / YY[-1, -1]
-    p = solve_triangular(SY, S @ gradient, check_finite=False)
-    middle = np.diag(SY) * p + scale * (YY @ p - Y @ gradient)
-    q = solve_triangular(SY, middle, trans="T", check_finite=False)
-    return np.asarray(-(scale * (gradient - p @ Y) + q @ S))
+    p, _ = dtrtrs(SY, S @ gradient)
+    middle = np.diagonal(SY) * p + scale * (YY @ p - Y @ gradient)
+    q, _ = dtrtrs(SY, middle, trans=1)
+    return np.asarray(scale * (p @ Y - gradient) - q @ S)
 
 
-def remember(S: Array, Y: Array, s: Array, y: Array) -> tuple[Array, Array]:
-    """Give the memory with one more pair, if the curvature along it is positive."""
+def remember(S: Array, Y: Array, s: Array, y: Array, *, most: int = MEMORY) -> tuple[Array, Array]:
+    """Give the memory with one more pair, if the curvature along it is positive.
+
+    Parameters
+    ----------
+    S, Y : (k, p)
+    s, y : (p,)
+    most
+        Pairs kept.
+    """
     if s @ y <= 1e-14 * float(np.linalg.norm(s) * np.linalg.norm(y)):
         return S, Y
-    first = 1 if len(S) >= MEMORY else 0
+    first = 1 if len(S) >= most else 0
     return np.concatenate([S[first:], s[np.newaxis]]), np.concatenate([Y[first:], y[np.newaxis]])
 
 
@@ -77,36 +87,45 @@ def first_length(point: Point, along: Array, S: Array) -> float:
 
 
 def search(
-    evaluate: Callable[[Array], Point], start: Point, along: Array, *, first: float
+    evaluate: Callable[[Array], Point],
+    start: Point,
+    along: Array,
+    *,
+    first: float = 1.0,
+    longest: float = np.inf,
 ) -> Point | None:
     """Give a point along a direction that meets the weak Wolfe conditions, or ``None``.
 
+    Failing that, the last that goes down enough.
+
     Parameters
     ----------
+    evaluate
+        The value may be infinite: there is no point.
     along : (p,)
         A direction of descent.
     first
         Length of the first trial.
+    longest
+        Length from which on no longer one is tried.
     """
     slope = float(start.gradient @ along)
     if not slope < 0:
         return None
     low, high, length = 0.0, np.inf, first
+    value_low, slope_low = start.value, slope
     best = None
     for _ in range(MAX_TRIALS):
         found = evaluate(start.x + length * along)
-        if not _is_lower(start, found, slope=slope, end=float(found.gradient @ along), by=length):
+        end = float(found.gradient @ along)
+        if not _is_lower(start, found, slope=slope, end=end, by=length):
             high = length
-            # the minimum of the parabola through both values and the first slope
-            excess = found.value - start.value - length * slope
-            guess = -slope * length**2 / (2 * excess) if np.isfinite(excess) else low
-            span = high - low
-            length = float(np.clip(guess, low + 0.1 * span, high - 0.1 * span))
+            length = _between(low, high, value_low, slope_low, found.value)
             continue
         best = found
-        if found.gradient @ along >= CURVATURE * slope:
+        if end >= CURVATURE * slope or (np.isinf(high) and length >= longest):
             return found
-        low = length
+        low, value_low, slope_low = length, found.value, end
         length = 2 * length if np.isinf(high) else (low + high) / 2
     return best
 
@@ -117,3 +136,11 @@ def _is_lower(start: Point, found: Point, *, slope: float, end: float, by: float
         return True
     is_rounding = found.value <= start.value + VALUE_RTOL * abs(start.value)
     return bool(is_rounding and end <= (2 * DECREASE - 1) * slope)
+
+
+def _between(low: float, high: float, value: float, slope: float, value_high: float) -> float:
+    """Give the minimum of the parabola through both ends, well inside; the middle failing that."""
+    width = high - low
+    curvature = (value_high - value - slope * width) / width**2
+    t = -0.5 * slope / curvature if np.isfinite(curvature) and curvature > 0 else 0.5 * width
+    return low + float(np.clip(t, 0.1 * width, 0.9 * width))
