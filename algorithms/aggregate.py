@@ -16,12 +16,13 @@ doi:10.1609/aaai.v25i1.7909
 """
 
 from collections.abc import Hashable, Sequence
-from typing import Annotated, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import generalised_directions
@@ -51,9 +52,8 @@ class AggregateParams(RidgeParams):
         description="Principal components of each task that are laid over those of the others. "
         "A task of lower rank has zeros in the last ones.",
     )
-    d_prime_grid: Annotated[tuple[Dimension, ...], Field(strict=False)] = Field(
+    d_prime_grid: Grid[Dimension] = Field(
         (10, 30, 100),
-        min_length=1,
         max_length=100,
         title="Grid of d'",
         description="Common dimensions to try when 'selection' is 'cv'.",

@@ -32,22 +32,15 @@ from algorithms.subspaces.model import (
     rank_warnings,
 )
 from algorithms.subspaces.moments import check_dimension, estimate_moments
+from algorithms.subspaces.params import SubspaceParams
 
 Array = NDArray[np.float64]
 
 _REFERENCE = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
 
 
-class TaskPCAParams(Params):
+class TaskPCAParams(SubspaceParams):
     """Parameters of PCA per task."""
-
-    k: int = Field(
-        2,
-        ge=1,
-        le=100_000,
-        title="Dimensions",
-        description="Dimension of each subspace; less than the number of features.",
-    )
 
 
 class CommonPCAParams(Params):

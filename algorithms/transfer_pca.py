@@ -32,20 +32,14 @@ from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
 from algorithms.subspaces.model import SubspaceModel, build_model, joined_moments
 from algorithms.subspaces.moments import check_dimension, retained_ratio
+from algorithms.subspaces.params import SubspaceParams
 
 Array = NDArray[np.float64]
 
 
-class TransferPCAParams(SourceParams):
+class TransferPCAParams(SubspaceParams, SourceParams):
     """Parameters of PCA of a source with an up-weighted target."""
 
-    k: int = Field(
-        2,
-        ge=1,
-        le=100_000,
-        title="Dimensions",
-        description="Dimension of each subspace; less than the number of features.",
-    )
     weight: float = Field(
         1.0,
         ge=0.0,

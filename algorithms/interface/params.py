@@ -1,8 +1,17 @@
 """The parameters of an algorithm: one frozen pydantic class each, the source of every form."""
 
-from typing import ClassVar
+from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, Field
+
+V = TypeVar("V")
+
+#: Values that a selection tries, in any kind of sequence.
+Grid = Annotated[tuple[V, ...], Field(strict=False, min_length=1)]
+#: Parts of the rows in a cross-validation.
+Folds = Annotated[int, Field(ge=2, le=100, title="Folds")]
+#: Most steps of a loop.
+Iterations = Annotated[int, Field(ge=1, le=1_000_000, title="Iterations")]
 
 
 class Params(BaseModel):

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Folds, Grid, Iterations, Params
 
 Loss = Literal["auto", "squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
 Strength = Annotated[float, Field(ge=1e-6, le=1e6)]
@@ -132,23 +132,14 @@ class MachineParams(KernelParams):
         description="'given': take C. 'cv': choose from 'grid' by cross-validation inside the "
         "training rows (share of wrong labels, or mean squared error), then fit on all.",
     )
-    grid: Annotated[tuple[Strength, ...], Field(strict=False)] = Field(
+    grid: Grid[Strength] = Field(
         DEFAULT_GRID,
-        min_length=1,
         max_length=200,
         title="Grid of C",
         description="Strengths to try when 'selection' is 'cv'.",
     )
-    n_folds: int = Field(
-        3, ge=2, le=100, title="Folds", description="Folds of the cross-validation."
-    )
-    max_iter: int = Field(
-        300,
-        ge=1,
-        le=1_000_000,
-        title="Iterations",
-        description="Most passes over all examples, or outer steps.",
-    )
+    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
+    max_iter: Iterations = Field(300, description="Most passes over all examples, or outer steps.")
     tolerance: float = Field(
         1e-3,
         ge=1e-12,

@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Iterations, Params
 
 
 class LatentParams(Params):
@@ -55,13 +55,7 @@ class LatentParams(Params):
         description="Descents for each latent variable model: the first from the principal "
         "components, the others from there at random distances. The best is kept.",
     )
-    max_iter: int = Field(
-        500,
-        ge=1,
-        le=1_000_000,
-        title="Iterations",
-        description="Most steps of each descent.",
-    )
+    max_iter: Iterations = Field(500, description="Most steps of each descent.")
     tolerance: float = Field(
         1e-4,
         ge=1e-12,

@@ -21,11 +21,12 @@ from pydantic import Field
 from algorithms.evaluation import mean_error_rate, mean_squared_error, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
-from algorithms.interface.params import Params
+from algorithms.interface.params import Folds, Grid, Iterations, Params
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, check_targets, prepare
 from algorithms.linear.model import LinearModel, functions_of
+from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
 from algorithms.solvers.proximal_gradient import Judged, descend
@@ -53,22 +54,14 @@ class SharedLassoParams(Params):
         description="'given': take 'share'. 'cv': choose from 'grid' by cross-validation of the "
         "training rows.",
     )
-    grid: Annotated[tuple[Share, ...], Field(strict=False)] = Field(
+    grid: Grid[Share] = Field(
         (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003),
-        min_length=1,
         max_length=200,
         title="Grid of the regularisation",
         description="Shares to try when the regularisation is chosen.",
     )
-    n_folds: int = Field(
-        3, ge=2, le=100, title="Folds", description="Folds of the cross-validation."
-    )
-    standardise: Literal["none", "features"] = Field(
-        "features",
-        title="Standardisation",
-        description="'features': each column has mean 0 and deviation 1 over the rows of all "
-        "tasks. 'none': columns as they are.",
-    )
+    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
+    standardise: Columns = "features"
     fit_intercept: bool = Field(
         default=True,
         title="Intercepts",
@@ -81,9 +74,7 @@ class SharedLassoParams(Params):
         title="Tolerance",
         description="Relative duality gap at which to stop.",
     )
-    max_iter: int = Field(
-        5000, ge=1, le=1_000_000, title="Iterations", description="Most steps of the descent."
-    )
+    max_iter: Iterations = Field(5000, description="Most steps of the descent.")
 
 
 class SharedLasso(Algorithm[SharedLassoParams, LinearModel]):

@@ -20,6 +20,7 @@ from pydantic import Field
 from algorithms.evaluation import select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
+from algorithms.interface.params import Folds
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
@@ -47,9 +48,7 @@ class LogisticParams(PooledParams):
         description="'given': take 'gamma'. 'cv': choose from 'grid' by the error of stratified "
         "cross-validation of the training rows.",
     )
-    n_folds: int = Field(
-        3, ge=2, le=100, title="Folds", description="Folds of the cross-validation."
-    )
+    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
     rtol: float = Field(
         1e-8,
         ge=1e-13,

@@ -21,6 +21,7 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
+from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
@@ -51,9 +52,8 @@ class MeanRegularisedParams(LeaveOneOutParams):
         description="Regularisation of the common part relative to gamma, that of the tasks' own "
         "parts: small lets tasks share, large keeps them apart.",
     )
-    common_grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
+    common_grid: Grid[Gamma] = Field(
         (0.001, 0.03, 1.0, 30.0),
-        min_length=1,
         max_length=100,
         title="Grid of the common part",
         description="Values of 'common_share' to try when gamma is chosen.",

@@ -4,12 +4,22 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Grid, Params
+from algorithms.linear.bases import Standardise
 
 #: Evenly spaced in logarithm; in units of the mean variance of a column.
 DEFAULT_GRID = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 1000.0)
 
 Gamma = Annotated[float, Field(ge=1e-9, le=1e9)]
+#: What is done to columns before.
+Columns = Annotated[
+    Standardise,
+    Field(
+        title="Standardisation",
+        description="'features': each column has mean 0 and deviation 1 over the rows of all "
+        "tasks. 'none': columns as they are.",
+    ),
+]
 
 
 class LinearParams(Params):
@@ -23,19 +33,13 @@ class LinearParams(Params):
         description="Weight of the squared length of the coefficients, beside a sum of losses, in "
         "units of the mean variance of a column. Used when 'selection' is 'given'.",
     )
-    grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
+    grid: Grid[Gamma] = Field(
         DEFAULT_GRID,
-        min_length=1,
         max_length=200,
         title="Grid of gamma",
         description="Values to try when gamma is chosen; one for all tasks.",
     )
-    standardise: Literal["none", "features"] = Field(
-        "features",
-        title="Standardisation",
-        description="'features': each column has mean 0 and deviation 1 over the rows of all "
-        "tasks. 'none': columns as they are.",
-    )
+    standardise: Columns = "features"
     fit_intercept: bool = Field(
         default=True,
         title="Intercepts",

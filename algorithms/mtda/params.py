@@ -4,6 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
+from algorithms.interface.params import Iterations
 from algorithms.projections.params import Dimension, RidgeParams
 
 
@@ -31,12 +32,8 @@ class MTDAParams(RidgeParams):
         description="Columns of W_i for the alternating solver; the optimum does not depend on "
         "it. Lowered to what every task has, and raised to 'd'.",
     )
-    max_iter: int = Field(
-        100,
-        ge=1,
-        le=1_000_000,
-        title="Iterations",
-        description="Most Newton steps, or rounds of the alternation.",
+    max_iter: Iterations = Field(
+        100, description="Most Newton steps, or rounds of the alternation."
     )
     tolerance: float = Field(
         1e-12,

@@ -4,7 +4,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Folds, Grid, Iterations, Params
 
 #: Evenly spaced in logarithm; on the relative scale good values lay between on all data tried.
 DEFAULT_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -39,19 +39,14 @@ class MTFLParams(Params):
         "cross-validation; slower, and honest where few rows choose the features. 'auto': 'loo' "
         "for the square loss with at least 20 rows per column over all tasks, else 'cv'.",
     )
-    grid: Annotated[tuple[Gamma, ...], Field(strict=False)] = Field(
+    grid: Grid[Gamma] = Field(
         DEFAULT_GRID,
-        min_length=1,
         max_length=200,
         title="Grid of gamma",
         description="Values to try when gamma is chosen, on the scale 'gamma_scale'.",
     )
-    n_folds: int = Field(
-        3,
-        ge=2,
-        le=100,
-        title="Folds",
-        description="Folds of the cross-validation; each class is spread evenly.",
+    n_folds: Folds = Field(
+        3, description="Folds of the cross-validation; each class is spread evenly."
     )
     features: Literal["learned", "selected"] = Field(
         "learned",
@@ -112,10 +107,4 @@ class MTFLParams(Params):
         description="Stop when the answer is certified to be within this part of the optimum "
         "(relative duality gap).",
     )
-    max_iter: int = Field(
-        2000,
-        ge=1,
-        le=1_000_000,
-        title="Iterations",
-        description="Most iterations of the solver for one gamma.",
-    )
+    max_iter: Iterations = Field(2000, description="Most iterations of the solver for one gamma.")

@@ -5,7 +5,7 @@ from typing import Annotated, ClassVar, Literal, TypeVar
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Folds, Grid, Params
 
 Dimension = Annotated[int, Field(ge=1, le=100_000)]
 Ridge = Annotated[float, Field(ge=0.0, le=1e6)]
@@ -50,17 +50,13 @@ class ProjectionParams(Params):
         "grid by the error of stratified cross-validation inside the training rows, then fit on "
         "all of them.",
     )
-    n_folds: int = Field(
+    n_folds: Folds = Field(
         3,
-        ge=2,
-        le=100,
-        title="Folds",
         description="Folds of the cross-validation. A class of fewer rows is in as many folds "
         "as it has rows; a class of one row is never held out.",
     )
-    d_grid: Annotated[tuple[Dimension, ...], Field(strict=False)] = Field(
+    d_grid: Grid[Dimension] = Field(
         DEFAULT_D_GRID,
-        min_length=1,
         max_length=100,
         title="Grid of dimensions",
         description="Dimensions to try when 'selection' is 'cv'.",
@@ -79,9 +75,8 @@ class RidgeParams(ProjectionParams):
         "is the plain method, which with few rows fits noise; a large value looks at the between-"
         "class scatter alone.",
     )
-    gamma_grid: Annotated[tuple[Ridge, ...], Field(strict=False)] = Field(
+    gamma_grid: Grid[Ridge] = Field(
         DEFAULT_GAMMA_GRID,
-        min_length=1,
         max_length=100,
         title="Grid of gamma",
         description="Shrinkages to try when 'selection' is 'cv'.",

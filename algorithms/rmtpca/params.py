@@ -4,7 +4,8 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from algorithms.interface.params import Params
+from algorithms.interface.params import Folds, Grid, Iterations
+from algorithms.subspaces.params import SubspaceParams
 
 #: Thirteen couplings, evenly spaced in logarithm: 0.03 hardly couples, 100 is nearly C-PCA.
 DEFAULT_GRID = (0.03, 0.06, 0.12, 0.23, 0.45, 0.9, 1.7, 3.4, 6.7, 13.0, 26.0, 51.0, 100.0)
@@ -12,18 +13,11 @@ DEFAULT_GRID = (0.03, 0.06, 0.12, 0.23, 0.45, 0.9, 1.7, 3.4, 6.7, 13.0, 26.0, 51
 Coupling = Annotated[float, Field(ge=0.0, le=1e9)]
 
 
-class RMTPCAParams(Params):
+class RMTPCAParams(SubspaceParams):
     """Parameters of RMT-PCA."""
 
     GRIDS: ClassVar = {"lam": "grid"}
 
-    k: int = Field(
-        2,
-        ge=1,
-        le=100_000,
-        title="Dimensions",
-        description="Dimension of each subspace; less than the number of features.",
-    )
     lam: Coupling = Field(
         5.0,
         title="Coupling λ",
@@ -43,9 +37,8 @@ class RMTPCAParams(Params):
         description="'given': take 'lam'. 'cv': choose from 'grid' by cross-validation of the "
         "retained variance ratio on held-out samples, then fit on all.",
     )
-    grid: Annotated[tuple[Coupling, ...], Field(strict=False)] = Field(
+    grid: Grid[Coupling] = Field(
         DEFAULT_GRID,
-        min_length=1,
         max_length=200,
         title="Grid of λ",
         description="Couplings to try when 'selection' is 'cv', on the scale 'lam_scale'.",
@@ -56,12 +49,8 @@ class RMTPCAParams(Params):
         description="Whether cross-validation also tries the common subspace (λ = ∞), or that "
         "and PCA per task (λ = 0).",
     )
-    n_folds: int = Field(
-        2,
-        ge=2,
-        le=100,
-        title="Folds",
-        description="Parts into which the samples of each task are split for cross-validation.",
+    n_folds: Folds = Field(
+        2, description="Parts into which the samples of each task are split for cross-validation."
     )
     starts: Literal["single", "many"] = Field(
         "single",
@@ -71,13 +60,7 @@ class RMTPCAParams(Params):
         "2 % of the objective. 'many' (quality mode): climb from ten starts, three good, two "
         "by block-wise sweeps, five random, and keep the best.",
     )
-    max_iter: int = Field(
-        200,
-        ge=1,
-        le=1_000_000,
-        title="Iterations",
-        description="Most Newton iterations from one start.",
-    )
+    max_iter: Iterations = Field(200, description="Most Newton iterations from one start.")
     rtol: float = Field(
         5e-9,
         ge=1e-13,
