@@ -26,7 +26,7 @@ from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import generalised_directions
-from algorithms.projections.algorithm import ProjectionAlgorithm, in_order_of_names
+from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
     TaskProjection,
@@ -83,7 +83,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     ) -> ProjectionClassifier:
         """Give U_i = W_i P, with the parameters as given or chosen on these rows."""
         trace.expect(2 if params.selection == "cv" else 1)
-        ordered = in_order_of_names(tasks)
+        ordered = tasks.by_name()
         params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered

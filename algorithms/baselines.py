@@ -28,7 +28,6 @@ from algorithms.subspaces.model import (
     build_model,
     check_new_task,
     extend_model,
-    joined_moments,
     rank_warnings,
 )
 from algorithms.subspaces.moments import check_dimension, estimate_moments
@@ -88,7 +87,7 @@ class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
         """Give the k leading eigenvectors of each task's covariance."""
         del rng
         self.check(tasks.summaries(), params)
-        moments = joined_moments(tasks.tasks, k=params.k)
+        moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         C = moments.C
         U = _decompose(C, lambda: C.lift(C.leading(params.k)), trace=trace)
         return build_model(
@@ -141,7 +140,7 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
         """Give the k leading eigenvectors of the one matrix for all tasks."""
         del rng
         self.check(tasks.summaries(), params)
-        moments = joined_moments(tasks.tasks, k=params.k)
+        moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         C, mean = moments.C, None
         if params.form == "pooled":
             mean, A = covariance_factor(_union(tasks))
@@ -176,4 +175,4 @@ def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) 
 
 def _union(tasks: TaskSet) -> Array:
     """Give the rows of all tasks, in the order of the tasks' names."""
-    return np.concatenate([task.X for task in sorted(tasks.tasks, key=lambda task: task.name)])
+    return np.concatenate([task.X for task in tasks.by_name()])

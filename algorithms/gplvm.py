@@ -103,7 +103,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         self.check(tasks.summaries(), params)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         seed = int(rng.integers(2**32))
-        ordered = sorted(tasks.tasks, key=lambda task: task.name)
+        ordered = tasks.by_name().tasks
         labelled = {task.name: _labelled(task, source, params) for task in tasks}
         n_models = len(tasks) if params.rows == "own" else 1
         trace.expect(

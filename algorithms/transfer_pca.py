@@ -30,8 +30,8 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
-from algorithms.subspaces.model import SubspaceModel, build_model, joined_moments
-from algorithms.subspaces.moments import check_dimension, retained_ratio
+from algorithms.subspaces.model import SubspaceModel, build_model
+from algorithms.subspaces.moments import check_dimension, estimate_moments, retained_ratio
 from algorithms.subspaces.params import SubspaceParams
 
 Array = NDArray[np.float64]
@@ -89,7 +89,7 @@ class TransferPCA(Algorithm[TransferPCAParams, SubspaceModel]):
         del rng
         self.check(tasks.summaries(), params)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
-        moments = joined_moments(tasks.tasks, k=params.k)
+        moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         trace.expect(len(moments.names))
         U = [
             _decompose(_weighted_factor(source, tasks[name], params.weight), params.k, trace, name)

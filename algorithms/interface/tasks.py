@@ -188,6 +188,13 @@ class TaskSet:
         """The names of the tasks, in order."""
         return tuple(task.name for task in self.tasks)
 
+    def by_name(self) -> "TaskSet":
+        """Give the tasks in the order of their names.
+
+        In a fixed order every sum rounds alike, so that permuted tasks permute the answer.
+        """
+        return TaskSet(tuple(sorted(self.tasks, key=lambda task: task.name)))
+
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Give the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)

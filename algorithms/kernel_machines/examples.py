@@ -127,7 +127,7 @@ def examples_of(
     is_scaled
         Divide numbers by their standard deviation about the centres.
     """
-    ordered = sorted(tasks, key=lambda task: task.name)
+    ordered = tasks.by_name().tasks
     is_shared = all(_same_rows(ordered[0], task) for task in ordered)
     X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
     scale = _spread(ordered, center) if is_scaled and ordered[0].target == "numbers" else 1.0

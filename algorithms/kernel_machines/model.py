@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standard
@@ -177,17 +178,14 @@ class KernelMachine(Model):
     def header(self) -> dict[str, Any]:
         """Give names, labels, kernel, facts, scores and warnings."""
         return {
-            "algorithm": self.algorithm,
-            "tasks": list(self.tasks),
+            **write_told(self),
             "targets": [
                 {**asdict(t), "classes": None if t.classes is None else list(t.classes)}
                 for t in self.targets
             ],
             "kernel": self.kernel.to_json(),
             "own": sorted(self.own),
-            "facts": dict(self.facts),
             "scores": self.metrics,
-            "warnings": list(self.warnings),
         }
 
     @classmethod
@@ -204,15 +202,12 @@ class KernelMachine(Model):
             for t in header["targets"]
         )
         model = cls(
-            algorithm=str(header["algorithm"]),
-            tasks=tuple(str(name) for name in header["tasks"]),
+            **read_told(header),
             targets=targets,
             kernel=InputKernel.from_json(header["kernel"]),
             **{name: arrays[name] for name in _ARRAYS},
             own={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
-            facts=dict(header["facts"]),
             scores={name: dict(values) for name, values in header["scores"].items()},
-            warnings=tuple(str(warning) for warning in header["warnings"]),
         )
         _check_shapes(model)
         return model

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
@@ -196,13 +197,8 @@ class LatentModel(Model):
 
     def header(self) -> dict[str, Any]:
         """Give names, labels, facts and warnings."""
-        return {
-            "algorithm": self.algorithm,
-            "tasks": list(self.tasks),
-            "classes": [list(part.references.classes) for part in self.parts],
-            "facts": dict(self.facts),
-            "warnings": list(self.warnings),
-        }
+        classes = [list(part.references.classes) for part in self.parts]
+        return {**write_told(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -221,12 +217,9 @@ class LatentModel(Model):
         if len(parts) != len(header["tasks"]):
             raise ValueError(f"{len(parts)} parts for {len(header['tasks'])} tasks")
         return cls(
-            algorithm=str(header["algorithm"]),
-            tasks=tuple(str(name) for name in header["tasks"]),
+            **read_told(header),
             parts=parts,
             source_rows=arrays["source_rows"],
-            facts=dict(header["facts"]),
-            warnings=tuple(str(warning) for warning in header["warnings"]),
         )
 
 

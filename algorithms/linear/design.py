@@ -116,7 +116,7 @@ def prepare(
         rows where that is smaller or a kernel is used; for penalties that do not change under a
         rotation. ``"kernel"``: rows of the Gram matrix.
     """
-    ordered = sorted(tasks, key=lambda task: task.name)
+    ordered = tasks.by_name()
     union = np.concatenate([task.X for task in ordered])
     mean, scale = standardising(union, form.standardise)
     basis = Basis(mean, scale)

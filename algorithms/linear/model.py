@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.linear.bases import Basis
@@ -93,13 +94,10 @@ class Functions:
     def header(self) -> dict[str, Any]:
         """Give the rest as JSON."""
         return {
-            "algorithm": self.algorithm,
-            "tasks": list(self.tasks),
+            **write_told(self),
             "classes": [None if one is None else list(one) for one in self.classes],
             "basis": self.basis.header(),
             "metrics": {name: dict(values) for name, values in self.metrics.items()},
-            "facts": dict(self.facts),
-            "warnings": list(self.warnings),
         }
 
     @classmethod
@@ -112,15 +110,12 @@ class Functions:
             The arrays do not fit each other.
         """
         functions = cls(
-            algorithm=str(header["algorithm"]),
-            tasks=tuple(str(name) for name in header["tasks"]),
+            **read_told(header),
             classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
             basis=Basis.from_arrays(arrays, header["basis"]),
             W=arrays["W"],
             intercept=arrays["intercept"],
             metrics=header["metrics"],
-            facts=dict(header["facts"]),
-            warnings=tuple(str(warning) for warning in header["warnings"]),
         )
         T = sum(n_columns(one) for one in functions.classes)
         if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:

@@ -95,7 +95,7 @@ from algorithms.mtda.alternation import alternate, parts_from
 from algorithms.mtda.params import MTDAParams
 from algorithms.numerics.eigen import complete
 from algorithms.numerics.trace_ratio import leading_directions
-from algorithms.projections.algorithm import ProjectionAlgorithm, in_order_of_names
+from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
     TaskProjection,
@@ -142,7 +142,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     ) -> ProjectionClassifier:
         """Give the projections that maximise eq. 3, the parameters as given or chosen."""
         trace.expect(2 if params.selection == "cv" else 1)
-        ordered = in_order_of_names(tasks)
+        ordered = tasks.by_name()
         params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered

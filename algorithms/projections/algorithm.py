@@ -69,8 +69,3 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
         self.check([task.summary()], params)
         return params
-
-
-def in_order_of_names(tasks: TaskSet) -> TaskSet:
-    """Give the tasks sorted: every sum rounds alike, so that permuted tasks permute the answer."""
-    return TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))

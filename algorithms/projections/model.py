@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import counted
 from algorithms.projections.scatters import Scatters
@@ -194,13 +195,8 @@ class ProjectionClassifier(Model):
 
     def header(self) -> dict[str, Any]:
         """Give names, labels, facts and warnings."""
-        return {
-            "algorithm": self.algorithm,
-            "tasks": list(self.tasks),
-            "classes": [list(part.classes) for part in self.parts],
-            "facts": dict(self.facts),
-            "warnings": list(self.warnings),
-        }
+        classes = [list(part.classes) for part in self.parts]
+        return {**write_told(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -221,12 +217,9 @@ class ProjectionClassifier(Model):
             for i, classes in enumerate(header["classes"])
         )
         model = cls(
-            algorithm=str(header["algorithm"]),
-            tasks=tuple(str(name) for name in header["tasks"]),
+            **read_told(header),
             parts=parts,
             P=arrays.get("P"),
-            facts=dict(header["facts"]),
-            warnings=tuple(str(warning) for warning in header["warnings"]),
         )
         _check_shapes(model)
         return model

@@ -52,10 +52,9 @@ from algorithms.subspaces.model import (
     build_model,
     check_new_task,
     extend_model,
-    joined_moments,
     rank_warnings,
 )
-from algorithms.subspaces.moments import check_dimension, task_covariance
+from algorithms.subspaces.moments import check_dimension, estimate_moments, task_covariance
 
 Array = NDArray[np.float64]
 
@@ -90,10 +89,9 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
         self.check(tasks.summaries(), params)
         n_climbs = 1 if params.starts == "single" else N_MANY_STARTS
         trace.expect(n_loops(params) + n_climbs)
-        # in the order of names every sum rounds alike: permuted tasks permute the answer
-        ordered = sorted(tasks.tasks, key=lambda task: task.name)
+        ordered = tasks.by_name().tasks
         choice = choose_coupling(ordered, params, trace=trace, rng=rng)
-        moments = joined_moments(ordered, k=params.k)
+        moments = estimate_moments(ordered, k=params.k)
         lam = absolute_coupling(moments, choice.c, scale=params.lam_scale)
         optimum = _maximise(moments.C, lam, params, trace=trace, rng=rng)
         return build_model(

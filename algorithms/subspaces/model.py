@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import Task, counted
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
 from algorithms.subspaces.moments import (
     Moments,
-    estimate_moments,
     retained_ratio,
     task_covariance,
     task_mean,
@@ -118,12 +118,7 @@ class SubspaceModel(Model):
 
     def header(self) -> dict[str, Any]:
         """Give names, facts and warnings."""
-        return {
-            "algorithm": self.algorithm,
-            "tasks": list(self.tasks),
-            "facts": dict(self.facts),
-            "warnings": list(self.warnings),
-        }
+        return write_told(self)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -135,14 +130,8 @@ class SubspaceModel(Model):
             The arrays do not fit each other.
         """
         model = cls(
-            algorithm=str(header["algorithm"]),
-            tasks=tuple(str(name) for name in header["tasks"]),
-            U=arrays["U"],
-            mean=arrays["mean"],
-            spectrum=arrays["spectrum"],
-            total_variance=arrays["total_variance"],
-            facts=dict(header["facts"]),
-            warnings=tuple(str(warning) for warning in header["warnings"]),
+            **read_told(header),
+            **{name: arrays[name] for name in _ARRAYS},
         )
         _check_shapes(model)
         return model
@@ -238,14 +227,6 @@ def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
         "rows, which leaves part of their subspace undetermined; lower k or add rows"
     )
     return (warning,)
-
-
-def joined_moments(tasks: Sequence[Task], *, k: int) -> Moments:
-    """Give the moments of the tasks in the order of their names.
-
-    In a fixed order every sum rounds alike, so that permuted tasks permute the answer.
-    """
-    return estimate_moments(sorted(tasks, key=lambda task: task.name), k=k)
 
 
 def _turned(C: Covariances, U: Array) -> tuple[Array, Array]:

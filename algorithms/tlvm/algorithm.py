@@ -134,8 +134,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         """Give the source's latent variable model, and what each target makes of it."""
         self.check(tasks.summaries(), params)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
-        # in the order of names: permuted tasks permute the answer
-        targets = sorted((t for t in tasks if t is not source), key=lambda task: task.name)
+        targets = [task for task in tasks.by_name() if task is not source]
         labelled = {task.name: labelled_task(task, source) for task in tasks}
         trace.expect(
             params.n_init
