@@ -41,10 +41,9 @@ from faces import load_faces, missing
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from algorithms.evaluation import error_rates, select_params, stratified_split
+from algorithms.evaluation import candidates_of, error_rates, select_params, stratified_split
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.projections.params import candidates
 from algorithms.registry import ALGORITHMS
 
 Array = NDArray[np.float64]
@@ -88,7 +87,7 @@ def trial(split: int, *, tasks: TaskSet, p: int) -> Array:
         params = algorithm.Params(**values, n_folds=min(p, 3))
         rng = np.random.default_rng(split)
         if label in JOINT:
-            tried, trace = candidates(params), Trace()
+            tried, trace = candidates_of(params, falling=("gamma",)), Trace()
             params = select_params(
                 algorithm, parts.train, tried, n_folds=params.n_folds, trace=trace, rng=rng
             ).params

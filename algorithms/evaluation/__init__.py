@@ -45,8 +45,8 @@ that does not repeat over several random splits is none.
 """
 
 from algorithms.evaluation.folds import stratified_folds
-from algorithms.evaluation.metrics import error_rates, mean_error_rate, mean_squared_error
-from algorithms.evaluation.selection import Selection, select_params
+from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate
+from algorithms.evaluation.selection import Selection, candidates_of, select_params
 from algorithms.evaluation.splits import (
     Split,
     fold_split,
@@ -57,11 +57,12 @@ from algorithms.evaluation.splits import (
 __all__ = [
     "Selection",
     "Split",
+    "candidates_of",
     "error_rates",
     "fold_split",
     "fold_splits",
+    "held_out_loss",
     "mean_error_rate",
-    "mean_squared_error",
     "select_params",
     "stratified_folds",
     "stratified_split",

@@ -11,7 +11,7 @@ from scipy.stats import rankdata
 from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.model import Model
+from algorithms.interface.model import InvertibleModel, PredictingModel, ScoringModel
 from algorithms.interface.tasks import Task, TaskSet
 
 Kind = Literal["none", "numbers", "classes"]
@@ -107,13 +107,13 @@ def retained_variance(centred: Any, image: Any) -> float:
     return _share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
 
 
-def _correctness(model: Any, task: Task) -> Observation:
+def _correctness(model: PredictingModel, task: Task) -> Observation:
     """Give for each row 1, and whether its label is right: labels of tasks may be unlike."""
     right = model.predict(task.X, task=task.name) == labels_of(task)
     return np.ones(len(right)), right.astype(np.float64)
 
 
-def _class_scores(model: Any, task: Task) -> Observation:
+def _class_scores(model: ScoringModel, task: Task) -> Observation:
     y, classes = labels_of(task), model.classes(task.name)
     scores = model.decision_function(task.X, task=task.name)
     if scores.ndim == 1:  # of the class that sorts last
@@ -121,13 +121,13 @@ def _class_scores(model: Any, task: Task) -> Observation:
     return np.stack([y == label for label in classes], axis=1), scores
 
 
-def _numbers(model: Any, task: Task) -> Observation:
+def _numbers(model: PredictingModel, task: Task) -> Observation:
     if task.y is None or task.target != "numbers":
         raise InvalidData(f"task '{task.name}' has no numbers to compare with", task=task.name)
     return task.y, model.predict(task.X, task=task.name)
 
 
-def _entries(model: Any, task: Task) -> Observation:
+def _entries(model: InvertibleModel, task: Task) -> Observation:
     """Give the entries of the rows about their mean, and those of their images."""
     if task.input != "rows":
         raise InvalidData(
@@ -234,21 +234,27 @@ def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:
     return metric
 
 
-def error_rates(model: Model, tasks: TaskSet) -> dict[str, float]:
+def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
     """Give the share of wrong labels in each task."""
     metric = METRICS["error_rate"]
     return {task.name: metric.of(model, task) for task in tasks}
 
 
-def mean_squared_error(model: Model, tasks: TaskSet) -> float:
+def mean_squared_error(model: PredictingModel, tasks: TaskSet) -> float:
     """Give the mean over tasks of the mean squared error of predicted numbers."""
-    metric = METRICS["rmse"]
-    return float(np.mean([metric.of(model, task) ** 2 for task in tasks]))
+    pairs = [_numbers(model, task) for task in tasks]
+    return float(np.mean([np.mean((truth - answer) ** 2) for truth, answer in pairs]))
 
 
-def mean_error_rate(model: Model, tasks: TaskSet) -> float:
+def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
     """Give the mean over tasks of the share of wrong labels."""
     return float(np.mean(list(error_rates(model, tasks).values())))
+
+
+def held_out_loss(model: PredictingModel, tasks: TaskSet) -> float:
+    """Give the mean share of wrong labels, or the mean squared error, over tasks."""
+    is_numbers = tasks.tasks[0].target == "numbers"
+    return mean_squared_error(model, tasks) if is_numbers else mean_error_rate(model, tasks)
 
 
 def _area(scores: Any, is_positive: Any) -> float:

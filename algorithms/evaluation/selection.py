@@ -4,7 +4,8 @@ No row that is used for a choice is used to judge it: :func:`select_params` sees
 only.
 """
 
-from collections.abc import Callable, Sequence
+import itertools
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
@@ -14,7 +15,7 @@ from numpy.typing import NDArray
 from algorithms.evaluation.metrics import mean_error_rate
 from algorithms.evaluation.splits import fold_splits
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.model import Model
+from algorithms.interface.model import PredictingModel
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
@@ -23,7 +24,7 @@ Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
 
 #: Gives what is to be small on held-out tasks.
-Loss = Callable[[Model, TaskSet], float]
+Loss = Callable[[PredictingModel, TaskSet], float]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +41,26 @@ class Selection(Generic[P]):
 
     params: P
     losses: tuple[float, ...]
+
+
+def candidates_of(params: P, *, falling: Collection[str] = ()) -> list[P]:
+    """Give every combination of the grids of some parameters, the one to prefer first.
+
+    Parameters
+    ----------
+    falling
+        Parameters of which a large value is preferred to a small one.
+    """
+    grids = [
+        sorted(set(getattr(params, grid)), reverse=name in falling)
+        for name, grid in params.GRIDS.items()
+    ]
+    return [
+        params.model_copy(
+            update={**dict(zip(params.GRIDS, values, strict=True)), "selection": "given"}
+        )
+        for values in itertools.product(*grids)
+    ]
 
 
 def select_params(

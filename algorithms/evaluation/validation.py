@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, TypedDict
+from typing import Final, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def mean_known(values: Sequence[float | None]) -> float | None:
     return float(np.mean(known)) if known else None
 
 
-def _values(model: Any, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
+def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
     for m, metric in enumerate(metrics):
         seen = [metric.observe(model, task) for task in split.test]

@@ -36,25 +36,22 @@ NIPS 2015, https://arxiv.org/abs/1511.05706
 import json
 from collections.abc import Sequence
 
-import numpy as np
-
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve
-from algorithms.interface.algorithm import Algorithm, Rival
-from algorithms.interface.needs import Needs
+from algorithms.interface.algorithm import Rival
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.fitting import fit_machine
 from algorithms.kernel_machines.joining import check_new_task, join_task, with_units_of
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
 from algorithms.kernel_machines.params import COMMON
-from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of, mean_rows
+from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows
 
 
-class FMTL(Algorithm[FMTLParams, KernelMachine]):
+class FMTL(MachineAlgorithm[FMTLParams]):
     """Output-kernel learning."""
 
     name = "fmtl"
@@ -65,26 +62,23 @@ class FMTL(Algorithm[FMTLParams, KernelMachine]):
         "few rows each; with many rows, compare with a machine per task."
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
-    needs = Needs(same_features=True, target="any")
     rivals = (
         Rival("kernel-tasks", "apart", shares=COMMON, values={"selection": "cv"}),
         Rival("kernel-mean", "other", shares=COMMON, values={"selection": "cv"}),
     )
-    monotone = "up"
     Params = FMTLParams
-    Model = KernelMachine
 
     def check(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
         """Raise InvalidData or InvalidParams where tasks, loss, solver or memory do not fit."""
         super().check(summaries, params)
-        check_machine(summaries, params, algorithm=self.name)
         check_solver(summaries, params)
 
-    def fit(
-        self, tasks: TaskSet, params: FMTLParams, *, trace: Trace, rng: np.random.Generator
-    ) -> KernelMachine:
-        """Give the machines and the Θ that solve (6), C as given or chosen on these rows."""
-        return fit_machine(self, tasks, params, solve=_solve, trace=trace, rng=rng)
+    def solve(
+        self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
+        """Give the machines and the Θ that solve (6)."""
+        kernel = _kernel(params, mean_rows(prepared.examples))
+        return solve(prepared, params, kernel, seed=seed, trace=trace)
 
     def adapt(self, model: KernelMachine, task: Task) -> KernelMachine:
         """Give the model with one more task, the α of the others frozen; they answer as before."""
@@ -102,11 +96,6 @@ class FMTL(Algorithm[FMTLParams, KernelMachine]):
             max_iter=params.max_iter,
             tolerance=params.tolerance,
         )
-
-
-def _solve(prepared: Prepared, params: FMTLParams, seed: int, trace: Trace) -> tuple[str, Solution]:
-    kernel = _kernel(params, mean_rows(prepared.examples))
-    return solve(prepared, params, kernel, seed=seed, trace=trace)
 
 
 def _kernel(params: FMTLParams, n_rows: float) -> OutputKernel:

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -131,6 +131,33 @@ class Model(ABC):
                 column=column,
             )
         return rows
+
+
+class PredictingModel(Protocol):
+    """A model that has ``predict``."""
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Give numbers or labels (n_samples,)."""
+
+
+class ScoringModel(Protocol):
+    """A model that has ``decision_function``."""
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Give one score per row, or one per class."""
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Give the labels of a task, sorted."""
+
+
+class InvertibleModel(Protocol):
+    """A model that has ``transform`` and ``inverse_transform``."""
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Give the coordinates (n_samples, k) of rows."""
+
+    def inverse_transform(self, Z: object, *, task: str) -> Array:
+        """Give the rows (n_samples, n_features) of coordinates."""
 
 
 def check_array(array: NDArray[Any], shape: tuple[int, ...], *, name: str) -> None:

@@ -12,25 +12,23 @@ Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
 doi:10.1145/1014052.1014067
 """
 
-from collections.abc import Sequence
+from abc import abstractmethod
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution, solution_of
-from algorithms.kernel_machines.fitting import fit_machine
-from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
-from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of
+from algorithms.kernel_machines.preparation import Prepared, loss_of
 
 Array = NDArray[np.float64]
+P = TypeVar("P", bound=MachineParams)
 
 
 class TaskMachinesParams(MachineParams):
@@ -50,7 +48,31 @@ class MeanMachinesParams(MachineParams):
     )
 
 
-class TaskMachines(Algorithm[TaskMachinesParams, KernelMachine]):
+class _FixedRelation(MachineAlgorithm[P]):
+    """Machines for a given Θ."""
+
+    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
+
+    @abstractmethod
+    def relation(self, params: P, *, T: int) -> Array:
+        """Give Θ (T, T)."""
+
+    def solve(
+        self, prepared: Prepared, params: P, *, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
+        """Give the machines for Θ."""
+        examples = prepared.examples
+        kernel = fixed_kernel(self.relation(params, T=examples.n_outputs), C=params.C)
+        problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
+        method: AscentName = "blocks" if examples.is_shared else "tasks"
+        end = ascend(
+            problem, method, seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
+            trace=trace,
+        )  # fmt: skip
+        return method, solution_of(problem, end.kappa, reason=trace.stop_reason)
+
+
+class TaskMachines(_FixedRelation[TaskMachinesParams]):
     """A kernel machine for each task."""
 
     name = "kernel-tasks"
@@ -59,32 +81,15 @@ class TaskMachines(Algorithm[TaskMachinesParams, KernelMachine]):
         "Support vector machine, ridge or logistic regression with a kernel, each task from its "
         "own rows alone. The baseline for tasks with many rows."
     )
-    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
-    needs = Needs(same_features=True, target="any")
-    monotone = "up"
     Params = TaskMachinesParams
-    Model = KernelMachine
 
-    def check(self, summaries: Sequence[TaskSummary], params: TaskMachinesParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
-        super().check(summaries, params)
-        check_machine(summaries, params, algorithm=self.name)
-
-    def fit(
-        self, tasks: TaskSet, params: TaskMachinesParams, *, trace: Trace, rng: np.random.Generator
-    ) -> KernelMachine:
-        """Give the machines for Θ = I."""
-
-        def solve(
-            prepared: Prepared, params: TaskMachinesParams, seed: int, trace: Trace
-        ) -> tuple[str, Solution]:
-            Theta = np.eye(prepared.examples.n_outputs)
-            return solve_fixed(prepared, params, Theta, seed=seed, trace=trace)
-
-        return fit_machine(self, tasks, params, solve=solve, trace=trace, rng=rng)
+    def relation(self, params: TaskMachinesParams, *, T: int) -> Array:
+        """Give I."""
+        del params
+        return np.eye(T)
 
 
-class MeanMachines(Algorithm[MeanMachinesParams, KernelMachine]):
+class MeanMachines(_FixedRelation[MeanMachinesParams]):
     """Kernel machines near their mean."""
 
     name = "kernel-mean"
@@ -93,42 +98,8 @@ class MeanMachines(Algorithm[MeanMachinesParams, KernelMachine]):
         "Every task is a common function plus one of its own, in a proportion that is given. The "
         "baseline for tasks that are all alike; fmtl learns which are."
     )
-    reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
-    needs = Needs(same_features=True, target="any")
-    monotone = "up"
     Params = MeanMachinesParams
-    Model = KernelMachine
 
-    def check(self, summaries: Sequence[TaskSummary], params: MeanMachinesParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
-        super().check(summaries, params)
-        check_machine(summaries, params, algorithm=self.name)
-
-    def fit(
-        self, tasks: TaskSet, params: MeanMachinesParams, *, trace: Trace, rng: np.random.Generator
-    ) -> KernelMachine:
-        """Give the machines for Θ = (1 - a)I + a 11ᵀ."""
-
-        def solve(
-            prepared: Prepared, params: MeanMachinesParams, seed: int, trace: Trace
-        ) -> tuple[str, Solution]:
-            T = prepared.examples.n_outputs
-            Theta = (1.0 - params.share) * np.eye(T) + params.share
-            return solve_fixed(prepared, params, Theta, seed=seed, trace=trace)
-
-        return fit_machine(self, tasks, params, solve=solve, trace=trace, rng=rng)
-
-
-def solve_fixed(
-    prepared: Prepared, params: MachineParams, Theta: Array, *, seed: int, trace: Trace
-) -> tuple[str, Solution]:
-    """Give the machines for a given Θ (T, T)."""
-    examples = prepared.examples
-    kernel = fixed_kernel(Theta, C=params.C)
-    problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
-    method: AscentName = "blocks" if examples.is_shared else "tasks"
-    end = ascend(
-        problem, method, seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
-        trace=trace,
-    )  # fmt: skip
-    return method, solution_of(problem, end.kappa, reason=trace.stop_reason)
+    def relation(self, params: MeanMachinesParams, *, T: int) -> Array:
+        """Give (1 - a)I + a 11ᵀ."""
+        return (1.0 - params.share) * np.eye(T) + params.share

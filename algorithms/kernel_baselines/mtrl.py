@@ -13,24 +13,19 @@ Reference: Zhang, Yeung, *A convex formulation for learning task relationships i
 learning*, UAI 2010, https://arxiv.org/abs/1203.3536
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate
-from algorithms.kernel_machines.fitting import fit_machine
-from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
-from algorithms.kernel_machines.preparation import Prepared, check_machine, loss_of
+from algorithms.kernel_machines.preparation import Prepared, loss_of
 
 Array = NDArray[np.float64]
 
@@ -55,7 +50,7 @@ class MTRLState(LoopState):
     dual: float
 
 
-class MTRL(Algorithm[MTRLParams, KernelMachine]):
+class MTRL(MachineAlgorithm[MTRLParams]):
     """Kernel machines with an output kernel of bounded trace."""
 
     name = "mtrl"
@@ -65,24 +60,19 @@ class MTRL(Algorithm[MTRLParams, KernelMachine]):
         "published alternative to fmtl, here to compare with."
     )
     reference = "Zhang and Yeung (2010), https://arxiv.org/abs/1203.3536"
-    needs = Needs(same_features=True, target="any")
-    monotone = "up"
     Params = MTRLParams
-    Model = KernelMachine
 
-    def check(self, summaries: Sequence[TaskSummary], params: MTRLParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
-        super().check(summaries, params)
-        check_machine(summaries, params, algorithm=self.name)
-
-    def fit(
-        self, tasks: TaskSet, params: MTRLParams, *, trace: Trace, rng: np.random.Generator
-    ) -> KernelMachine:
+    def solve(
+        self, prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
         """Give machines and Θ."""
-        return fit_machine(self, tasks, params, solve=_solve, trace=trace, rng=rng)
+        return _solve(prepared, params, seed=seed, trace=trace)
 
 
-def _solve(prepared: Prepared, params: MTRLParams, seed: int, trace: Trace) -> tuple[str, Solution]:
+def _solve(
+    prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
+) -> tuple[str, Solution]:
+    """Give the machines and Θ by turns."""
     e, C = prepared.examples, params.C
     T, loss = e.n_outputs, loss_of(params, e)
 

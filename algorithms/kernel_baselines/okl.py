@@ -22,19 +22,17 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate
-from algorithms.kernel_machines.fitting import fit_machine
 from algorithms.kernel_machines.losses import Loss
-from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import relative_lam
 from algorithms.kernel_machines.params import MachineParams
-from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows
+from algorithms.kernel_machines.preparation import Prepared, mean_rows
 
 Array = NDArray[np.float64]
 
@@ -56,31 +54,23 @@ class OKLState(LoopState):
     n_done: int
 
 
-class _Alternation(Algorithm[OKLParams, KernelMachine]):
+class _Alternation(MachineAlgorithm[OKLParams]):
     """Machines for Θ, then Θ for the machines."""
 
     needs = Needs(same_features=True, target="any", shared_rows=True)
-    monotone = "up"
     Params = OKLParams
-    Model = KernelMachine
     is_convex: ClassVar[bool]
 
     def check(self, summaries: Sequence[TaskSummary], params: OKLParams) -> None:
         """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
         super().check(summaries, params)
-        check_machine(summaries, params, algorithm=self.name)
         if params.loss not in ("auto", "squared") or params.class_weight != "none":
             raise InvalidParams(f"{self.name} has squared loss and no weights only", field="loss")
 
-    def fit(
-        self, tasks: TaskSet, params: OKLParams, *, trace: Trace, rng: np.random.Generator
-    ) -> KernelMachine:
-        """Give machines and Θ."""
-        return fit_machine(self, tasks, params, solve=self._solve, trace=trace, rng=rng)
-
-    def _solve(
-        self, prepared: Prepared, params: OKLParams, seed: int, trace: Trace
+    def solve(
+        self, prepared: Prepared, params: OKLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
+        """Give machines and Θ."""
         del seed
         e, C = prepared.examples, params.C
         K, Y, lam = _shared(prepared, self.name), _targets(prepared), _lam(prepared, params)

@@ -92,10 +92,14 @@ class Design:
         return W.T if self.back is None else self.back @ W.T
 
 
-def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kernel) -> None:
-    """Raise InvalidData for a task of one class, or for more rows than a kernel can take."""
+def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData for a task of one class."""
     if summaries[0].target == "classes":
         check_classes(summaries, algorithm=algorithm)
+
+
+def check_size(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kernel) -> None:
+    """Raise InvalidData for more rows than a kernel can take."""
     n = sum(task.n_samples for task in summaries)
     if kernel != "linear" and n > MOST_KERNEL_ROWS:
         raise InvalidData(

@@ -14,7 +14,7 @@ from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.linear.bases import Basis
 from algorithms.linear.design import Design
-from algorithms.linear.targets import Classes, decode, n_columns, training_scores
+from algorithms.linear.targets import Classes, Targets, decode, n_columns, training_scores
 
 Array = NDArray[np.float64]
 
@@ -68,20 +68,27 @@ class Functions:
     def extended(
         self,
         name: str,
-        classes: Classes | None,
+        targets: Targets,
         W: Array,
         *,
         intercept: Array,
-        metrics: Mapping[str, Mapping[str, float]],
+        fitted: Array,
     ) -> "Functions":
-        """Give the functions with those of one more task, W (p, m) and intercept (m,)."""
+        """Give the functions with those of one more task, W (p, m) and intercept (m,).
+
+        Parameters
+        ----------
+        fitted : (n, m)
+            Their values at the rows of the task.
+        """
+        scores = training_scores([name], [targets], [fitted])
         joined = {
-            metric: {**values, **metrics.get(metric, {})} for metric, values in self.metrics.items()
+            metric: {**values, **scores.get(metric, {})} for metric, values in self.metrics.items()
         }
         return replace(
             self,
             tasks=(*self.tasks, name),
-            classes=(*self.classes, classes),
+            classes=(*self.classes, targets.classes),
             W=np.concatenate([self.W, W], axis=1),
             intercept=np.concatenate([self.intercept, intercept]),
             metrics=joined,

@@ -11,21 +11,18 @@ Reference: Obozinski, Taskar, Jordan, *Joint covariate selection and joint subsp
 multiple classification problems*, Statistics and Computing 2010, doi:10.1007/s11222-008-9111-x
 """
 
-from collections.abc import Sequence
 from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.evaluation import mean_error_rate, mean_squared_error, select_params
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds, Grid, Iterations, Params
-from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, Form, check_targets, prepare
+from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel, functions_of
+from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
@@ -77,7 +74,7 @@ class SharedLassoParams(Params):
     max_iter: Iterations = Field(5000, description="Most steps of the descent.")
 
 
-class SharedLasso(Algorithm[SharedLassoParams, LinearModel]):
+class SharedLasso(LinearBaseline[SharedLassoParams]):
     """The group lasso over tasks."""
 
     name = "shared-lasso"
@@ -87,14 +84,7 @@ class SharedLasso(Algorithm[SharedLassoParams, LinearModel]):
         "most tell nothing, and when it matters which."
     )
     reference = "Obozinski, Taskar, Jordan (2010), doi:10.1007/s11222-008-9111-x"
-    needs = Needs(same_features=True, target="any")
     Params = SharedLassoParams
-    Model = LinearModel
-
-    def check(self, summaries: Sequence[TaskSummary], params: SharedLassoParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel="linear")
 
     def fit(
         self, tasks: TaskSet, params: SharedLassoParams, *, trace: Trace, rng: np.random.Generator
@@ -107,17 +97,10 @@ class SharedLasso(Algorithm[SharedLassoParams, LinearModel]):
             "selection": params.selection,
         }
         if params.selection == "cv":
-            selection = select_params(
-                self,
-                TaskSet(tuple(sorted(tasks, key=lambda task: task.name))),
-                candidates(params),
-                n_folds=params.n_folds,
-                trace=trace,
-                rng=rng,
-                loss=mean_squared_error if tasks.tasks[0].target == "numbers" else mean_error_rate,
+            params, chosen = self.choose(
+                tasks, params, n_folds=params.n_folds, trace=trace, rng=rng
             )
-            params = selection.params
-            facts["cv_errors"] = list(selection.losses)
+            facts |= chosen
         design = prepare(tasks, Form(params.standardise), coordinates="own")
         W, penalty, gap = _solve(design, params, trace=trace)
         b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
@@ -132,14 +115,6 @@ class SharedLasso(Algorithm[SharedLassoParams, LinearModel]):
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
-
-
-def candidates(params: SharedLassoParams) -> list[SharedLassoParams]:
-    """Give the parameters with each share of the grid, the largest first."""
-    return [
-        params.model_copy(update={"share": share, "selection": "given"})
-        for share in sorted(set(params.grid), reverse=True)
-    ]
 
 
 def _solve(

@@ -17,17 +17,16 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.evaluation import select_params
-from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.model import LinearModel, check_new_task, functions_of
-from algorithms.linear.targets import training_scores
+from algorithms.linear.targets import Targets
+from algorithms.linear_baselines.baseline import LinearBaseline, join_task
 from algorithms.linear_baselines.params import PooledParams
-from algorithms.linear_baselines.shared import check_same_classes, column_variance, pooled
+from algorithms.linear_baselines.shared import column_variance, pooled
 from algorithms.numerics.losses import Logistic
 
 Array = NDArray[np.float64]
@@ -68,7 +67,7 @@ class NewtonState(LoopState):
     B: Array
 
 
-class LogisticRegression(Algorithm[LogisticParams, LinearModel]):
+class LogisticRegression(LinearBaseline[LogisticParams]):
     """Logistic regression."""
 
     name = "logistic-regression"
@@ -80,12 +79,6 @@ class LogisticRegression(Algorithm[LogisticParams, LinearModel]):
     reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
     needs = Needs(same_features=True, target="classes")
     Params = LogisticParams
-    Model = LinearModel
-
-    def check(self, summaries: Sequence[TaskSummary], params: LogisticParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel="linear")
 
     def fit(
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
@@ -98,17 +91,12 @@ class LogisticRegression(Algorithm[LogisticParams, LinearModel]):
             "selection": params.selection,
         }
         if params.selection == "cv":
-            ordered = TaskSet(tuple(sorted(tasks, key=lambda task: task.name)))
-            selection = select_params(
-                self, ordered, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng
+            params, chosen = self.choose(
+                tasks, params, n_folds=params.n_folds, trace=trace, rng=rng
             )
-            params = selection.params
-            facts["cv_errors"] = list(selection.losses)
+            facts |= chosen
         design = prepare(tasks, Form(params.standardise))
-        parts = design
-        if params.form == "pooled":
-            check_same_classes(design.names, [one.classes for one in design.targets])
-            parts = pooled(design)
+        parts = pooled(design) if params.form == "pooled" else design
         ridge = params.gamma * column_variance(design)
         W, b = newton(parts, params, ridge=ridge, trace=trace)
         if params.form == "pooled":
@@ -125,28 +113,13 @@ class LogisticRegression(Algorithm[LogisticParams, LinearModel]):
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)
-        functions = model.functions
-        A, targets = new_rows(functions.basis, task)
-        if params.form == "pooled":
-            check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
-            first = functions.columns(0)
-            W, b = functions.W[:, first], functions.intercept[first]
-        else:
-            design = Design((task.name,), (A,), (targets,), functions.basis, None)
-            V, b = newton(design, params, ridge=functions.facts["ridge"], trace=Trace())
-            W = V.T
-        scores = training_scores([task.name], [targets], [A @ W + b])
-        return LinearModel(
-            functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
-        )
 
+        def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
+            design = Design((task.name,), (A,), (targets,), model.functions.basis, None)
+            W, b = newton(design, params, ridge=model.facts["ridge"], trace=Trace())
+            return W.T, b
 
-def candidates(params: LogisticParams) -> list[LogisticParams]:
-    """Give the parameters with each gamma of the grid, the largest first."""
-    return [
-        params.model_copy(update={"gamma": gamma, "selection": "given"})
-        for gamma in sorted(set(params.grid), reverse=True)
-    ]
+        return join_task(model, task, is_pooled=params.form == "pooled", learn=learn)
 
 
 def newton(

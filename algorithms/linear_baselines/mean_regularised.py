@@ -19,14 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.needs import Needs
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.linear.design import Design, Form, new_rows, prepare
 from algorithms.linear.model import LinearModel, check_new_task, functions_of
-from algorithms.linear.targets import training_scores
+from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.shared import (
     check_two_classes,
@@ -84,7 +82,7 @@ class _Eliminated:
     c: Array
 
 
-class MeanRegularised(Algorithm[MeanRegularisedParams, LinearModel]):
+class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
     """Regularised multi-task learning around a mean."""
 
     name = "mean-regularised"
@@ -94,14 +92,11 @@ class MeanRegularised(Algorithm[MeanRegularisedParams, LinearModel]):
         "by leave-one-out in closed form. For tasks that differ a little and in every direction."
     )
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
-    needs = Needs(same_features=True, target="any")
     Params = MeanRegularisedParams
-    Model = LinearModel
 
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
         """Raise InvalidData where these tasks do not fit."""
         super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel="linear")
         check_two_classes(summaries, what=self.name)
 
     def fit(
@@ -146,9 +141,8 @@ class MeanRegularised(Algorithm[MeanRegularisedParams, LinearModel]):
             has_intercept=params.fit_intercept,
         )
         W = w_0 + V
-        scores = training_scores([task.name], [targets], [A @ W + b])
         return LinearModel(
-            model.functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
+            model.functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b)
         )
 
 

@@ -10,23 +10,22 @@ Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variable
 https://eprints.soton.ac.uk/258942/
 """
 
+from abc import abstractmethod
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, Form, check_targets, new_rows, prepare
+from algorithms.linear.design import Design, Form, check_size, prepare
 from algorithms.linear.model import LinearModel, check_new_task, functions_of
-from algorithms.linear.targets import training_scores
+from algorithms.linear.targets import Targets
+from algorithms.linear_baselines.baseline import LinearBaseline, join_task
 from algorithms.linear_baselines.params import RidgeParams
 from algorithms.linear_baselines.shared import (
-    check_same_classes,
     choose_gamma,
     column_variance,
     mean_known,
@@ -37,6 +36,7 @@ from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
+P = TypeVar("P", bound=RidgeParams)
 
 
 class KernelRidgeParams(RidgeParams):
@@ -56,7 +56,40 @@ class KernelRidgeParams(RidgeParams):
     )
 
 
-class Ridge(Algorithm[RidgeParams, LinearModel]):
+class _RidgeRegression(LinearBaseline[P]):
+    """Ridge regression on what rows become."""
+
+    @abstractmethod
+    def form(self, params: P) -> Form:
+        """Give what a row becomes."""
+
+    def fit(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> LinearModel:
+        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        del rng
+        self.check(tasks.summaries(), params)
+        design = prepare(tasks, self.form(params))
+        parts = pooled(design) if params.form == "pooled" else design
+        unit = column_variance(design)
+        trace.expect(1 + (params.selection == "loo"))
+        choice = choose_gamma(
+            params,
+            lambda gamma: _loo_error(parts, params, gamma * unit),
+            trace=trace,
+            task=design.names[0],
+        )
+        ridge = choice.gamma * unit
+        W, b = solve_at_once(lambda: _solve(parts, params, ridge), trace)
+        if params.form == "pooled":
+            W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
+        facts = {"params": params.model_dump(mode="json"), **choice.facts, "ridge": ridge}
+        return LinearModel(
+            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
+        )
+
+
+class Ridge(_RidgeRegression[RidgeParams]):
     """Ridge regression on the columns."""
 
     name = "ridge"
@@ -66,45 +99,26 @@ class Ridge(Algorithm[RidgeParams, LinearModel]):
         "chosen by leave-one-out in closed form. What a method that shares must beat."
     )
     reference = "Hoerl and Kennard (1970), doi:10.1080/00401706.1970.10488634"
-    needs = Needs(same_features=True, target="any")
     Params = RidgeParams
-    Model = LinearModel
 
-    def check(self, summaries: Sequence[TaskSummary], params: RidgeParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
-        super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel="linear")
-
-    def fit(
-        self, tasks: TaskSet, params: RidgeParams, *, trace: Trace, rng: np.random.Generator
-    ) -> LinearModel:
-        """Give the function of each task, or one for all, with gamma as given or chosen."""
-        del rng
-        self.check(tasks.summaries(), params)
-        return _fit(self.name, tasks, params, Form(params.standardise), trace=trace)
+    def form(self, params: RidgeParams) -> Form:
+        """Give the columns."""
+        return Form(params.standardise)
 
     def adapt(self, model: LinearModel, task: Task) -> LinearModel:
         """Give the model with one more task: from its own rows, or with the common function."""
         check_new_task(model, task)
         params = RidgeParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)
-        functions = model.functions
-        A, targets = new_rows(functions.basis, task)
-        if params.form == "pooled":
-            check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
-            first = functions.columns(0)
-            W, b = functions.W[:, first], functions.intercept[first]
-        else:
-            W, b = ridge_regression(
-                A, targets.Y, ridge=functions.facts["ridge"], has_intercept=params.fit_intercept
-            )
-        scores = training_scores([task.name], [targets], [A @ W + b])
-        return LinearModel(
-            functions.extended(task.name, targets.classes, W, intercept=b, metrics=scores)
-        )
+
+        def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
+            ridge, has_intercept = model.facts["ridge"], params.fit_intercept
+            return ridge_regression(A, targets.Y, ridge=ridge, has_intercept=has_intercept)
+
+        return join_task(model, task, is_pooled=params.form == "pooled", learn=learn)
 
 
-class KernelRidge(Algorithm[KernelRidgeParams, LinearModel]):
+class KernelRidge(_RidgeRegression[KernelRidgeParams]):
     """Ridge regression on a kernel."""
 
     name = "kernel-ridge"
@@ -114,49 +128,16 @@ class KernelRidge(Algorithm[KernelRidgeParams, LinearModel]):
         "rows. For tasks that bend; up to 5000 rows in all."
     )
     reference = "Saunders et al. (1998), https://eprints.soton.ac.uk/258942/"
-    needs = Needs(same_features=True, target="any")
     Params = KernelRidgeParams
-    Model = LinearModel
 
     def check(self, summaries: Sequence[TaskSummary], params: KernelRidgeParams) -> None:
         """Raise InvalidData where these tasks do not fit."""
         super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel=params.kernel)
+        check_size(summaries, algorithm=self.name, kernel=params.kernel)
 
-    def fit(
-        self, tasks: TaskSet, params: KernelRidgeParams, *, trace: Trace, rng: np.random.Generator
-    ) -> LinearModel:
-        """Give the function of each task, or one for all, with gamma as given or chosen."""
-        del rng
-        self.check(tasks.summaries(), params)
-        form = Form(params.standardise, params.kernel, params.width, params.degree)
-        return _fit(self.name, tasks, params, form, trace=trace)
-
-
-def _fit(
-    algorithm: str, tasks: TaskSet, params: RidgeParams, form: Form, *, trace: Trace
-) -> LinearModel:
-    design = prepare(tasks, form)
-    parts = design
-    if params.form == "pooled":
-        check_same_classes(design.names, [one.classes for one in design.targets])
-        parts = pooled(design)
-    unit = column_variance(design)
-    trace.expect(1 + (params.selection == "loo"))
-    choice = choose_gamma(
-        params,
-        lambda gamma: _loo_error(parts, params, gamma * unit),
-        trace=trace,
-        task=design.names[0],
-    )
-    ridge = choice.gamma * unit
-    W, b = solve_at_once(lambda: _solve(parts, params, ridge), trace)
-    if params.form == "pooled":
-        W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-    facts = {"params": params.model_dump(mode="json"), **choice.facts, "ridge": ridge}
-    return LinearModel(
-        functions_of(tasks, design, W, b, algorithm=algorithm, facts=facts, warnings=())
-    )
+    def form(self, params: KernelRidgeParams) -> Form:
+        """Give the kernel."""
+        return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
 def _loo_error(design: Design, params: RidgeParams, ridge: float) -> float:

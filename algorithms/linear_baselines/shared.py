@@ -55,7 +55,14 @@ def column_variance(design: Design) -> float:
 
 
 def pooled(design: Design) -> Design:
-    """Give the design of one task that holds all rows."""
+    """Give the design of one task that holds all rows.
+
+    Raises
+    ------
+    InvalidData
+        The tasks have unlike labels.
+    """
+    check_same_classes(design.names, [one.classes for one in design.targets])
     Y = np.concatenate([one.Y for one in design.targets])
     joined = Targets(Y, design.targets[0].classes)
     return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(joined,))

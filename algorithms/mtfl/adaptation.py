@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import new_rows
-from algorithms.linear.targets import Targets, training_scores
+from algorithms.linear.model import Functions
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
@@ -20,10 +20,8 @@ from algorithms.numerics.stacks import Block
 Array = NDArray[np.float64]
 
 
-def fit_new_task(
-    model: SharedFeatureModel, task: Task
-) -> tuple[Array, Array, Targets, dict[str, dict[str, float]]]:
-    """Give W (p, m), b (m,), the targets and the training scores of a new task.
+def with_new_task(model: SharedFeatureModel, task: Task) -> Functions:
+    """Give the functions with those of a new task, fitted in the metric of D.
 
     With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
     the learned features, scaled by their importance.
@@ -38,8 +36,7 @@ def fit_new_task(
         loss = MARGIN_LOSSES[model.facts["loss"]]
         fits = [_fit_margins(A, y[:, np.newaxis], params, gamma, loss) for y in targets.Y.T]
         V, b = np.stack([v for v, _ in fits], axis=1), np.array([b for _, b in fits])
-    scores = training_scores([task.name], [targets], [A @ V + b])
-    return R @ V, b, targets, scores
+    return model.functions.extended(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
 
 
 def _fit_margins(

@@ -47,9 +47,9 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, check_targets
+from algorithms.linear.design import Design, check_size, check_targets
 from algorithms.linear.model import check_new_task, functions_of
-from algorithms.mtfl.adaptation import fit_new_task
+from algorithms.mtfl.adaptation import with_new_task
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import (
@@ -103,7 +103,8 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def check(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit."""
         super().check(summaries, params)
-        check_targets(summaries, algorithm=self.name, kernel=params.kernel)
+        check_targets(summaries, algorithm=self.name)
+        check_size(summaries, algorithm=self.name, kernel=params.kernel)
         _check_params(params, is_numbers=summaries[0].target == "numbers")
 
     def fit(
@@ -142,11 +143,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         """Give the model with one more task: its own fit in the metric of D, which is frozen."""
         check_new_task(model, task)
         self.check([task.summary()], MTFLParams.model_validate(model.facts["params"]))
-        W, b, targets, scores = fit_new_task(model, task)
-        functions = model.functions.extended(
-            task.name, targets.classes, W, intercept=b, metrics=scores
-        )
-        return replace(model, functions=functions)
+        return replace(model, functions=with_new_task(model, task))
 
 
 def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:

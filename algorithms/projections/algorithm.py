@@ -7,14 +7,14 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from algorithms.evaluation import select_params
+from algorithms.evaluation import candidates_of, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import threads_for
 from algorithms.projections.model import ProjectionClassifier
-from algorithms.projections.params import ProjectionParams, candidates
+from algorithms.projections.params import ProjectionParams
 
 P = TypeVar("P", bound=ProjectionParams)
 
@@ -58,8 +58,10 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         """Give the parameters, as given or chosen by cross-validation, and facts of the choice."""
         if params.selection == "given":
             return params, {"selection": "given"}
+        # fewer dimensions before more, and stronger shrinkage before weaker
+        tried = candidates_of(params, falling=("gamma",))
         selection = select_params(
-            self, tasks, candidates(params), n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
+            self, tasks, tried, n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
         )
         return selection.params, {"selection": "cv", "cv_error": list(selection.losses)}
 

@@ -1,7 +1,6 @@
-"""Parameters that all discriminant algorithms have, and the candidates of a selection."""
+"""Parameters that all discriminant algorithms have."""
 
-import itertools
-from typing import Annotated, ClassVar, Literal, TypeVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -81,21 +80,3 @@ class RidgeParams(ProjectionParams):
         title="Grid of gamma",
         description="Shrinkages to try when 'selection' is 'cv'.",
     )
-
-
-P = TypeVar("P", bound=ProjectionParams)
-
-
-def candidates(params: P) -> list[P]:
-    """Give every combination of the grids, the one to prefer among equals first.
-
-    Fewer dimensions before more, and stronger shrinkage before weaker.
-    """
-    names = list(params.GRIDS)
-    grids = [
-        sorted(set(getattr(params, f"{name}_grid")), reverse=name == "gamma") for name in names
-    ]
-    return [
-        params.model_copy(update={**dict(zip(names, values, strict=True)), "selection": "given"})
-        for values in itertools.product(*grids)
-    ]

@@ -1,0 +1,70 @@
+"""What output-kernel learning and its baselines have in common around their solvers."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import Any, TypeVar
+
+import numpy as np
+
+from algorithms.evaluation import held_out_loss, select_params
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.building import Solution, build_machine
+from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.params import MachineParams
+from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows, prepare
+
+P = TypeVar("P", bound=MachineParams)
+
+
+class MachineAlgorithm(Algorithm[P, KernelMachine]):
+    """Kernel machines of several tasks: choose C, prepare, solve, build."""
+
+    needs = Needs(same_features=True, target="any")
+    monotone = "up"
+    Model = KernelMachine
+
+    @abstractmethod
+    def solve(
+        self, prepared: Prepared, params: P, *, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
+        """Give the solver's name and what it found."""
+
+    def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        check_machine(summaries, params, algorithm=self.name)
+
+    def fit(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> KernelMachine:
+        """Give the model for C as given, or as chosen by cross-validation of these rows."""
+        self.check(tasks.summaries(), params)
+        trace.expect(2 if params.selection == "cv" else 1)
+        facts: dict[str, Any] = {}
+        if params.selection == "cv":
+            chosen = select_params(
+                self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
+                rng=rng, loss=held_out_loss,
+            )  # fmt: skip
+            params = chosen.params
+            facts["cv_loss"] = list(chosen.losses)
+        prepared = prepare(tasks, params, rng=rng)
+        seed = int(rng.integers(2**32))
+        solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
+        facts |= {
+            "params": params.model_dump(mode="json"),
+            "solver": solver,
+            "mean_rows": mean_rows(prepared.examples),
+        }
+        return build_machine(
+            prepared, solution, tasks, algorithm=self.name, C=params.C, facts=facts,
+            tolerance=params.tolerance,
+        )  # fmt: skip
+
+
+def candidates(params: P) -> list[P]:
+    """Give the parameters with each C of the grid, from the weakest to the strongest."""
+    return [params.model_copy(update={"C": C, "selection": "given"}) for C in sorted(params.grid)]
