@@ -29,13 +29,12 @@ from algorithms.numerics.ratio_trace import generalised_directions
 from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
-    TaskProjection,
-    build_part,
     cap_warnings,
     extend_model,
     flat_warnings,
 )
 from algorithms.projections.params import Dimension, RidgeParams
+from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
 
 Array = NDArray[np.float64]

@@ -37,13 +37,12 @@ from algorithms.numerics.trace_ratio import leading_directions
 from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
-    TaskProjection,
-    build_part,
     cap_warnings,
     extend_model,
     flat_warnings,
 )
 from algorithms.projections.params import ProjectionParams, RidgeParams
+from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
 from algorithms.solvers.dinkelbach import climb
 

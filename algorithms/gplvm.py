@@ -18,7 +18,6 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -36,7 +35,7 @@ from algorithms.latent.parts import (
     labelled_task,
     n_projections,
 )
-from algorithms.latent.source import SourceParams, choose_source
+from algorithms.latent.source import SourceParams, check_own_rows, choose_source
 from algorithms.numerics.latent_projection import Predictor
 from algorithms.numerics.threads import threads_for
 
@@ -88,13 +87,8 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         """Raise InvalidData or InvalidParams where these tasks do not fit."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
-        for task in summaries:
-            if params.rows == "own" and task.n_samples < 2:
-                raise InvalidData(
-                    f"task '{task.name}' has 1 row; {self.name} of own rows needs at least 2 in "
-                    "every task",
-                    task=task.name,
-                )
+        if params.rows == "own":
+            check_own_rows(summaries, algorithm=self.name)
 
     def fit(
         self, tasks: TaskSet, params: GPLVMParams, *, trace: Trace, rng: np.random.Generator

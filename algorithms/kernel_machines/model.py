@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.header import read_told, write_told
-from algorithms.interface.model import Model
+from algorithms.interface.model import Model, check_array
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standard
 
@@ -223,8 +223,6 @@ def _check_shapes(model: KernelMachine) -> None:
         m = d if model.kernel.name == "precomputed" else len(model.support)
     expected = {"Theta": (T, T), "g": (T, T), "deviation": (d,), "beta": (m, T)}
     for name, shape in expected.items():
-        found = getattr(model, name)
-        if found.shape != shape or found.dtype != np.float64:
-            raise ValueError(f"{name} is {found.dtype} {found.shape}, expected float64 {shape}")
+        check_array(getattr(model, name), shape, name=name)
     if model.support.ndim != 2 or model.support.shape[1] != d:
         raise ValueError(f"support has shape {model.support.shape}, expected (m, {d})")

@@ -7,6 +7,7 @@ from typing import Any, final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.model import check_array
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import PROJECTION, project_rows_traced
@@ -154,8 +155,7 @@ def read_part(
         "references": (X, (len(labels), L)),
     }
     for name, (array, shape) in expected.items():
-        if array.shape != shape or array.dtype != np.float64:
-            raise ValueError(f"{name}.{i} is {array.dtype} {array.shape}, expected float64 {shape}")
+        check_array(array, shape, name=f"{name}.{i}")
     if set(labels.tolist()) != set(range(len(classes))):
         raise ValueError(f"labels.{i} do not fit {len(classes)} classes")
     at_active = COVARIANCES[kernel].between(active, active, theta)

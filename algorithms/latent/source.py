@@ -41,3 +41,14 @@ def choose_source(summaries: Sequence[TaskSummary], source: str, *, algorithm: s
             f"task '{name}' has 1 row; {algorithm} needs at least 2 in the source", task=name
         )
     return name
+
+
+def check_own_rows(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData where a task has too few rows to be learned alone."""
+    for task in summaries:
+        if task.n_samples < 2:
+            raise InvalidData(
+                f"task '{task.name}' has 1 row; {algorithm} of own rows needs at least 2 in "
+                "every task",
+                task=task.name,
+            )

@@ -1,135 +1,20 @@
-"""The models of linear functions per task, on columns or on a kernel."""
+"""The models whose answers are linear functions per task."""
 
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task, TaskSet
-from algorithms.linear.bases import Basis
-from algorithms.linear.design import Design
-from algorithms.linear.targets import Classes, Targets, decode, n_columns, training_scores
+from algorithms.interface.tasks import Task
+from algorithms.linear.functions import Functions
+from algorithms.linear.targets import decode
 
 Array = NDArray[np.float64]
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class Functions:
-    """A linear function of the basis for each column of targets of each task.
-
-    Parameters
-    ----------
-    algorithm
-        Name of the algorithm that trained it.
-    tasks
-        Names of the tasks.
-    classes
-        Sorted labels of each task; ``None`` for numbers.
-    basis
-        What a row becomes.
-    W : (p, T)
-        The columns of a task stand together, in the order of the tasks.
-    intercept : (T,)
-    metrics
-        Scores on the training rows.
-    facts
-        What the fit decided, as JSON.
-    warnings
-        What the user should know.
-    """
-
-    algorithm: str
-    tasks: tuple[str, ...]
-    classes: tuple[Classes | None, ...]
-    basis: Basis
-    W: Array
-    intercept: Array
-    metrics: Mapping[str, Mapping[str, float]]
-    facts: Mapping[str, Any]
-    warnings: tuple[str, ...] = ()
-
-    def columns(self, task: int) -> slice:
-        """Give the columns of W that belong to the task at a position."""
-        start = sum(n_columns(classes) for classes in self.classes[:task])
-        return slice(start, start + n_columns(self.classes[task]))
-
-    def scores(self, rows: Array, task: int) -> Array:
-        """Give the values of the functions of a task at rows (n, d), (n, m_t)."""
-        columns = self.columns(task)
-        return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
-
-    def extended(
-        self,
-        name: str,
-        targets: Targets,
-        W: Array,
-        *,
-        intercept: Array,
-        fitted: Array,
-    ) -> "Functions":
-        """Give the functions with those of one more task, W (p, m) and intercept (m,).
-
-        Parameters
-        ----------
-        fitted : (n, m)
-            Their values at the rows of the task.
-        """
-        scores = training_scores([name], [targets], [fitted])
-        joined = {
-            metric: {**values, **scores.get(metric, {})} for metric, values in self.metrics.items()
-        }
-        return replace(
-            self,
-            tasks=(*self.tasks, name),
-            classes=(*self.classes, targets.classes),
-            W=np.concatenate([self.W, W], axis=1),
-            intercept=np.concatenate([self.intercept, intercept]),
-            metrics=joined,
-        )
-
-    def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every array by name."""
-        return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
-
-    def header(self) -> dict[str, Any]:
-        """Give the rest as JSON."""
-        return {
-            **write_told(self),
-            "classes": [None if one is None else list(one) for one in self.classes],
-            "basis": self.basis.header(),
-            "metrics": {name: dict(values) for name, values in self.metrics.items()},
-        }
-
-    @classmethod
-    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the functions that ``to_arrays`` and ``header`` described.
-
-        Raises
-        ------
-        ValueError
-            The arrays do not fit each other.
-        """
-        functions = cls(
-            **read_told(header),
-            classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
-            basis=Basis.from_arrays(arrays, header["basis"]),
-            W=arrays["W"],
-            intercept=arrays["intercept"],
-            metrics=header["metrics"],
-        )
-        T = sum(n_columns(one) for one in functions.classes)
-        if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:
-            raise ValueError(f"W {functions.W.shape} does not fit {T} columns of targets")
-        if len(functions.tasks) != len(functions.classes):
-            raise ValueError(f"{len(functions.classes)} targets for {len(functions.tasks)} tasks")
-        return functions
 
 
 class FunctionModel(Model):
@@ -230,36 +115,6 @@ class LinearModel(FunctionModel):
         return cls(Functions.from_arrays(arrays, header))
 
 
-def functions_of(
-    tasks: TaskSet,
-    design: Design,
-    W: Array,
-    b: Array,
-    *,
-    algorithm: str,
-    facts: Mapping[str, Any],
-    warnings: tuple[str, ...],
-) -> Functions:
-    """Give the functions W (T, q), b (T,) of a design with the tasks in their order."""
-    order = _in_order(design.names, design.sizes, tasks.names)
-    scores = training_scores(design.names, design.targets, design.fitted(W, b))
-    classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
-    return Functions(
-        algorithm=algorithm,
-        tasks=tasks.names,
-        classes=tuple(classes[name] for name in tasks.names),
-        basis=design.basis,
-        W=np.ascontiguousarray(design.lift(W)[:, order]),
-        intercept=b[order],
-        metrics={
-            metric: {name: values[name] for name in tasks.names}
-            for metric, values in scores.items()
-        },
-        facts=facts,
-        warnings=warnings,
-    )
-
-
 def check_new_task(model: FunctionModel, task: Task) -> None:
     """Raise InvalidData where a task cannot join the model."""
     if task.name in model.tasks:
@@ -277,12 +132,3 @@ def check_new_task(model: FunctionModel, task: Task) -> None:
         raise InvalidData(
             f"task '{task.name}' needs {wanted}, like the tasks of the model", task=task.name
         )
-
-
-def _in_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
-    """Give the positions that bring the columns of tasks into another order of names."""
-    ends = np.cumsum(sizes)
-    found = {
-        name: range(end - size, end) for name, size, end in zip(names, sizes, ends, strict=True)
-    }
-    return [position for name in order for position in found[name]]

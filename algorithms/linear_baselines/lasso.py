@@ -21,7 +21,8 @@ from algorithms.interface.params import Folds, Grid, Iterations, Params
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.model import LinearModel, functions_of
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import LinearModel
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm

@@ -22,7 +22,8 @@ from algorithms.interface.params import Folds
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.linear.design import Design, Form, prepare
-from algorithms.linear.model import LinearModel, check_new_task, functions_of
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear.targets import Targets
 from algorithms.linear_baselines.baseline import LinearBaseline, join_task
 from algorithms.linear_baselines.params import PooledParams

@@ -23,7 +23,8 @@ from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, new_rows, prepare
-from algorithms.linear.model import LinearModel, check_new_task, functions_of
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.linear_baselines.shared import (

@@ -21,7 +21,8 @@ from pydantic import Field
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, check_size, prepare
-from algorithms.linear.model import LinearModel, check_new_task, functions_of
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear.targets import Targets
 from algorithms.linear_baselines.baseline import LinearBaseline, join_task
 from algorithms.linear_baselines.params import RidgeParams

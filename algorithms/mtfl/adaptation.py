@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import new_rows
-from algorithms.linear.model import Functions
+from algorithms.linear.functions import Functions
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

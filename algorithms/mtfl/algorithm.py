@@ -48,7 +48,8 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, check_size, check_targets
-from algorithms.linear.model import check_new_task, functions_of
+from algorithms.linear.functions import functions_of
+from algorithms.linear.model import check_new_task
 from algorithms.mtfl.adaptation import with_new_task
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams

@@ -7,7 +7,8 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.linear.model import FunctionModel, Functions
+from algorithms.linear.functions import Functions
+from algorithms.linear.model import FunctionModel
 
 Array = NDArray[np.float64]
 

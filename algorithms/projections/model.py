@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Literal, Self, final
+from typing import Any, Self, final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,58 +12,14 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import counted
-from algorithms.projections.scatters import Scatters
+from algorithms.projections.parts import TaskProjection, nearest_class, per_class
 
 Array = NDArray[np.float64]
-Classifier = Literal["nearest-neighbour", "nearest-centroid"]
 
-#: Distances closer than this part of the size of the rows are equal: rounding of a projection is
-#: below it, and where classes collapse to a point rounding must not choose between them.
-TIE_RTOL = 1e-12
 #: Most numbers in one block of distances.
 BLOCK_SIZE = 4_000_000
 
 _ARRAYS = ("U", "mean", "scale", "references", "prototypes", "labels")
-
-
-@final
-@dataclass(frozen=True, slots=True, eq=False)
-class TaskProjection:
-    """What is learned of one task.
-
-    Parameters
-    ----------
-    U : (d_i, k_i)
-        Columns; orthonormal or not, as the algorithm says.
-    mean, scale : (d_i,)
-        Rows are projected as ((x - mean) / scale) U.
-    references : (m_i, d_i)
-        What a row is compared with, standardised: the training rows, or the class means.
-    prototypes : (m_i, k_i)
-        The references projected: references U.
-    labels : (m_i,)
-        Position of the class of each reference in ``classes``.
-    classes
-        Labels, sorted.
-    trace_ratio
-        tr(UᵀS_bU) / tr(UᵀS_tU) on the training rows.
-    W : (d_i, d') or None
-        The task's own part of U = W P, where the algorithm has such parts.
-    """
-
-    U: Array
-    mean: Array
-    scale: Array
-    references: Array
-    prototypes: Array
-    labels: NDArray[np.int64]
-    classes: tuple[str, ...] | tuple[int, ...]
-    trace_ratio: float
-    W: Array | None = None
-
-    def standardised(self, rows: Array) -> Array:
-        """Give the rows as they are projected."""
-        return (rows - self.mean) / self.scale
 
 
 @final
@@ -142,7 +98,7 @@ class ProjectionClassifier(Model):
         """
         part = self.part_of(task)
         compared = self._compared(X, method="predict", task=task)
-        chosen = [_nearest_class(part, rows, near) for rows, near in compared]
+        chosen = [nearest_class(part, rows, near) for rows, near in compared]
         return np.array(part.classes)[np.concatenate(chosen)]
 
     def distances(self, X: object, *, task: str) -> Array:
@@ -159,7 +115,7 @@ class ProjectionClassifier(Model):
         """
         part = self.part_of(task)
         compared = self._compared(X, method="distances", task=task)
-        return np.concatenate([_per_class(near, part) for _, near in compared])
+        return np.concatenate([per_class(near, part) for _, near in compared])
 
     def _compared(self, X: object, *, method: str, task: str) -> Iterator[tuple[Array, Array]]:
         """Give rows, standardised, and their distances to the prototypes, (n, d_i) and (n, m_i).
@@ -225,30 +181,6 @@ class ProjectionClassifier(Model):
         return model
 
 
-def build_part(
-    scatters: Scatters, U: Array, *, classifier: Classifier, W: Array | None = None
-) -> TaskProjection:
-    """Give what the model keeps of a task that is projected by U (d_i, k_i)."""
-    if classifier == "nearest-neighbour":
-        references, labels = scatters.rows, scatters.labels
-    else:
-        references, labels = scatters.class_means(), np.arange(scatters.n_classes)
-    inside = scatters.V.T @ U
-    between = float(np.sum((scatters.between @ inside) ** 2))
-    total = float(np.sum(scatters.total[:, np.newaxis] * inside**2))
-    return TaskProjection(
-        U=U,
-        mean=scatters.mean,
-        scale=scatters.scale,
-        references=references,
-        prototypes=references @ U,
-        labels=labels.astype(np.int64),
-        classes=tuple(scatters.classes.tolist()),
-        trace_ratio=min(between / total, 1.0) if total > 0 else 0.0,
-        W=W,
-    )
-
-
 def extend_model(
     model: ProjectionClassifier,
     name: str,
@@ -296,40 +228,6 @@ def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
 def flat_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Give a warning where tasks, given by name, have no variance at all."""
     return (f"{counted(flat, n_tasks)} have no variance at all",) if flat else ()
-
-
-def _nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.intp]:
-    """Give the position of the class of each row, ties broken as the model says, (n,).
-
-    Parameters
-    ----------
-    rows : (n, d_i)
-        Standardised.
-    near : (n, m_i)
-        Their distances to the prototypes.
-    """
-    size = np.linalg.norm(rows, axis=1) + np.linalg.norm(part.references, axis=1).max()
-    stretch = np.linalg.norm(part.U)  # of Frobenius: no less than the largest stretch, and cheap
-    is_tied = _ties(near, TIE_RTOL * stretch * size)
-    chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)
-    n_tied_classes = _per_class(np.where(is_tied, 0.0, np.inf), part) == 0.0
-    unclear = np.flatnonzero(n_tied_classes.sum(axis=1) > 1)
-    if unclear.size:
-        full = np.where(is_tied[unclear], cdist(rows[unclear], part.references), np.inf)
-        by_class = _per_class(full, part)
-        chosen[unclear] = _ties(by_class, TIE_RTOL * size[unclear]).argmax(axis=1)
-    return np.asarray(chosen)
-
-
-def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:
-    """Give which columns are as near as the nearest, (n, m)."""
-    return np.asarray(distances <= (distances.min(axis=1) + tolerance)[:, np.newaxis])
-
-
-def _per_class(distances: Array, part: TaskProjection) -> Array:
-    """Give the least of the distances to references of each class, (n, n_classes)."""
-    columns = [distances[:, part.labels == k].min(axis=1) for k in range(len(part.classes))]
-    return np.stack(columns, axis=1)
 
 
 def _check_shapes(model: ProjectionClassifier) -> None:

@@ -8,7 +8,8 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.problems import tilted_gaussians
-from algorithms.transfer_pca import PPCA, PPCAModel, TransferPCA, expected_latents
+from algorithms.transfer_pca import PPCA, TransferPCA
+from algorithms.transfer_pca.model import PPCAModel, expected_latents
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 ANGLE = 1e-7

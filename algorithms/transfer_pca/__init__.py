@@ -1,0 +1,5 @@
+"""PCA of a source with an up-weighted target, plain and probabilistic."""
+
+from algorithms.transfer_pca.algorithm import PPCA, TransferPCA
+
+__all__ = ["PPCA", "TransferPCA"]

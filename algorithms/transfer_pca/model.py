@@ -1,0 +1,149 @@
+"""The model of probabilistic PCA."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.model import Model, check_array
+
+Array = NDArray[np.float64]
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class PPCAModel(Model):
+    """Probabilistic PCA for each task: y ~ N(Wz + mean, σ² E), z ~ N(0, E).
+
+    Parameters
+    ----------
+    W : (n_tasks, n_features, k)
+        Columns of falling length; the entry of largest size in each is positive.
+    mean : (n_tasks, n_features)
+    noise : (n_tasks,)
+        σ².
+    r2 : (n_tasks,)
+        Share of the variance of the training rows that reconstruction explains.
+    """
+
+    takes_missing: ClassVar[frozenset[str]] = frozenset({"transform", "reconstruct"})
+
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    W: Array
+    mean: Array
+    noise: Array
+    r2: Array
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Share of the variance of the training rows that reconstruction explains."""
+        return {"r2": {name: float(x) for name, x in zip(self.tasks, self.r2, strict=True)}}
+
+    def width(self, method: str, *, task: str) -> int:
+        """Give k for ``inverse_transform``, the number of features otherwise."""
+        self.task_index(task)
+        return int(self.W.shape[2 if method == "inverse_transform" else 1])
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Give the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), by the features that are seen.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        (n_samples, k)
+        """
+        return self._latents(X, "transform", task)
+
+    def inverse_transform(self, Z: object, *, task: str) -> Array:
+        """Give the rows Wz + mean.
+
+        Parameters
+        ----------
+        Z : (n_samples, k)
+
+        Returns
+        -------
+        (n_samples, n_features)
+        """
+        rows = self.check_rows(Z, method="inverse_transform", task=task)
+        t = self.task_index(task)
+        return np.asarray(rows @ self.W[t].T + self.mean[t])
+
+    def reconstruct(self, X: object, *, task: str) -> Array:
+        """Give the projections of rows onto the subspace, or what is expected of missing values.
+
+        That is Wz' + mean, z' without the shrinkage of the expected latent (Tipping and Bishop,
+        section 3.3): the least squared error.
+
+        Parameters
+        ----------
+        X : (n_samples, n_features)
+            NaN where a value is missing.
+
+        Returns
+        -------
+        (n_samples, n_features)
+        """
+        t = self.task_index(task)
+        rows = self.check_rows(X, method="reconstruct", task=task)
+        return np.asarray(reconstruction(self.W[t], rows - self.mean[t]) + self.mean[t])
+
+    def _latents(self, X: object, method: str, task: str) -> Array:
+        rows = self.check_rows(X, method=method, task=task)
+        t = self.task_index(task)
+        return expected_latents(self.W[t], rows - self.mean[t], noise=float(self.noise[t]))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Give every learned array by name."""
+        return {"W": self.W, "mean": self.mean, "noise": self.noise, "r2": self.r2}
+
+    def header(self) -> dict[str, Any]:
+        """Give the names."""
+        return {"algorithm": self.algorithm, "tasks": list(self.tasks)}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Give the model that ``to_arrays`` and ``header`` described.
+
+        Raises
+        ------
+        ValueError
+            The arrays do not fit each other.
+        """
+        names = tuple(str(name) for name in header["tasks"])
+        W, T = arrays["W"], len(names)
+        expected = {"W": (T, *W.shape[1:]), "mean": (T, W.shape[1]), "noise": (T,), "r2": (T,)}
+        for name, shape in expected.items():
+            check_array(arrays[name], shape, name=name)
+        return cls(
+            str(header["algorithm"]), names, W, arrays["mean"], arrays["noise"], arrays["r2"]
+        )
+
+
+def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
+    """Give the expected latents (n, k) of centred rows Y (n, D), NaN where a value is missing.
+
+    The least of ‖y - Wz‖² + σ²‖z‖² over the features that are seen; solved as least squares, so
+    that σ² may be 0.
+    """
+    Z = np.empty((len(Y), W.shape[1]))
+    is_seen = ~np.isnan(Y)
+    patterns, which = np.unique(is_seen, axis=0, return_inverse=True)
+    ridge = np.sqrt(noise) * np.eye(W.shape[1])
+    for i, pattern in enumerate(patterns):
+        rows = np.flatnonzero(which.ravel() == i)
+        A = np.concatenate([W[pattern], ridge])
+        Z[rows] = Y[np.ix_(rows, pattern)] @ np.linalg.pinv(A)[:, : pattern.sum()].T
+    return Z
+
+
+def reconstruction(W: Array, Y: Array) -> Array:
+    """Give the nearest points (n, D) to centred rows in the span of W, by the features seen."""
+    return np.asarray(expected_latents(W, Y, noise=0.0) @ W.T)
