@@ -10,13 +10,6 @@ patients. School: the official splits, linear kernel, explained variance. USPS: 
 500 test rows. MNIST: split 1 of Kang et al., its training part; one split only.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import time
 from collections.abc import Callable, Iterator
@@ -25,6 +18,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.metrics import roc_auc_score
+from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation import Split, error_rates, select_params
 from algorithms.interface.tasks import Task, TaskSet
@@ -139,6 +133,7 @@ TABLES: dict[str, tuple[str, Any, Score, list[dict[str, Any]]]] = {
 }  # fmt: skip
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True)

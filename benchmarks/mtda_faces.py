@@ -21,13 +21,6 @@ rows. Which method is best was read off the test errors, which favours it; split
 makes every |t| too large.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import multiprocessing
 import sys
@@ -40,6 +33,7 @@ import numpy as np
 from faces import load_faces, missing
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
+from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation import candidates_of, error_rates, select_params, stratified_split
 from algorithms.interface.tasks import TaskSet
@@ -121,6 +115,7 @@ def report(errors: Array, tasks: TaskSet, *, p: int) -> None:
     sys.stdout.flush()
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the .npz files")

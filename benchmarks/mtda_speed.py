@@ -7,13 +7,6 @@ eigensolver for the d leading eigenvectors, from rows to U_i. Ours is all of ``M
 time, BLAS on one thread, medians. Without FOLDER, or where it lacks a file, faces are made.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import time
 from collections.abc import Callable
@@ -24,6 +17,7 @@ import numpy as np
 from faces import load_faces, made_faces, missing
 from numpy.typing import NDArray
 from scipy.linalg import eigh
+from threadpoolctl import threadpool_limits
 
 from algorithms.evaluation import stratified_split
 from algorithms.interface.tasks import Task, TaskSet
@@ -72,6 +66,7 @@ def timed(call: Callable[[], Any], n: int) -> tuple[Any, float]:
     return answer, float(np.median(times))
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, help="folder with orl_32x32.npz and the others")

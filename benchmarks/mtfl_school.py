@@ -8,19 +8,13 @@ chosen by leave-one-out inside the training pupils. Two scores, which differ by 
 1 - SSE/SST of all test pupils.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from mtfl_data import paired_t, school
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import TaskSet
@@ -55,6 +49,7 @@ def explained(model: Any, test: TaskSet) -> tuple[float, float]:
     )
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with school.npz")

@@ -16,13 +16,6 @@ takes. Factors above 1 say that ours is faster; ">" that the peer had not reache
 FOLDER holds ``school.npz`` and ``computer_survey.npz``.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import time
 from collections.abc import Callable
@@ -33,6 +26,7 @@ import numpy as np
 from mtfl_data import school, survey, synthetic
 from numpy.typing import NDArray
 from scipy.optimize import minimize
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.errors import Cancelled
 from algorithms.interface.tasks import TaskSet
@@ -157,6 +151,7 @@ def median_of(call: Callable[[], float], n: int) -> float:
     return float(np.median([first, *(call() for _ in range(n - 1))]))
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with both files")

@@ -8,13 +8,6 @@ and the others test, the same for all persons; they lose the design's balance. E
 is chosen inside the training ratings.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 from pathlib import Path
 from typing import Any
@@ -22,6 +15,7 @@ from typing import Any
 import numpy as np
 from mtfl_data import paired_t, survey
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.tasks import Task, TaskSet
@@ -55,6 +49,7 @@ def squares(model: Any, X: Array, Y: Array, rows: NDArray[np.intp]) -> Array:
     return np.asarray(np.mean((answers - Y[:, rows]) ** 2, axis=1))
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with computer_survey.npz")

@@ -7,19 +7,13 @@ task. The error is the mean of (wᵀx - predicted)² over fresh rows without noi
 of (wᵀx)². MTFL chooses by leave-one-out, and by cross-validation; ridge by leave-one-out.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 from typing import Any
 
 import numpy as np
 from mtfl_data import paired_t, synthetic
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.trace import Trace
@@ -52,6 +46,7 @@ def trial(seed: int, *, n_tasks: int, d: int) -> dict[str, float]:
     return found
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="three draws, not ten, two widths")

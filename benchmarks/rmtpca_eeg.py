@@ -7,13 +7,6 @@ et al. 2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper
 of epochs train and all other epochs of the class test; covariances are divided by their trace.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import sys
 from pathlib import Path
@@ -21,6 +14,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.interface.algorithm import Algorithm
@@ -76,6 +70,7 @@ def trial(subjects: list[Array], *, first: int, k: int) -> tuple[float, float, f
     return score(RMTPCA(), selection="cv"), score(TaskPCA()), score(CommonPCA())
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with eeg_ssvep12.npz")

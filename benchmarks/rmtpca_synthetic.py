@@ -7,17 +7,11 @@ chosen on 50 trials and judged on 50 others, by the retained variance ratio (RVR
 covariances. t is the paired t of RMT-PCA against a baseline; 3 or more is wanted for T >= 10.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.trace import Trace
 from algorithms.problems import GaussianProblem, tilted_gaussians
@@ -49,6 +43,7 @@ def paired_t(differences: Array) -> float:
     return float(differences.mean() / (differences.std(ddof=1) / np.sqrt(n)))
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="20 + 20 trials and two values of k")

@@ -8,13 +8,6 @@ eigendecompositions for our starts; "fit" is all of ``RMTPCA().fit``, from rows 
 BLAS on one thread, compilation excluded; medians over problems.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import time
 from collections.abc import Callable
@@ -27,6 +20,7 @@ import pymanopt
 from numpy.typing import NDArray
 from pymanopt.manifolds import Grassmann
 from pymanopt.optimizers import TrustRegions
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -235,6 +229,7 @@ def compare_optima(rng: np.random.Generator, *, n_problems: int) -> None:
         )
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="fewer problems")

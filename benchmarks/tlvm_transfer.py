@@ -16,13 +16,6 @@ Then the curve over the number of target rows, and in how many problems the join
 source's latent variable model with the target's mean.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
 import sys
 import time
@@ -34,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -239,6 +233,7 @@ def few_rows(title: str, problems: Sequence[Sequence[Problem]]) -> None:
         sys.stdout.flush()
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with the .npz files")

@@ -12,14 +12,8 @@ descent ends above, in another valley. Projection: new rows into GPy's trained
 model, its θ and latents; f is eq. 25 per row, error the mean of ‖y - ŷ‖ in scaled units.
 """
 
-# ruff: noqa: E402  BLAS reads its number of threads when it is imported
-
-import os
-
-for variable in ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS"):
-    os.environ[variable] = "1"
-
 import argparse
+import os
 import subprocess
 import sys
 import tempfile
@@ -31,6 +25,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -52,6 +47,8 @@ SIZES = (40, 40, 40, 40, 40, 100, 100, 100, 200, 200, 400, 400)
 #: Wanted ratios: of an evaluation, and of the time to GPy's value.
 WANTED = {40: (10, 5), 100: (4, 1), 200: (2, 1), 400: (2, 1)}
 MOST_STEPS = 3000
+#: What the peer's BLAS reads when it is imported.
+THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 NEARLY = 1e-3
 
 
@@ -76,7 +73,11 @@ def ask_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]
             arrays[f"is_projected.{i}"] = len(case["Y"]) == 40
         np.savez(asked, **arrays)
         peer = Path(__file__).with_name("gpy_peer.py")
-        subprocess.run([python, str(peer), str(asked), str(answered)], check=True)
+        subprocess.run(
+            [python, str(peer), str(asked), str(answered)],
+            check=True,
+            env={**os.environ, **dict.fromkeys(THREADS, "1")},
+        )
         with np.load(answered, allow_pickle=False) as file:
             whole = dict(file)
     return [
@@ -175,6 +176,7 @@ def serve(case: dict[str, Array]) -> None:
             )
 
 
+@threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="folder with usps.npz")
