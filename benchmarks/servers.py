@@ -17,8 +17,28 @@ from typing import Any
 import httpx
 import psutil
 
+from service.client import Client
+
 _MARK = "SIBLING_BENCHMARK_MARK"
 _READY_S = 120
+
+
+@contextlib.contextmanager
+def service() -> Iterator[Client]:
+    """Give a client of a service that lives in a temporary folder for the block."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
+        process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
+        try:
+            assert process.stdout is not None
+            url = process.stdout.readline().split()[3]
+            with Client(url) as client:
+                yield client
+        finally:
+            process.terminate()
+            process.wait()
 
 
 @contextlib.contextmanager

@@ -4,12 +4,10 @@ Starts a service of its own on a temporary folder. Run: python benchmarks/servic
 """
 
 import argparse
-import subprocess
-import sys
-import tempfile
 import time
 
 import numpy as np
+import servers
 
 from service.client import Client
 
@@ -22,19 +20,8 @@ parser.add_argument("--k", type=int, default=5)
 
 def main() -> None:
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().split()[3]
-            with Client(url) as client:
-                measure(client, options)
-        finally:
-            process.terminate()
-            process.wait()
+    with servers.service() as client:
+        measure(client, options)
 
 
 def measure(client: Client, options: argparse.Namespace) -> None:

@@ -7,15 +7,14 @@ Run: python benchmarks/sharing_helps.py --data FOLDER
 """
 
 import argparse
-import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import servers
 
 from service.client import Client
 
@@ -28,21 +27,10 @@ LIMITS = {"timeout_s": 3600}
 
 def main() -> None:
     options = parser.parse_args()
-    with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
-        process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
-        )
-        try:
-            assert process.stdout is not None
-            url = process.stdout.readline().split()[3]
-            with Client(url) as client:
-                for name, study in STUDIES.items():
-                    if name in (options.only or STUDIES):
-                        study(client, options.data)
-        finally:
-            process.terminate()
-            process.wait()
+    with servers.service() as client:
+        for name, study in STUDIES.items():
+            if name in (options.only or STUDIES):
+                study(client, options.data)
 
 
 def school(client: Client, data: Path) -> None:
