@@ -10,12 +10,10 @@ from algorithms.evaluation import candidates_of, held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import check_targets, new_rows
+from algorithms.linear.design import check_targets
 from algorithms.linear.model import LinearModel
-from algorithms.linear.targets import Targets
-from algorithms.linear_baselines.shared import check_same_classes
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
@@ -51,28 +49,20 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         return selection.params, {"cv_errors": list(selection.losses)}
 
 
-def join_task(
-    model: LinearModel,
-    task: Task,
-    *,
-    is_pooled: bool,
-    learn: Callable[[Array, Targets], tuple[Array, Array]],
-) -> LinearModel:
-    """Give the model with one more task: from its own rows, or with the common function.
+def solve_at_once(
+    solve: Callable[[], tuple[Array, Array, float]], trace: Trace
+) -> tuple[Array, Array]:
+    """Give W and b by one step under the trace, the place where a cancel enters.
 
     Parameters
     ----------
-    is_pooled
-        The model has one function for all tasks.
-    learn
-        Gives W (p, m) and b (m,) of rows (n, p) and targets.
+    solve
+        Gives W (T, q), b (T,) and the objective.
     """
-    functions = model.functions
-    A, targets = new_rows(functions.basis, task)
-    if is_pooled:
-        check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
-        first = functions.columns(0)
-        W, b = functions.W[:, first], functions.intercept[first]
-    else:
-        W, b = learn(A, targets)
-    return LinearModel(functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b))
+
+    def joined() -> tuple[Array, float]:
+        W, b, objective = solve()
+        return np.column_stack([W, b]), objective
+
+    found = trace.once("solution", joined)
+    return np.ascontiguousarray(found[:, :-1]), found[:, -1].copy()

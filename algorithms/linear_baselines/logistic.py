@@ -25,9 +25,10 @@ from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear.targets import Targets
-from algorithms.linear_baselines.baseline import LinearBaseline, join_task
+from algorithms.linear_baselines.baseline import LinearBaseline
+from algorithms.linear_baselines.choice import column_variance
 from algorithms.linear_baselines.params import PooledParams
-from algorithms.linear_baselines.shared import column_variance, pooled
+from algorithms.linear_baselines.pooling import join_task, pooled
 from algorithms.numerics.losses import Logistic
 
 Array = NDArray[np.float64]

@@ -19,21 +19,20 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, new_rows, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
-from algorithms.linear_baselines.baseline import LinearBaseline
-from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
-from algorithms.linear_baselines.shared import (
-    check_two_classes,
+from algorithms.linear_baselines.baseline import LinearBaseline, solve_at_once
+from algorithms.linear_baselines.choice import (
     choose_gamma,
     column_variance,
     mean_known,
-    solve_at_once,
 )
+from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
 from algorithms.numerics.leave_one_out import LEAST_FREEDOM
 from algorithms.numerics.ridge import ridge_regression
 
@@ -98,7 +97,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
         """Raise InvalidData where these tasks do not fit."""
         super().check(summaries, params)
-        check_two_classes(summaries, what=self.name)
+        _check_two_classes(summaries, what=self.name)
 
     def fit(
         self,
@@ -145,6 +144,17 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         return LinearModel(
             model.functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b)
         )
+
+
+def _check_two_classes(summaries: Sequence[TaskSummary], *, what: str) -> None:
+    """Raise InvalidData for a task of more than two classes."""
+    for task in summaries:
+        if task.n_classes > 2:
+            raise InvalidData(
+                f"task '{task.name}' has {task.n_classes} classes; {what} takes numbers or two "
+                "classes per task, so merge classes or use form 'task' of ridge",
+                task=task.name,
+            )
 
 
 def _choose(

@@ -24,15 +24,14 @@ from algorithms.linear.design import Design, Form, check_size, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear.targets import Targets
-from algorithms.linear_baselines.baseline import LinearBaseline, join_task
-from algorithms.linear_baselines.params import RidgeParams
-from algorithms.linear_baselines.shared import (
+from algorithms.linear_baselines.baseline import LinearBaseline, solve_at_once
+from algorithms.linear_baselines.choice import (
     choose_gamma,
     column_variance,
     mean_known,
-    pooled,
-    solve_at_once,
 )
+from algorithms.linear_baselines.params import RidgeParams
+from algorithms.linear_baselines.pooling import join_task, pooled
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.ridge import ridge_regression
 

@@ -1,0 +1,67 @@
+"""One function for all tasks: their rows as those of one, and a new task that gets it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task
+from algorithms.linear.design import Design, new_rows
+from algorithms.linear.model import LinearModel
+from algorithms.linear.targets import Classes, Targets
+
+Array = NDArray[np.float64]
+
+
+def pooled(design: Design) -> Design:
+    """Give the design of one task that holds all rows.
+
+    Raises
+    ------
+    InvalidData
+        The tasks have unlike labels.
+    """
+    check_same_classes(design.names, [one.classes for one in design.targets])
+    Y = np.concatenate([one.Y for one in design.targets])
+    joined = Targets(Y, design.targets[0].classes)
+    return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(joined,))
+
+
+def join_task(
+    model: LinearModel,
+    task: Task,
+    *,
+    is_pooled: bool,
+    learn: Callable[[Array, Targets], tuple[Array, Array]],
+) -> LinearModel:
+    """Give the model with one more task: from its own rows, or with the common function.
+
+    Parameters
+    ----------
+    is_pooled
+        The model has one function for all tasks.
+    learn
+        Gives W (p, m) and b (m,) of rows (n, p) and targets.
+    """
+    functions = model.functions
+    A, targets = new_rows(functions.basis, task)
+    if is_pooled:
+        check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
+        first = functions.columns(0)
+        W, b = functions.W[:, first], functions.intercept[first]
+    else:
+        W, b = learn(A, targets)
+    return LinearModel(functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b))
+
+
+def check_same_classes(names: Sequence[str], classes: Sequence[Classes | None]) -> None:
+    """Raise InvalidData where tasks that are pooled have unlike labels."""
+    for name, one in zip(names, classes, strict=True):
+        if one != classes[0]:
+            raise InvalidData(
+                f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {one}; "
+                "form 'pooled' needs the same in all, so use form 'task'",
+                task=name,
+            )
