@@ -5,11 +5,13 @@ Nothing here knows an algorithm: problems are made by what ``needs`` says.
 
 import json
 from collections.abc import Callable
+from pathlib import Path
 
 import numpy as np
 import pytest
 from pydantic import ValidationError
 
+import algorithms
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import Cancelled, InvalidData, UnknownTask
 from algorithms.interface.model import CLASS_METHODS
@@ -139,6 +141,12 @@ def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
     assert algorithm.Params.model_validate(json.loads(params.model_dump_json())) == params
     with pytest.raises(ValidationError):
         algorithm.Params(no_such_parameter=1)
+
+
+def test_modules_at_the_top_level_are_algorithms() -> None:
+    found = {path.stem for path in Path(algorithms.__file__).parent.glob("*.py")}
+    homes = {type(algorithm).__module__.split(".")[1] for algorithm in ALGORITHMS.values()}
+    assert found - homes == {"__init__", "problems", "registry"}
 
 
 @over_algorithms
