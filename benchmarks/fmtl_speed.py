@@ -130,10 +130,10 @@ def path_of_strengths(name: str, tasks: TaskSet) -> None:
     Y = e.y.reshape(e.n_outputs, -1).T
 
     def run(*, each: bool) -> None:
-        spectrum = spectrum_of(prepared.K, Y)[0]
+        spectrum = spectrum_of(np.linalg.eigh(prepared.K), Y)[0]
         for C in grid:
             if each and grid[0] != C:
-                spectrum = spectrum_of(prepared.K, Y)[0]
+                spectrum = spectrum_of(np.linalg.eigh(prepared.K), Y)[0]
             s = kernel_for(prepared, params.model_copy(update={"C": float(C)})).rule[2]
             climb(spectrum, s=s, C=float(C), max_iter=100, tolerance=GAP, trace=Trace())
 

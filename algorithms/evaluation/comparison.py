@@ -19,6 +19,7 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 from scipy.stats import t as student
 
+from algorithms.evaluation.choices import freed
 from algorithms.evaluation.metrics import Average, Decides, Metric
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, in_splits, mean_known, mean_score, means
@@ -75,22 +76,6 @@ class Gain:
     low: float
     high: float
     p_value: float
-
-
-def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the values, with the choice of what they leave open made inside the training rows.
-
-    A parameter that is given is not chosen again: its grid is that one value.
-    """
-    params = algorithm.Params
-    if "selection" not in params.model_fields or "selection" in values:
-        return dict(values)
-    given = {
-        grid: [values[name]]
-        for name, grid in params.GRIDS.items()
-        if name in values and grid not in values
-    }
-    return {**values, **given, "selection": params.CHOSEN}
 
 
 def contenders(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> list[Contender]:

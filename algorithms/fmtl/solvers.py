@@ -47,7 +47,9 @@ def solve(
     _check_shape(problem, params, name)
     max_iter, tolerance = params.max_iter, params.tolerance
     if name == "spectral":
-        found = solve_spectral(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
+        found = solve_spectral(
+            problem, prepared.eigen, max_iter=max_iter, tolerance=tolerance, trace=trace
+        )
     elif name == "alternating":
         found = solve_alternating(
             problem, seed=seed, max_iter=max_iter, tolerance=tolerance, trace=trace

@@ -24,6 +24,8 @@ from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
 
 Array = NDArray[np.float64]
+#: Eigenvalues (m,) and eigenvectors (m, m), rising.
+Eigen = tuple[Array, Array]
 
 #: Eigenvalues below this part of the largest are 0.
 RANK_RTOL = 1e-13
@@ -144,32 +146,40 @@ def climb(
     return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance).theta
 
 
-def spectrum_of(K: Array, Y: Array) -> tuple[Spectrum, Array]:
+def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
     """Give the spectrum of a kernel matrix (N, N) with targets Y (N, T), and Q (N, m)."""
-    S, Q = np.linalg.eigh(K)
+    S, Q = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
     S, Q = S[is_kept], Q[:, is_kept]
     return _spectrum(S, Q.T @ Y, Y), Q
 
 
-def spectrum_of_features(Z: Array, Y: Array) -> tuple[Spectrum, Array]:
-    """Give the spectrum of ZZᵀ from ZᵀZ (q, q), and the map M (q, m) with Q = Z M."""
-    S, V = np.linalg.eigh(Z.T @ Z)
+def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Array]:
+    """Give the spectrum of ZZᵀ from that of ZᵀZ (q, q), and the map M (q, m) with Q = Z M."""
+    S, V = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
     S = S[is_kept]
     M = V[:, is_kept] / np.sqrt(S)
     return _spectrum(S, M.T @ (Z.T @ Y), Y), M
 
 
-def solve_spectral(problem: Problem, *, max_iter: int, tolerance: float, trace: Trace) -> Solution:
-    """Give the solution of squared loss, p = 2 and shared rows."""
+def solve_spectral(
+    problem: Problem, eigen: Eigen, *, max_iter: int, tolerance: float, trace: Trace
+) -> Solution:
+    """Give the solution of squared loss, p = 2 and shared rows.
+
+    Parameters
+    ----------
+    eigen
+        Of the kernel matrix, or of XᵀX for features.
+    """
     e = problem.examples
     Y = e.y.reshape(e.n_outputs, -1).T
     s, C = problem.kernel.rule[2], problem.kernel.C
     if problem.K is None:
-        spectrum, M = spectrum_of_features(e.X, Y)
+        spectrum, M = spectrum_of_features(eigen, e.X, Y)
     else:
-        spectrum, M = spectrum_of(problem.K, Y)
+        spectrum, M = spectrum_of(eigen, Y)
     theta = climb(spectrum, s=s, C=C, max_iter=max_iter, tolerance=tolerance, trace=trace)
     values, V = np.linalg.eigh(theta)
     damped = spectrum.S[:, np.newaxis] * np.maximum(values, 0.0)

@@ -1,7 +1,7 @@
 """What output-kernel learning and its baselines have in common around their solvers."""
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -23,6 +23,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     """Kernel machines of several tasks: choose C, prepare, solve, build."""
 
     needs = Needs(same_features=True, target="any")
+    path = "C"
     monotone = "up"
     Model = KernelMachine
 
@@ -53,8 +54,32 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             facts["cv_loss"] = list(chosen.losses)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
+        return self._learned(tasks, prepared, params, facts, seed=seed, trace=trace)
+
+    def fit_path(
+        self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
+    ) -> list[KernelMachine]:
+        """Give the model of each C, from one kernel matrix and what is learned of it once."""
+        if any(one.selection != "given" for one in params):
+            return super().fit_path(tasks, params, trace=trace, rng=rng)
+        self.check(tasks.summaries(), params[0])
+        prepared = prepare(tasks, params[0], rng=rng)
+        seed = int(rng.integers(2**32))
+        return [self._learned(tasks, prepared, one, {}, seed=seed, trace=trace) for one in params]
+
+    def _learned(
+        self,
+        tasks: TaskSet,
+        prepared: Prepared,
+        params: P,
+        facts: Mapping[str, Any],
+        *,
+        seed: int,
+        trace: Trace,
+    ) -> KernelMachine:
         solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
-        facts |= {
+        facts = {
+            **facts,
             "params": params.model_dump(mode="json"),
             "solver": solver,
             "mean_rows": mean_rows(prepared.examples),

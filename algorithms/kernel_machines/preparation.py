@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +30,7 @@ SEMIDEFINITE_RTOL = 1e-8
 LANCZOS_ROWS = 500
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Prepared:
     """Examples and how their rows are compared.
 
@@ -53,6 +54,13 @@ class Prepared:
     features: Array | None = None
     landmarks: Array | None = None
     expand: Array | None = None
+
+    @cached_property
+    def eigen(self) -> tuple[Array, Array]:
+        """Give eigenvalues and eigenvectors of K, or of ZᵀZ for features Z; once for every C."""
+        matrix = self.examples.X.T @ self.examples.X if self.K is None else self.K
+        values, vectors = np.linalg.eigh(matrix)
+        return values, vectors
 
 
 def check_machine(

@@ -37,7 +37,6 @@ feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,9 +54,9 @@ from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import (
     Choice,
-    Loss,
     choose_gamma,
     design_of,
+    follow_path,
     gamma_unit,
     intercepts_of,
     loss_of,
@@ -98,6 +97,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         _rival("logistic-regression", "pooled", form="pooled", selection="cv"),
         _rival("mean-regularised", "other", selection="loo"),
     )
+    path = "gamma"
     Params = MTFLParams
     Model = SharedFeatureModel
 
@@ -126,19 +126,35 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
             trace=trace,
             loop="fit",
         )
-        facts = {
-            "params": params.model_dump(mode="json"),
-            "loss": loss,
-            "gamma": gamma,
-            "gamma_given": choice.gamma,
-            **choice.facts,
-            "solver": solution.solver,
-            "objective": solution.objective,
-            "lower_bound": solution.bound,
-            "relative_gap": solution.gap,
+        return _model(tasks, design, params, solution, choice, gamma=gamma)
+
+    def fit_path(
+        self,
+        tasks: TaskSet,
+        params: Sequence[MTFLParams],
+        *,
+        trace: Trace,
+        rng: np.random.Generator,
+    ) -> list[SharedFeatureModel]:
+        """Give the model of each γ, the largest first and each from the one before."""
+        if any(one.selection != "given" for one in params):
+            return super().fit_path(tasks, params, trace=trace, rng=rng)
+        first = params[0]
+        self.check(tasks.summaries(), first)
+        design = design_of(tasks, first)
+        order = sorted(range(len(params)), key=lambda i: -params[i].gamma)
+        gammas = [params[i].gamma * gamma_unit(design, first) for i in order]
+        loss = loss_of(first, is_numbers=tasks.tasks[0].target == "numbers")
+        path = follow_path(
+            design, first, gammas, loss=loss, tolerance=first.tolerance, trace=trace, loop="path"
+        )
+        models = {
+            i: _model(
+                tasks, design, params[i], solution, Choice.given(params[i].gamma), gamma=gamma
+            )
+            for i, gamma, solution in zip(order, gammas, path, strict=True)
         }
-        warnings = _warnings(tasks, params, solution, choice)
-        return _model(tasks, design, params, solution, loss=loss, facts=facts, warnings=warnings)
+        return [models[i] for i in range(len(params))]
 
     def adapt(self, model: SharedFeatureModel, task: Task) -> SharedFeatureModel:
         """Give the model with one more task: its own fit in the metric of D, which is frozen."""
@@ -177,12 +193,29 @@ def _model(
     design: Design,
     params: MTFLParams,
     solution: Solution,
+    choice: Choice,
     *,
-    loss: Loss,
-    facts: dict[str, Any],
-    warnings: tuple[str, ...],
+    gamma: float,
 ) -> SharedFeatureModel:
-    """Give the model with the tasks in their order."""
+    """Give the model with the tasks in their order.
+
+    Parameters
+    ----------
+    gamma
+        On the absolute scale.
+    """
+    loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
+    facts = {
+        "params": params.model_dump(mode="json"),
+        "loss": loss,
+        "gamma": gamma,
+        "gamma_given": choice.gamma,
+        **choice.facts,
+        "solver": solution.solver,
+        "objective": solution.objective,
+        "lower_bound": solution.bound,
+        "relative_gap": solution.gap,
+    }
     axes, spectrum = _features(solution.U)
     functions = functions_of(
         tasks,
@@ -191,7 +224,7 @@ def _model(
         intercepts_of(design, params, solution, loss=loss),
         algorithm=MTFL.name,
         facts={**facts, "n_features": len(spectrum)},
-        warnings=warnings,
+        warnings=_warnings(tasks, params, solution, choice),
     )
     return SharedFeatureModel(functions, np.ascontiguousarray(design.lift(axes)), spectrum)
 

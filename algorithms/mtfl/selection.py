@@ -40,6 +40,11 @@ class Choice:
     gamma: float
     facts: dict[str, Any]
 
+    @classmethod
+    def given(cls, gamma: float) -> "Choice":
+        """Give the choice of whoever gave γ."""
+        return cls(gamma, {"selection": "given"})
+
 
 def loss_of(params: MTFLParams, *, is_numbers: bool) -> Loss:
     """Give the loss that the parameters mean for targets of a kind."""
@@ -132,7 +137,7 @@ def choose_gamma(
     """Give γ as given, or the one of the grid with the least error, the largest if several."""
     selection = selection_of(design, params, loss)
     if selection == "given":
-        return Choice(params.gamma, {"selection": selection})
+        return Choice.given(params.gamma)
     tried = sorted(set(params.grid), reverse=True)
     if selection == "loo":
         errors = _loo_errors(design, params, tried, trace=trace)

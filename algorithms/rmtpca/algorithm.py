@@ -36,6 +36,7 @@ from algorithms.rmtpca.coupled import (
     Effort,
     Optimum,
     common_optimum,
+    follow_path,
     maximise,
     maximise_from_many,
 )
@@ -54,7 +55,12 @@ from algorithms.subspaces.model import (
     extend_model,
     rank_warnings,
 )
-from algorithms.subspaces.moments import check_dimension, estimate_moments, task_covariance
+from algorithms.subspaces.moments import (
+    Moments,
+    check_dimension,
+    estimate_moments,
+    task_covariance,
+)
 
 Array = NDArray[np.float64]
 
@@ -72,6 +78,7 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
     needs = Needs(same_features=True, covariances=True, min_samples=2)
     rivals = (Rival("pca", "apart", shares=("k",)), Rival("common-pca", "pooled", shares=("k",)))
+    path = "lam"
     monotone = "up"
     Params = RMTPCAParams
     Model = SubspaceModel
@@ -94,14 +101,39 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
         moments = estimate_moments(ordered, k=params.k)
         lam = absolute_coupling(moments, choice.c, scale=params.lam_scale)
         optimum = _maximise(moments.C, lam, params, trace=trace, rng=rng)
-        return build_model(
-            moments,
-            moments.C.lift(optimum.U),
-            algorithm=self.name,
-            names=tasks.names,
-            facts=_facts(choice, lam),
-            warnings=_warnings(optimum, lam, ordered, params),
+        return _model(tasks, moments, params, optimum, choice, lam=lam)
+
+    def fit_path(
+        self,
+        tasks: TaskSet,
+        params: Sequence[RMTPCAParams],
+        *,
+        trace: Trace,
+        rng: np.random.Generator,
+    ) -> list[SubspaceModel]:
+        """Give the model of each coupling, from the optima along the path of ``selection='cv'``.
+
+        The path may reach another local optimum than one climb does, not seldom a better one.
+        """
+        first = params[0]
+        if any(one.selection != "given" or one.starts != "single" for one in params):
+            return super().fit_path(tasks, params, trace=trace, rng=rng)
+        self.check(tasks.summaries(), first)
+        moments = estimate_moments(tasks.by_name().tasks, k=first.k)
+        lams = [absolute_coupling(moments, one.lam, scale=one.lam_scale) for one in params]
+        effort = Effort(first.max_iter, first.rtol)
+        rising = sorted({lam for lam in lams if 0 < lam < np.inf})
+        path = follow_path(
+            moments.C, lams=rising, k=first.k, effort=effort, trace=trace, loop="path"
         )
+        optima = dict(zip(rising, path, strict=True))
+        for lam, one in zip(lams, params, strict=True):
+            if lam not in optima:
+                optima[lam] = _maximise(moments.C, lam, one, trace=trace, rng=rng)
+        return [
+            _model(tasks, moments, one, optima[lam], Choice.given(one.lam), lam=lam)
+            for lam, one in zip(lams, params, strict=True)
+        ]
 
     def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
         """Give the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
@@ -126,6 +158,25 @@ def _maximise(
     if params.starts == "single":
         return maximise(C, lam=lam, k=params.k, effort=effort, trace=trace)
     return maximise_from_many(C, lam=lam, k=params.k, effort=effort, trace=trace, rng=rng)
+
+
+def _model(
+    tasks: TaskSet,
+    moments: Moments,
+    params: RMTPCAParams,
+    optimum: Optimum,
+    choice: Choice,
+    *,
+    lam: float,
+) -> SubspaceModel:
+    return build_model(
+        moments,
+        moments.C.lift(optimum.U),
+        algorithm=RMTPCA.name,
+        names=tasks.names,
+        facts=_facts(choice, lam),
+        warnings=_warnings(optimum, lam, tasks.by_name().tasks, params),
+    )
 
 
 def _facts(choice: Choice, lam: float) -> dict[str, Any]:

@@ -32,6 +32,11 @@ class Choice:
     c: float
     facts: dict[str, Any]
 
+    @classmethod
+    def given(cls, c: float) -> "Choice":
+        """Give the choice of whoever gave the coupling."""
+        return cls(c, {"selection": "given"})
+
 
 def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
     """Give λ of eq. 4 for a coupling; on the relative scale c · mean_t(tr C_t)/d/(T-1)."""
@@ -61,7 +66,7 @@ def choose_coupling(
 ) -> Choice:
     """Give the coupling as given, or the one of largest held-out RVR, the smallest if several."""
     if params.selection == "given":
-        return Choice(params.lam, {"selection": "given"})
+        return Choice.given(params.lam)
     tried = candidates(params)
     seed = int(rng.integers(2**32))
     scores = np.zeros(len(tried))

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from algorithms.evaluation.choices import held
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_all, groups
 from algorithms.evaluation.search import Search, best, candidates, ranked, rounds
@@ -46,7 +47,7 @@ def plan_search(
     metric = deciding_metric(metrics_for([algorithm], tasks[0].target), search)
     tried = []
     for candidate in candidates(values, search, seed=seed):
-        params = algorithm.parse(candidate, place="space")
+        params = algorithm.parse(held(algorithm, candidate, search.space), place="space")
         algorithm.check(tasks, params)
         tried.append(params.model_dump(mode="json"))
     return {"asked": search.model_dump(mode="json"), "metric": metric.name, "tried": tried}
@@ -123,7 +124,10 @@ def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, 
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         metrics = metrics_for([algorithm], train.tasks[0].target)
-        tried = candidates(values, search, seed=seed)
+        tried = [
+            held(algorithm, candidate, search.space)
+            for candidate in candidates(values, search, seed=seed)
+        ]
 
         def judged(which: Sequence[int], indices: Sequence[int]) -> list[Scores]:
             return judge(

@@ -8,7 +8,7 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from algorithms.evaluation.comparison import freed
+from algorithms.evaluation.choices import freed
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from scipy.stats import kstest, t
 
-from algorithms.evaluation.comparison import Compare, contenders, freed, gain
+from algorithms.evaluation.choices import freed
+from algorithms.evaluation.comparison import Compare, contenders, gain
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import conclude

@@ -316,7 +316,9 @@ def test_squared_loss_with_p_2_is_convex_okl(C) -> None:
     published = convex_okl(e.X, e.y.reshape(3, -1).T, C=C, lam=lam)
     for found in (
         solved(problem, "blocks", tolerance=1e-9),
-        solve_spectral(problem, max_iter=500, tolerance=1e-9, trace=Trace()),
+        solve_spectral(
+            problem, np.linalg.eigh(e.X.T @ e.X), max_iter=500, tolerance=1e-9, trace=Trace()
+        ),
         solve_newton(problem, max_iter=500, tolerance=1e-9, trace=Trace()),
     ):
         assert C * found.certificate.primal == pytest.approx(published, rel=OBJECTIVE_RTOL)
@@ -328,7 +330,9 @@ def test_fast_solvers_for_shared_rows_find_what_coordinate_ascent_finds(C) -> No
     lam = relative_lam("power", k=1, C=C, n_rows=80.0)
     problem = problem_of(tasks, "squared", learned_kernel("power", k=1, C=C, lam=lam))
     slow = solved(problem, "blocks", tolerance=1e-10)
-    spectral = solve_spectral(problem, max_iter=500, tolerance=1e-10, trace=Trace())
+    spectral = solve_spectral(
+        problem, np.linalg.eigh(problem.K), max_iter=500, tolerance=1e-10, trace=Trace()
+    )
     alternating = solve_alternating(problem, seed=0, max_iter=500, tolerance=1e-9, trace=Trace())
     for found in (spectral, alternating):
         assert found.certificate.relative_gap <= 1.1e-9

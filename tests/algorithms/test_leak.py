@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from algorithms.evaluation.comparison import freed
+from algorithms.evaluation.choices import freed
 from algorithms.evaluation.metrics import METRICS, metrics_for
 from algorithms.evaluation.paths import fit_all
 from algorithms.evaluation.splits import Splits

@@ -7,6 +7,7 @@ import pytest
 from scipy.stats import kstest
 from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
 
+from algorithms.evaluation.choices import held
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_all, groups
 from algorithms.evaluation.search import Range, Search, best, candidates, ranked, rounds
@@ -15,6 +16,7 @@ from algorithms.evaluation.validation import in_splits, joined, judge, mean_scor
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.problems import tilted_gaussians
 from algorithms.registry import ALGORITHMS
 
 RMSE = METRICS["rmse"]
@@ -221,3 +223,88 @@ def test_candidates_that_differ_along_a_path_alone_are_together() -> None:
     assert groups(Along, tried) == [[0, 1], [2, 3]]
     Along.path = None
     assert groups(Along, tried) == [[0], [1], [2], [3]]
+
+
+def answers_of(model, tasks):
+    found = [model.predict(task.X, task=task.name) for task in tasks]
+    return np.concatenate(found)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "tried", "atol"),
+    [
+        ("mtfl", {"tolerance": 1e-10}, [0.1, 10.0, 1.0], 1e-4),
+        ("mtfl", {"tolerance": 1e-10, "features": "selected"}, [3.0, 0.3], 1e-4),
+        ("fmtl", {"tolerance": 1e-10}, [0.1, 10.0, 1.0], 1e-12),
+        ("fmtl", {"tolerance": 1e-10, "kernel": "rbf"}, [0.1, 10.0], 1e-12),
+        ("kernel-tasks", {"tolerance": 1e-10}, [1.0, 0.1], 1e-12),
+    ],
+)
+def test_what_is_learned_along_a_path_is_what_is_learned_alone(name, values, tried, atol) -> None:
+    algorithm, tasks = ALGORITHMS[name], regression(30, 20, 25)
+    params = [
+        algorithm.parse({**values, "selection": "given", algorithm.path: value}) for value in tried
+    ]
+
+    def rng():
+        return np.random.default_rng(0)
+
+    models = algorithm.fit_path(tasks, params, trace=Trace(), rng=rng())
+    for one, model in zip(params, models, strict=True):
+        alone = algorithm.fit(tasks, one, trace=Trace(), rng=rng())
+        np.testing.assert_allclose(
+            answers_of(model, tasks), answers_of(alone, tasks), rtol=0, atol=atol
+        )
+        assert model.facts["params"] == alone.facts["params"]
+
+
+def test_shared_rows_have_one_eigendecomposition_for_every_strength() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(40, 3))
+    tasks = TaskSet(tuple(Task.from_rows(f"t{i}", X, y=rng.normal(size=40)) for i in range(3)))
+    fmtl = ALGORITHMS["fmtl"]
+    params = [fmtl.parse({"C": C, "kernel": "rbf", "solver": "spectral"}) for C in (0.1, 1, 10)]
+    models = fmtl.fit_path(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    for one, model in zip(params, models, strict=True):
+        alone = fmtl.fit(tasks, one, trace=Trace(), rng=np.random.default_rng(0))
+        np.testing.assert_array_equal(answers_of(model, tasks), answers_of(alone, tasks))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_a_path_of_couplings_climbs_as_high_as_a_climb_alone(seed) -> None:
+    """Higher, where the climb alone ends at another local optimum."""
+    tasks = tilted_gaussians(np.random.default_rng(seed), n_tasks=5, n_samples=12).tasks
+    pca = ALGORITHMS["rmt-pca"]
+    params = [pca.parse({"k": 2, "lam": lam}) for lam in (1.0, 0.0, 30.0, 1.0)]
+    models = pca.fit_path(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    for one, model in zip(params, models, strict=True):
+        alone = pca.fit(tasks, one, trace=Trace(), rng=np.random.default_rng(0))
+        assert objective(model, tasks) >= objective(alone, tasks) * (1 - 1e-7)
+        assert model.facts["lam"] == alone.facts["lam"]
+
+
+def objective(model, tasks) -> float:
+    """Give eq. 4: the variance that each task's subspace keeps, and how near they are in pairs."""
+    P = np.einsum("tik,tjk->tij", model.U, model.U)
+    C = np.stack([np.cov(task.X.T, bias=True) for task in tasks])
+    S = P.sum(axis=0)
+    pairs = np.einsum("ij,ij->", S, S) - np.einsum("tij,tij->", P, P)
+    return float(np.einsum("tij,tij->", P, C) + model.facts["lam"] * pairs / 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "values", "expected"),
+    [
+        ("mtfl", {"gamma": 2.0}, {"gamma": 2.0, "selection": "given"}),
+        ("mtfl", {"gamma": 2.0, "selection": "cv"}, {"gamma": 2.0, "selection": "given"}),
+        ("mean-regularised", {"gamma": 2.0}, {"gamma": 2.0, "grid": [2.0]}),
+        (
+            "mean-regularised",
+            {"gamma": 2.0, "common_share": 0.5},
+            {"gamma": 2.0, "common_share": 0.5, "selection": "given"},
+        ),
+        ("pca", {"k": 2}, {"k": 2}),
+    ],
+)
+def test_what_is_searched_is_not_chosen_anew(name, values, expected) -> None:
+    assert held(ALGORITHMS[name], values, {n for n in values if n != "selection"}) == expected
