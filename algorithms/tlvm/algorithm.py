@@ -117,7 +117,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         "Gao et al. (2011), Pattern Recognition 44; "
         "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"
     )
-    needs = Needs(same_features=True, min_tasks=2)
+    needs = Needs(same_features=True)
     rivals = (_rival("own", "apart"), _rival("pooled", "pooled"), _rival("source", "other"))
     monotone = "down"
     Params = TLVMParams

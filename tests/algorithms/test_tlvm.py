@@ -340,8 +340,6 @@ def test_edges_give_finite_answers(name, kernel) -> None:
 
 def test_what_cannot_be_learned_is_told(tasks) -> None:
     home, away = tasks["home"], tasks["away-1"]
-    with pytest.raises(InvalidData, match="at least 2 tasks"):
-        fit(TaskSet((home,)))
     with pytest.raises(InvalidData, match="'home' has 1 row; tlvm needs at least 2 in the source"):
         fit(TaskSet((home.take(np.array([0])), away)), source="home")
     with pytest.raises(InvalidParams, match=r"unknown task 'mars'.*'home'") as caught:
@@ -461,3 +459,15 @@ def test_transfer_beats_the_source_on_faces() -> None:
     for mean, share in (("source", 0.75), ("own", 0.9)):
         lvm = fit(tasks, GPLVM(), source="yale", rows="source", mean=mean)
         assert joint < share * distances(lvm, test, "orl")
+
+
+def test_a_source_learned_alone_takes_targets_as_if_they_had_been_there(tasks) -> None:
+    together = fit(tasks, **SMALL, source="home")
+    model = fit(TaskSet(tasks.tasks[:1]), **SMALL)
+    for task in tasks.tasks[1:]:
+        model = TLVM().adapt(model, task)
+    assert model.tasks == together.tasks
+    for task in tasks:
+        np.testing.assert_array_equal(
+            model.reconstruct(task.X, task=task.name), together.reconstruct(task.X, task=task.name)
+        )
