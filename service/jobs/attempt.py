@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import BlobStore
 from service.database import Database
-from service.jobs import plans, store
+from service.jobs import part_store, plans, store
 from service.jobs.heart import Heart
 from service.jobs.scratch import make_scratch
 from service.jobs.states import JobState, Wish
@@ -71,7 +71,7 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
             return  # another claimant was first, or the job was cancelled
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
-        parts = store.results_of_parts(session, job_id)
+        parts = part_store.results_of_parts(session, job_id)
     log.info("attempt.began", job_id=job_id, attempt=attempt)
     outcome = _Attempt(worker, job, dataset, parts).run()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)

@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.jobs import store
+from service.jobs import part_store, store
 from service.jobs.engine import Engine
 from service.jobs.lease import Lease
 from service.jobs.plans import next_parts
@@ -173,7 +173,7 @@ class Dispatcher:
     def _collect(self) -> None:
         """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
         with self._database.read() as session:
-            news = store.news_of_parts(session)
+            news = part_store.news_of_parts(session)
         for job_id in [j for j in news if news[j] != self._news.get(j)]:
             with self._database.write() as session:
                 _collect(session, job_id)
@@ -248,16 +248,16 @@ class Dispatcher:
 
 def _collect(session: Session, job_id: str) -> None:
     """Have a job go on whose parts are done: with parts that follow from them, or by itself."""
-    job = store.hold_waiting(session, job_id)
+    job = part_store.hold_waiting(session, job_id)
     if job is None:
         return
-    parts = store.parts_of(session, job_id)
-    if store.have_succeeded(parts) and not job.is_cancel_requested:
-        more = next_parts(job.plan or {}, store.results_of_parts(session, job_id))
+    parts = part_store.parts_of(session, job_id)
+    if part_store.have_succeeded(parts) and not job.is_cancel_requested:
+        more = next_parts(job.plan or {}, part_store.results_of_parts(session, job_id))
         if more:
-            store.add_parts(session, job, more)
+            part_store.add_parts(session, job, more)
             return
-    store.collect(session, job, parts)
+    part_store.collect(session, job, parts)
 
 
 def _lost(job: JobRow, detail: str) -> store.Lost:

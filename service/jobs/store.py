@@ -1,21 +1,17 @@
 """SQL of jobs: every change of state is one UPDATE that names the state and attempt it leaves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
-from sqlalchemy.orm import Session, aliased, defer
+from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.database import now
-from service.jobs.parts import Part
 from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
 from service.rows import AttemptRow, EventRow, JobRow, new_id
-
-#: Ends of a part that end the whole.
-_LET_DOWN: Final = (JobState.FAILED, JobState.TIMED_OUT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,27 +44,14 @@ class Lost:
     is_charged: bool = True
 
 
-def create(session: Session, job: NewJob) -> JobRow:
-    """Give the row of a new job, queued."""
-    return _create(session, job, JobState.QUEUED, parent_id=None)
-
-
-def create_with_parts(session: Session, job: NewJob, parts: Sequence[Part]) -> JobRow:
-    """Give the row of a new job that waits for its parts, which are queued."""
-    parent = _create(session, job, JobState.WAITING, parent_id=None)
-    add_parts(session, parent, parts)
-    return parent
-
-
-def add_parts(session: Session, parent: JobRow, parts: Sequence[Part]) -> None:
-    """Queue more parts of a job that waits for them."""
-    job = NewJob(**{name: getattr(parent, name) for name in NewJob.__dataclass_fields__})
-    for part in parts:
-        new = replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
-        _create(session, new, JobState.QUEUED, parent_id=parent.id)
-
-
-def _create(session: Session, job: NewJob, state: JobState, *, parent_id: str | None) -> JobRow:
+def create(
+    session: Session,
+    job: NewJob,
+    *,
+    state: JobState = JobState.QUEUED,
+    parent_id: str | None = None,
+) -> JobRow:
+    """Give the row of a new job."""
     values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
     row = JobRow(id=new_id("job"), state=state, attempt=0, parent_id=parent_id, **values)
     session.add(row)
@@ -146,7 +129,7 @@ def move(
         raise ValueError(f"a job cannot go from {leave} to {enter}")
     if enter in FINAL:
         values["finished_at"] = now()
-    moved = _update_one(
+    moved = update_one(
         session,
         sa.update(JobRow).where(
             JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == leave
@@ -165,6 +148,15 @@ def move(
     if enter in FINAL:
         keep_checkpoint(session, job_id, None)
     return True
+
+
+def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
+    """Set values of the one row that a statement names; false where there is none."""
+    result = session.execute(
+        statement.values(**values).execution_options(synchronize_session=False)
+    )
+    assert isinstance(result, CursorResult)
+    return result.rowcount == 1
 
 
 def submit(session: Session, job: JobRow) -> bool:
@@ -256,12 +248,6 @@ def is_free(session: Session, job_id: str) -> bool:
     return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
-def hold_waiting(session: Session, job_id: str) -> JobRow | None:
-    """Give a job that waits for its parts; until the session ends nobody else writes it."""
-    query = sa.select(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.WAITING)
-    return session.scalar(query.with_for_update().execution_options(populate_existing=True))
-
-
 def is_held(session: Session, job_id: str, attempt: int) -> bool:
     """Tell whether an attempt has the row; while the session writes, nobody takes it away."""
     query = sa.select(JobRow.id).where(
@@ -276,7 +262,7 @@ def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
     if before == blob_id:
         return
     statement = sa.update(JobRow).where(JobRow.id == job_id)
-    _update_one(session, statement, checkpoint_blob_id=blob_id)
+    update_one(session, statement, checkpoint_blob_id=blob_id)
     if before is not None:
         release_blob(session, before)
 
@@ -300,7 +286,7 @@ def request_cancel(session: Session, job: JobRow) -> None:
         session, job.id, job.attempt, JobState.QUEUED, JobState.CANCELLED
     ):
         return
-    flagged = _update_one(
+    flagged = update_one(
         session,
         sa.update(JobRow).where(
             JobRow.id == job.id,
@@ -311,9 +297,9 @@ def request_cancel(session: Session, job: JobRow) -> None:
     )
     if flagged:
         add_event(session, job.id, job.attempt, "cancel", {})
-        for part in parts_of(session, job.id):
-            if part.state not in FINAL:
-                request_cancel(session, part)
+        parts = sa.select(JobRow).where(JobRow.parent_id == job.id, JobRow.state.notin_(FINAL))
+        for part in session.scalars(parts.execution_options(populate_existing=True)).all():
+            request_cancel(session, part)
 
 
 def lose(session: Session, job: JobRow, lost: Lost) -> bool:
@@ -329,81 +315,6 @@ def lose(session: Session, job: JobRow, lost: Lost) -> bool:
         return move(*here, JobState.QUEUED, outcome="released", charged=JobRow.charged - 1)
     enter = JobState.QUEUED if job.charged < job.max_attempts else JobState.FAILED
     return move(*here, enter, outcome="lost", error=error)
-
-
-def parts_of(session: Session, job_id: str) -> Sequence[JobRow]:
-    """Give the parts of a job in their order, without what they came to, which may be large."""
-    query = sa.select(JobRow).where(JobRow.parent_id == job_id).options(defer(JobRow.result))
-    rows = session.scalars(query.execution_options(populate_existing=True)).all()
-    return sorted(rows, key=_position)
-
-
-def results_of_parts(session: Session, job_id: str) -> list[dict[str, Any]]:
-    """Give what the parts of a job came to, in their order."""
-    query = sa.select(JobRow).where(JobRow.parent_id == job_id)
-    return [row.result or {} for row in sorted(session.scalars(query), key=_position)]
-
-
-def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Give the number of parts of each of some jobs by state."""
-    query = (
-        sa.select(JobRow.parent_id, JobRow.state, sa.func.count())
-        .where(JobRow.parent_id.in_(job_ids))
-        .group_by(JobRow.parent_id, JobRow.state)
-    )
-    found: dict[str, dict[str, int]] = {job_id: {} for job_id in job_ids}
-    for parent_id, state, n in session.execute(query):
-        assert parent_id is not None
-        found[parent_id][state] = n
-    return found
-
-
-def news_of_parts(session: Session) -> dict[str, Any]:
-    """Give, for each job that waits for its parts, a value that is another once they have moved."""
-    part = aliased(JobRow)
-    counts = (
-        sa.select(JobRow.id, JobRow.is_cancel_requested, part.state, sa.func.count())
-        .join(part, part.parent_id == JobRow.id)
-        .where(JobRow.state == JobState.WAITING)
-        .group_by(JobRow.id, JobRow.is_cancel_requested, part.state)
-    )
-    news: dict[str, set[Any]] = {}
-    for job_id, *values in session.execute(counts):
-        news.setdefault(job_id, set()).add(tuple(values))
-    for job in active(session):
-        if job.parent_id in news:
-            news[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
-    return news
-
-
-def have_succeeded(parts: Sequence[JobRow]) -> bool:
-    """Tell whether every one of some parts has come to something."""
-    return all(part.state == JobState.SUCCEEDED for part in parts)
-
-
-def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
-    """Have a job that waits for its parts go on, or end with the part that has failed."""
-    here = (session, job.id, job.attempt, JobState.WAITING)
-    has_ended = all(part.state in FINAL for part in parts)
-    failed = next((part for part in parts if part.state in _LET_DOWN), None)
-    if job.is_cancel_requested:
-        if has_ended:
-            move(*here, JobState.CANCELLED)
-    elif failed is not None:
-        error = failed.error or {"code": failed.state, "detail": failed.state}
-        position = parts.index(failed) + 1
-        detail = f"part {position} of {len(parts)} ({failed.id}): {error['detail']}"
-        move(*here, JobState.FAILED, error={**error, "detail": detail, "attempt": job.attempt})
-        for part in parts:
-            if part.state not in FINAL:
-                request_cancel(session, part)
-    elif have_succeeded(parts):
-        move(*here, JobState.QUEUED)
-    elif has_ended:  # a part was cancelled on its own
-        request_cancel(session, job)
-        move(*here, JobState.CANCELLED)
-    else:
-        _sum_progress(session, job, parts)
 
 
 def count_waiting(session: Session, owner: str) -> int:
@@ -458,49 +369,10 @@ def next_queued(session: Session, limit: int) -> list[JobRow]:
     return list(session.scalars(query))
 
 
-def _position(part: JobRow) -> int:
-    assert part.plan is not None
-    return int(part.plan["position"])
-
-
-def _sum_progress(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
-    """Write how far the parts are together, and an event for each one more that is done."""
-    n_done = sum(part.state == JobState.SUCCEEDED for part in parts)
-    begun = sum(
-        (part.progress or {}).get("fraction", 0.0) for part in parts if part.state in ACTIVE
-    )
-    n_parts = max(len(parts), (job.plan or {}).get("n_parts", 0))  # later ones are not there yet
-    fraction = round((n_done + begun) / (n_parts + 1), 4)  # the last step is its own
-    before = job.progress or {"iteration": -1, "fraction": -1.0}
-    if fraction == before["fraction"] and n_done == before["iteration"]:
-        return
-    elapsed_s = (now() - job.created_at).total_seconds()
-    progress = {
-        "loop": f"parts of {n_parts}",
-        "iteration": n_done,
-        "objective": None,
-        "residual": None,
-        "fraction": fraction,
-        "elapsed_s": round(elapsed_s, 3),
-        "remaining_s": round(elapsed_s * (1 - fraction) / fraction, 3) if fraction > 0 else None,
-    }
-    _update_one(session, sa.update(JobRow).where(JobRow.id == job.id), progress=progress)
-    if n_done != before["iteration"]:
-        add_event(session, job.id, job.attempt, "progress", progress)
-
-
 def _end_attempt(
     session: Session, job_id: str, attempt: int, outcome: str, error: dict[str, Any] | None
 ) -> None:
     statement = sa.update(AttemptRow).where(
         AttemptRow.job_id == job_id, AttemptRow.attempt == attempt
     )
-    _update_one(session, statement, outcome=outcome, error=error, finished_at=now())
-
-
-def _update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
-    result = session.execute(
-        statement.values(**values).execution_options(synchronize_session=False)
-    )
-    assert isinstance(result, CursorResult)
-    return result.rowcount == 1
+    update_one(session, statement, outcome=outcome, error=error, finished_at=now())

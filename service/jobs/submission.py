@@ -16,7 +16,7 @@ from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
-from service.jobs import store
+from service.jobs import part_store, store
 from service.jobs.plans import Asked, Study, adaptation, lay_out
 from service.jobs.schemas import JobSpec, WarmStart
 from service.models.store import get_version
@@ -73,7 +73,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     elif not study.parts:
         row = store.create(session, replace(job, plan=study.plan))
     else:
-        row = store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
+        row = part_store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from service.jobs import store
+from service.jobs import part_store, store
 from service.jobs.states import ACTIVE, FINAL, JobState, Wish
 from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
@@ -84,8 +84,8 @@ class LifeCycle(RuleBasedStateMachine):
     def create_with_parts(self, n_parts):
         parts = [new_job(1, {"kind": "score", "position": n}) for n in range(n_parts)]
         with self.database.write() as session:
-            whole = store.create_with_parts(session, new_job(1), parts).id
-            part_ids = [part.id for part in store.parts_of(session, whole)]
+            whole = part_store.create_with_parts(session, new_job(1), parts).id
+            part_ids = [part.id for part in part_store.parts_of(session, whole)]
         self.add(whole, Job(parts=part_ids, state=JobState.WAITING))
         return multiple(whole, *(self.add(part_id, Job()) for part_id in part_ids))
 
@@ -197,8 +197,10 @@ class LifeCycle(RuleBasedStateMachine):
     @rule()
     def collect(self):
         with self.database.write() as session:
-            for job_id in store.news_of_parts(session):
-                store.collect(session, store.get(session, job_id), store.parts_of(session, job_id))
+            for job_id in part_store.news_of_parts(session):
+                part_store.collect(
+                    session, store.get(session, job_id), part_store.parts_of(session, job_id)
+                )
         for job in list(self.model.values()):
             if job.state != JobState.WAITING:
                 continue
