@@ -179,6 +179,8 @@ def train(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload data, train a model, and show how it goes."""
+    if method != "grid" and not search:
+        raise typer.BadParameter("--method says how --search goes; give values to try with it")
     params = dict(_param(text) for text in param or [])
     columns = {"task_column": task_column, "target_column": target_column}
     options: Any = {name: value for name, value in columns.items() if value is not None}

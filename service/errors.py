@@ -231,7 +231,9 @@ def from_algorithm_error(error: AlgorithmError) -> Problem:
     place = {"task": error.task, "row": error.row, "column": error.column}
     entry: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     if error.field is not None:
-        entry["pointer"] = f"/params/{error.field}"
+        entry["pointer"] = f"/{error.place}/{error.field}"
+    elif error.place != "params":
+        entry["pointer"] = f"/{error.place}"
     if not entry:
         return Problem(code, error.message)
     return Problem(code, error.message, errors=[{"code": code, "detail": error.message, **entry}])

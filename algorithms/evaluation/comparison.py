@@ -159,7 +159,7 @@ def compare(
         "title": metric.title,
         "larger_is_better": metric.larger_is_better,
         "average": asked.average,
-        "splits": asked.splits.model_dump(mode="json", exclude={"given"}),
+        "splits": asked.splits.told(),
         "n_splits": asked.splits.count(),
         "methods": [_method(entry, metric, asked.average) for entry in judged],
         "overall": overall,

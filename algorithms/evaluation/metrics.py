@@ -93,17 +93,17 @@ def rmse(truth: Any, answer: Any) -> float:
 
 
 def r2(truth: Any, answer: Any) -> float:
-    """Give 1 - Σ(y - f)² / Σ(y - mean of y)²; 0 where y is constant."""
+    """Give 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN where y is constant."""
     return _share(np.sum((truth - answer) ** 2), np.sum((truth - truth.mean()) ** 2))
 
 
 def explained_variance(truth: Any, answer: Any) -> float:
-    """Give 1 - Var(y - f) / Var(y), which forgives a constant error; 0 where y is constant."""
+    """Give 1 - Var(y - f) / Var(y), which forgives a constant error; NaN where y is constant."""
     return _share(float(np.var(truth - answer)), float(np.var(truth)))
 
 
 def retained_variance(centred: Any, image: Any) -> float:
-    """Give 1 - Σ(X - image)² / Σ(X - mean)²; 0 where the rows are constant."""
+    """Give 1 - Σ(X - image)² / Σ(X - mean)²; NaN where the rows are constant."""
     return _share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
 
 
@@ -267,4 +267,4 @@ def _area(scores: Any, is_positive: Any) -> float:
 
 
 def _share(lost: float, whole: float) -> float:
-    return float(1.0 - lost / whole) if whole > 0 else 0.0
+    return float(1.0 - lost / whole) if whole > 0 else float("nan")

@@ -124,7 +124,9 @@ def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[
             chosen = [
                 {name: _draw(tried, rng) for name, tried in search.space.items()} for _ in range(n)
             ]
-    return [{**values, **combination} for combination in chosen]
+    # a whole number may be drawn, and a value be given, more than once
+    different = {repr(combination): combination for combination in chosen}
+    return [{**values, **combination} for combination in different.values()]
 
 
 def rounds(search: Search, n_candidates: int) -> list[Round]:
@@ -171,14 +173,14 @@ def _check(search: Search) -> None:
     for name, tried in search.space.items():
         if isinstance(tried, list):
             if not tried:
-                raise InvalidParams(f"'{name}' has no value to try", field=name)
+                raise InvalidParams(f"'{name}' has no value to try", field=f"space/{name}")
         elif search.method == "grid":
             detail = "is a range, which has no end of values; give a list, or the method 'random'"
-            raise InvalidParams(f"'{name}' {detail}", field=name)
+            raise InvalidParams(f"'{name}' {detail}", field=f"space/{name}")
         elif not tried.low < tried.high or (tried.scale == "log" and tried.low <= 0):
             positive = "0 < " if tried.scale == "log" else ""
             detail = f"expected {positive}low < high, got {tried.low} and {tried.high}"
-            raise InvalidParams(f"the range of '{name}': {detail}", field=name)
+            raise InvalidParams(f"the range of '{name}': {detail}", field=f"space/{name}")
     if search.method == "grid" and search.n_candidates is not None:
         raise InvalidParams("'n_candidates' goes with the methods 'random' and 'halving'")
 

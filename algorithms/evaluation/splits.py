@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from algorithms.evaluation.folds import even_folds, joint_folds, joint_part, stratified_folds
 from algorithms.interface.errors import InvalidData
@@ -44,14 +44,37 @@ class Splits(BaseModel):
         description="For each split the zero-based rows to test on: `{task: [row, ...]}`.",
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _named_rows_are_given(cls, data: Any) -> Any:
+        """Read rows that are named without a scheme as the scheme 'given'."""
+        if isinstance(data, dict) and data.get("given") is not None:
+            return {"scheme": "given", **data}
+        return data
+
     def check(self, summaries: Sequence[TaskSummary]) -> None:
         """Raise InvalidData where the named rows do not fit these tasks, or none are named."""
         if self.scheme != "given":
+            if self.given is not None:
+                raise InvalidData(
+                    f"rows are named in 'given', but the scheme is '{self.scheme}'; leave one out"
+                )
             return
         if self.given is None:
             raise InvalidData("the scheme 'given' needs the rows to hold out, in 'given'")
         for rows in self.given:
             _check_rows(rows, {task.name: task.n_samples for task in summaries})
+        if not any(rows for split in self.given for rows in split.values()):
+            raise InvalidData("no split in 'given' names a row to hold out; name some")
+
+    def told(self) -> dict[str, Any]:
+        """Give the scheme and what it uses, as JSON; of rows that are named, only their scheme."""
+        used = {
+            "kfold": {"n_folds", "repeats"},
+            "holdout": {"n_splits", "test_size"},
+            "given": set[str](),
+        }
+        return self.model_dump(mode="json", include={"scheme", *used[self.scheme]})
 
     def count(self) -> int:
         """Give the number of splits."""
@@ -173,7 +196,7 @@ def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
 
 
 def nothing_to_hold_out(tasks: TaskSet) -> InvalidData:
-    """Give the error for tasks with too few rows."""
+    """Give the error for tasks with too few rows to choose parameters by."""
     first = tasks.names[0]
     who = f"task '{first}' has" if len(tasks) == 1 else f"task '{first}' and all others have"
     return InvalidData(
@@ -234,7 +257,13 @@ def _check_rows(rows: Mapping[str, Sequence[int]], n_samples: Mapping[str, int])
                 task=name,
                 row=max(chosen),
             )
-        if len(set(chosen)) == n_samples[name]:
+        if len(set(chosen)) < len(chosen):
+            raise InvalidData(
+                f"a split names a row of task '{name}' more than once: {sorted(chosen)[:20]}; "
+                "name each row once",
+                task=name,
+            )
+        if len(chosen) == n_samples[name]:
             raise InvalidData(
                 f"a split holds out every row of task '{name}'; some must train", task=name
             )

@@ -8,7 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import Average, Metric
-from algorithms.evaluation.splits import Split, Splits, nothing_to_hold_out
+from algorithms.evaluation.splits import Split, Splits
+from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
@@ -105,7 +106,11 @@ def check_judged(scores: Scores, tasks: TaskSet) -> None:
     """Raise InvalidData where nothing could be held out in any split."""
     by_task = (values for found in scores["by_task"].values() for values in found.values())
     if all(value is None for values in by_task for value in values):
-        raise nothing_to_hold_out(tasks)
+        raise InvalidData(
+            f"no split holds out a row by which task '{tasks.names[0]}' or another can be judged: "
+            "each has one row of each class, or one at all, or the splits name too few; add rows, "
+            "or hold out more"
+        )
 
 
 def mean_score(scores: Scores, metric: str, average: Average) -> float | None:

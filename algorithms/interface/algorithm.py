@@ -86,7 +86,7 @@ class Algorithm(ABC, Generic[P, M]):
             field = ".".join(str(part) for part in first["loc"])
             where = f"{place}: " if place else ""
             message = f"{self.name}: {where}'{field}': {first['msg']}"
-            raise InvalidParams(message, field=field) from None
+            raise InvalidParams(message, field=f"{place}/{field}" if place else field) from None
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""

@@ -13,6 +13,11 @@ class AlgorithmError(Exception):
     task, row, column, field
         The place, as far as it is known: task name, zero-based row, column name or
         zero-based number, parameter name.
+
+    Attributes
+    ----------
+    place
+        What the field is of: parameters, unless whoever asked for more says otherwise.
     """
 
     code: ClassVar[str] = "algorithm-error"
@@ -32,6 +37,7 @@ class AlgorithmError(Exception):
         self.row = row
         self.column = column
         self.field = field
+        self.place = "params"
 
 
 class InvalidData(AlgorithmError):

@@ -1,6 +1,7 @@
 """The way in for Python programs."""
 
 import io
+import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from typing import Any, Final, Self
 from uuid import uuid4
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
 from service.client.http import Http, path
@@ -219,9 +220,10 @@ class Client:
 
     def _queue(self, spec: dict[str, Any]) -> JobHandle:
         # the key makes it safe to send again: a job is created once
-        headers = {"Idempotency-Key": uuid4().hex}
+        headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
+        body = json.dumps(spec, default=_plain)
         return JobHandle(
-            self._http, self._http.send("POST", "/v1/jobs", json=spec, headers=headers).json()
+            self._http, self._http.send("POST", "/v1/jobs", content=body, headers=headers).json()
         )
 
     def job(self, job_id: str) -> JobHandle:
@@ -269,7 +271,7 @@ def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io
     if unknown:
         raise ValueError(f"targets name tasks that have no rows: {', '.join(unknown)}")
     arrays = {f"{task}/X": np.asarray(X) for task, X in data.items()}
-    arrays |= {f"{task}/y": np.asarray(y) for task, y in targets.items()}
+    arrays |= {f"{task}/y": _labels(y) for task, y in targets.items()}
     for name, array in arrays.items():
         if array.dtype.hasobject:
             raise ValueError(f"'{name}' is neither all numbers nor all text, which cannot be sent")
@@ -277,6 +279,22 @@ def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io
     np.savez(body, **arrays)  # type: ignore[arg-type]  # no array is named as an option is
     body.seek(0)
     return body
+
+
+def _labels(values: ArrayLike) -> NDArray[Any]:
+    """Give the targets as an array; numbers beside text stay what they are, to be refused."""
+    array = np.asarray(values)
+    if array.dtype.kind != "U" or isinstance(values, np.ndarray):
+        return array
+    entries = np.asarray(values, dtype=object)
+    return array if all(isinstance(entry, str) for entry in entries.ravel()) else entries
+
+
+def _plain(value: Any) -> Any:
+    """Give a number of numpy, or an array, as JSON has it."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"{value!r} cannot be a parameter: it is no JSON")
 
 
 def _read(file: io.BufferedIOBase) -> Iterator[bytes]:

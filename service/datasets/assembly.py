@@ -196,6 +196,11 @@ def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
     if not is_label.all():
         row = int(np.flatnonzero(~is_label)[0])
         detail = f"{where}{values[row]} in row {row} cannot name a class; "
-        reject("not-a-label", f"{detail}labels are text or whole numbers", task=task, row=row)
+        reject(
+            "not-a-label",
+            f"{detail}labels are text, or whole numbers below 2**62",
+            task=task,
+            row=row,
+        )
     check_classes(len(np.unique(values)), task=task)
     return values.astype(np.int64)

@@ -1,7 +1,7 @@
 """A comparison, or an evaluation, as parts of a job: methods are judged on the same splits."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, Final
 
@@ -101,13 +101,24 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
 
 
 def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
-    """Give the report of a comparison."""
+    """Give the report of a comparison, without the rivals that could not learn some split."""
     asked = Compare.model_validate(plan["asked"], strict=False)
     metric, ratio = METRICS[plan["metric"]], asked.splits.ratio(tasks)
-    judged = _judged(plan, results)
+    failed = {
+        part["plan"]["method"]: part["failed"] for part in results if part["failed"] is not None
+    }
+    left_out = [
+        *plan["left_out"],
+        *(
+            {"rival": plan["methods"][which]["algorithm"], "reason": reason}
+            for which, reason in failed.items()
+        ),
+    ]
+    judged = _judged(plan, results, without=failed)
     check_judged(judged[0].scores, tasks)
+    _check_any_rival(judged[0].contender.algorithm, len(judged) - 1, left_out)
     comparison = compare(judged, metric, asked, ratio=ratio)
-    return {**comparison, "left_out": plan["left_out"], **conclude(comparison)}
+    return {**comparison, "left_out": left_out, **conclude(comparison)}
 
 
 def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
@@ -116,7 +127,7 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     (itself,) = _judged(plan, results)
     check_judged(itself.scores, tasks)
     return {
-        "splits": asked.splits.model_dump(mode="json", exclude={"given"}),
+        "splits": asked.splits.told(),
         "n_splits": asked.splits.count(),
         "params": itself.contender.values,
         **means(itself.scores),
@@ -127,21 +138,24 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     }
 
 
-def _judged(plan: Plan, results: Sequence[Result]) -> list[Judged]:
+def _judged(
+    plan: Plan, results: Sequence[Result], *, without: Collection[int] = ()
+) -> list[Judged]:
     return [
         Judged(
             Contender(**method),
             joined([part["scores"][0] for part in results if part["plan"]["method"] == which]),
         )
         for which, method in enumerate(plan["methods"])
+        if which not in without
     ]
 
 
 def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
     """Give the splits without the rows of others, where rows are given, and the indices in them."""
-    if splits.given is None:
+    if splits.scheme != "given":
         return splits, list(indices)
-    given = [splits.given[index] for index in indices]
+    given = [(splits.given or [])[index] for index in indices]
     return splits.model_copy(update={"given": given}), list(range(len(given)))
 
 
@@ -159,9 +173,13 @@ def _fitting(
             left_out.append({"rival": method.algorithm, "reason": error.message})
         else:
             fitting.append(method)
-    if len(fitting) == 1:
+    _check_any_rival(itself.algorithm, len(fitting) - 1, left_out)
+    return fitting, left_out
+
+
+def _check_any_rival(algorithm: str, n_rivals: int, left_out: Sequence[Mapping[str, str]]) -> None:
+    if n_rivals == 0:
         reasons = "; ".join(entry["reason"] for entry in left_out) or "it is such a method itself"
         raise InvalidParams(
-            f"{itself.algorithm} cannot be compared with methods that learn apart: {reasons}"
+            f"{algorithm} cannot be compared with methods that learn apart: {reasons}"
         )
-    return fitting, left_out

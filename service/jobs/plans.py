@@ -5,7 +5,8 @@ is told what they came to. This module lays parts out (when a job is submitted, 
 of a search has ended) and carries them out (in the process that trains).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -14,7 +15,8 @@ from algorithms.evaluation.metrics import metrics_for
 from algorithms.evaluation.paths import fit_all
 from algorithms.evaluation.search import Search
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import judge
+from algorithms.evaluation.validation import Fit, judge
+from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -85,14 +87,17 @@ def lay_out(
     parts: list[Part] = []
     n_parts = 0
     if asked.search is not None:
-        plan[SEARCH] = plan_search(algorithm, values, tasks, asked.search, seed=seed)
+        with _about("search"):
+            plan[SEARCH] = plan_search(algorithm, values, tasks, asked.search, seed=seed)
         parts += parts_of_round(algorithm, plan[SEARCH], [])
         n_parts += count_parts(algorithm, plan[SEARCH]) - len(parts)
     if asked.compare is not None:
-        plan[COMPARISON] = plan_comparison(algorithm, values, tasks, asked.compare)
+        with _about("compare"):
+            plan[COMPARISON] = plan_comparison(algorithm, values, tasks, asked.compare)
         parts += parts_of_methods(plan[COMPARISON], asked.search, of=COMPARISON)
     if asked.evaluate is not None:
-        plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, asked.evaluate)
+        with _about("evaluate"):
+            plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, asked.evaluate)
         parts += parts_of_methods(plan[EVALUATION], asked.search, of=EVALUATION)
     plan["n_parts"] = n_parts + len(parts)
     return Study(plan, _numbered(parts, first=0))
@@ -122,12 +127,23 @@ def carry_out(
     else:
         (values,) = tried
         fit = fit_searched(algorithm, values, Search.model_validate(plan["search"]), seed=seed)
+    try:
+        return {**_scored(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
+    except (InvalidData, InvalidParams) as error:
+        if not plan.get("method"):  # of a rival it does not end the whole
+            raise
+        return {"scores": None, "plan": plan, "failed": error.message}
+
+
+def _scored(
+    plan: Plan, fit: Fit, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
+) -> dict[str, Any]:
     scores = judge(
         fit,
         tasks,
         Splits.model_validate(plan["splits"], strict=False),
         plan["indices"],
-        n_candidates=len(tried),
+        n_candidates=len(plan["tried"]),
         metrics=metrics_for([algorithm], tasks.tasks[0].target),
         seed=seed,
         trace=trace,
@@ -155,6 +171,16 @@ def draw_on(
         found = _of(results, EVALUATION)
         report["evaluation"] = conclude_evaluation(plan[EVALUATION], found, tasks)
     return values, report
+
+
+@contextmanager
+def _about(place: str) -> Iterator[None]:
+    """Have errors say which part of the specification they are about."""
+    try:
+        yield
+    except AlgorithmError as error:
+        error.place = place
+        raise
 
 
 def _of(results: Sequence[Result], what: str) -> list[Result]:

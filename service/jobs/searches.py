@@ -18,6 +18,7 @@ from algorithms.evaluation.validation import (
     mean_known,
     means,
 )
+from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -45,6 +46,11 @@ def plan_search(
         There is nothing to try, or something does not fit the tasks.
     """
     metric = deciding_metric(metrics_for([algorithm], tasks[0].target), search)
+    for name in sorted(search.space.keys() & values.keys()):
+        raise InvalidParams(
+            f"'{name}' is given in 'params' and tried in 'search'; leave it out of one of them",
+            field=f"space/{name}",
+        )
     tried = []
     for candidate in candidates(values, search, seed=seed):
         params = algorithm.parse(held(algorithm, candidate, search.space), place="space")

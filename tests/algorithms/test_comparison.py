@@ -187,7 +187,7 @@ def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
 
 def test_where_nothing_can_be_held_out_it_is_told() -> None:
     alone = TaskSet(tuple(Task.from_rows(n, [[1.0, 2.0]], y=[1.0]) for n in "ab"))
-    with pytest.raises(InvalidData, match="leaves none to hold out"):
+    with pytest.raises(InvalidData, match="no split holds out a row"):
         study("mtfl", alone, selection="given")
 
 

@@ -392,3 +392,52 @@ def test_a_comparison_that_cannot_be_is_refused(client, rows, algorithm, compare
         client.train(client.upload(rows), algorithm, compare=compare)
     assert 400 <= caught.value.status < 500
     assert len(list(client.jobs())) == before
+
+
+@pytest.mark.parametrize("wish", ["compare", "evaluate"])
+def test_rows_that_are_named_need_no_scheme(client, rows, wish):
+    given = [{"a": [0, 1], "b": [2, 3]}, {"c": [4, 5]}]
+    job = client.train(
+        client.upload(rows), "rmt-pca", model="named", k=2, lam=1.0, selection="given",
+        **{wish: {"splits": {"given": given}}},
+    )  # fmt: skip
+    report = job.wait().report()
+    found = report["comparison" if wish == "compare" else "evaluation"]
+    assert found["n_splits"] == 2
+    assert found["splits"] == {"scheme": "given"}
+
+
+@pytest.mark.parametrize(
+    ("asked", "pointer", "told"),
+    [
+        ({"evaluate": {"splits": {"given": [{"a": [0, 0, 1]}]}}}, "/evaluate", "more than once"),
+        ({"evaluate": {"splits": {"given": [{}]}}}, "/evaluate", "no split in 'given'"),
+        (
+            {"compare": {"splits": {"scheme": "holdout", "given": [{"a": [0]}]}}},
+            "/compare",
+            "the scheme is 'holdout'",
+        ),
+        ({"search": {"space": {"foo": [1]}}}, "/search/space/foo", "foo"),
+        ({"search": {"space": {"k": [0]}}}, "/search/space/k", "greater than or equal"),
+        ({"search": {"space": {"k": [1]}, "metric": "auc"}}, "/search/metric", "no metric 'auc'"),
+        ({"search": {"space": {"k": [1]}}, "params": {"k": 2}}, "/search/space/k", "leave it out"),
+    ],
+)
+def test_what_cannot_be_is_told_at_its_place(http, client, rows, asked, pointer, told):
+    spec = {"dataset_id": client.upload(rows).id, "algorithm": "rmt-pca", "model": "m", **asked}
+    answer = http.post("/v1/jobs", json=spec)
+    assert answer.status_code == 422
+    assert told in answer.json()["detail"]
+    assert answer.json()["errors"][0]["pointer"] == pointer
+
+
+def test_a_rival_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
+    rng = np.random.default_rng(0)
+    rows = {"tiny": rng.normal(size=(2, 3)), "large": rng.normal(size=(12, 3))}
+    labels = {"tiny": np.array(["p", "q"]), "large": np.array(["p", "q"] * 6)}
+    job = client.train(client.upload(rows, labels), "mtda", model="tiny", compare=True)
+    found = job.wait().report()["comparison"]
+    assert found["left_out"]
+    assert all("tiny" in entry["reason"] for entry in found["left_out"])
+    left = {entry["rival"] for entry in found["left_out"]}
+    assert not left & {method["algorithm"] for method in found["methods"]}
