@@ -109,6 +109,12 @@ KINDS: Final[dict[str, Kind]] = {
         "The body has more bytes than the limit that the detail names.",
         "Send less, or have the operator raise the limit.",
     ),
+    "too-many-rows": Kind(
+        413,
+        "Too many rows at a time",
+        "An inference call has more rows, or would give a larger answer, than the operator allows.",
+        "Send the rows in several calls.",
+    ),
     "unsupported-media-type": Kind(
         415,
         "This format is not read here",

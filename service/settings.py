@@ -88,6 +88,10 @@ class Settings(BaseSettings):
     inference_waiting: int = Field(
         256, ge=0, description="Inference calls that may wait; one more is answered 503."
     )
+    max_inference_rows: int = Field(100_000, gt=0, description="Most rows in an inference call.")
+    max_answer_bytes: int = Field(
+        256 * MIB, gt=0, description="Largest array that an inference call may give."
+    )
     model_cache_bytes: int = Field(1024 * MIB, gt=0, description="Memory for loaded models.")
     blob_cache_bytes: int = Field(
         20 * 1024 * MIB, gt=0, description="Disk for local copies of datasets and models."

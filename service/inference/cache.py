@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
-from service.rows import VersionRow
+from service.models.store import Served
 
 
 @dataclass(slots=True)
@@ -32,7 +32,7 @@ class ModelCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, version: VersionRow) -> Model:
+    def get(self, version: Served) -> Model:
         """Give the model of a version; artifacts are immutable, so a copy never goes stale."""
         with self._lock:
             entry = self._entries.setdefault(version.artifact_sha256, _Entry())

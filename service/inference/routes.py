@@ -1,34 +1,41 @@
 """Inference over HTTP: a method of a model's latest version, or of one version, on rows."""
 
-from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import numpy as np
 from fastapi import APIRouter, Query, Request, Response
-from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, METHODS, Model
+from algorithms.interface.model import METHODS
 from service.context import Context, Services
-from service.errors import Problem
 from service.http import JSON, Owner, problems, secured
+from service.inference.call import Target
+from service.inference.compute import compute, find_served
+from service.inference.encoding import compress, expand
+from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.schemas import InferenceRequest, InferenceResponse
-from service.inference.wire import NPY, Call, accepted_type, as_matrix, read_call, write_outputs
-from service.models.routes import Name, Version, find_version
+from service.models.routes import Name, Version
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
-TaskName = Annotated[str | None, Query(description="Task of the rows in a .npy body.")]
+TaskName = Annotated[
+    str | None, Query(description="Task of the rows of a body that names none itself.")
+]
 
+_BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
+_OTHERS: Final = [media_type for media_type in FORMATS if media_type != JSON]
 _DOCS: Final[dict[str, Any]] = {
     "response_model": InferenceResponse,
     "responses": {
-        200: {"content": {NPY: {}}, "description": "One output row for each input row, in order."},
+        200: {
+            "content": {media_type: {} for media_type in _OTHERS},
+            "description": "One output row for each input row, in order.",
+        },
         **problems(
             "malformed-json",
             "malformed-body",
             "not-found",
             "not-acceptable",
             "body-too-large",
+            "too-many-rows",
             "unsupported-media-type",
             "invalid-request",
             "invalid-data",
@@ -41,20 +48,11 @@ _DOCS: Final[dict[str, Any]] = {
             "required": True,
             "content": {
                 JSON: {"schema": InferenceRequest.model_json_schema()},
-                NPY: {"schema": {"type": "string", "format": "binary"}},
+                **dict.fromkeys(_OTHERS, _BINARY),
             },
         }
     },
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Which method of which model is called."""
-
-    name: str
-    version: int | None
-    method: str
 
 
 def _add_method(method: str) -> None:
@@ -63,8 +61,7 @@ def _add_method(method: str) -> None:
     async def call_latest(
         name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
     ) -> Response:
-        del task  # read with the body; declared for the documentation
-        return await _call(request, Target(name, None, method), services, owner)
+        return await _call(request, Target(name, None, method), services, owner, task=task)
 
     async def call_version(
         name: Name,
@@ -75,8 +72,7 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
     ) -> Response:
-        del task
-        return await _call(request, Target(name, version, method), services, owner)
+        return await _call(request, Target(name, version, method), services, owner, task=task)
 
     for endpoint, path, of in (
         (call_latest, "/{name}", "the latest version of a model"),
@@ -92,44 +88,27 @@ def _add_method(method: str) -> None:
         )
 
 
-async def _call(request: Request, target: Target, services: Services, owner: str) -> Response:
-    media_type = accepted_type(request)
+async def _call(
+    request: Request, target: Target, services: Services, owner: str, *, task: str | None
+) -> Response:
+    headers = request.headers
+    media_type = accepted_type(",".join(headers.getlist("accept")))
+    format_ = format_of(headers.get("content-type", JSON))
     body = await request.body()
 
-    def compute() -> bytes:
-        call = read_call(request, body)
-        version, model = _find_model(services, owner, target)
-        outputs = _apply(model, target.method, call)
-        head: dict[str, Any] = {"model": target.name, "version": version, "task": call.task}
-        if target.method in CLASS_METHODS and outputs.ndim == 2:
-            head["classes"] = model.classes(call.task)
-        return write_outputs(outputs, head, media_type)
+    def work() -> tuple[bytes, str | None]:
+        plain = expand(body, headers.get("content-encoding", ""), services.settings)
+        call = format_.read(plain, task)
+        served = find_served(services, owner, target.name, target.version)
+        answer = compute(services, served, target, call)
+        written = FORMATS[media_type].write(answer)
+        return compress(written, headers.get("accept-encoding", ""))
 
-    return Response(await services.compute.run(compute), media_type=media_type)
-
-
-def _find_model(services: Services, owner: str, target: Target) -> tuple[int, Model]:
-    found = find_version(services, owner, target.name, target.version)
-    if target.method not in found.row.methods:
-        can = ", ".join(found.row.methods)
-        detail = f"'{target.name}' ({found.row.algorithm}) cannot {target.method}; it can {can}"
-        raise Problem("unsupported-method", f"model {detail}")
-    return found.row.version, services.models.get(found.row)
-
-
-def _apply(model: Model, method: str, call: Call) -> NDArray[Any]:
-    rows = as_matrix(
-        call,
-        method=method,
-        width=model.width(method, task=call.task),
-        is_missing_taken=method in model.takes_missing,
-    )
-    with np.errstate(over="ignore", invalid="ignore"):
-        outputs: NDArray[Any] = getattr(model, method)(rows, task=call.task)
-    if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():
-        detail = f"task '{call.task}': the rows are so large that {method} of them overflows"
-        raise Problem("invalid-data", detail)
-    return outputs
+    content, coding = await services.compute.run(work)
+    answered = {"Content-Type": media_type, "Vary": "Accept, Accept-Encoding"}
+    if coding is not None:
+        answered["Content-Encoding"] = coding
+    return Response(content, headers=answered)
 
 
 for _method in METHODS:

@@ -4,11 +4,14 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class InferenceRequest(BaseModel):
-    """Rows of one task."""
+    """Rows of one task, or of several."""
 
     model_config = ConfigDict(extra="forbid")
 
-    task: str = Field(description="A task that the model was trained on.")
+    task: str | list[str] = Field(
+        description="A task that the model was trained on, or one for each row: tasks whose rows "
+        "have the same width."
+    )
     inputs: list[list[float | None]] = Field(
         description="One list of numbers a row; null where a value is missing, for models that "
         "take such rows."
@@ -20,7 +23,7 @@ class InferenceResponse(BaseModel):
 
     model: str
     version: int
-    task: str
+    task: str | list[str]
     classes: list[str | int] | None = Field(
         None, description="Labels of the columns, where the columns are classes (`distances`)."
     )

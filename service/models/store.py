@@ -2,12 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.rows import ModelRow, VersionRow
+from service.rows import DatasetRow, ModelRow, VersionRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,6 +48,53 @@ def get_version(
     return next(iter(_named(session, query)), None)
 
 
+@dataclass(frozen=True, slots=True)
+class Served:
+    """What a call of a version needs to know: its row has much more, which takes time to read."""
+
+    name: str
+    version: int
+    id: str
+    algorithm: str
+    methods: list[str]
+    dataset_id: str
+    artifact_blob_id: str
+    artifact_sha256: str
+    artifact_bytes: int
+
+
+def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
+    """Give what serves a version of a model, the latest by default."""
+    wanted = _latest() if version is None else version
+    query = _served(owner).where(ModelRow.name == name, VersionRow.version == wanted)
+    row = session.execute(query).first()
+    return None if row is None else Served(*row)
+
+
+def list_served(session: Session, owner: str) -> Sequence[Served]:
+    """Give what serves each version of each model, by name and number."""
+    rows = session.execute(_served(owner).order_by(ModelRow.name, VersionRow.version))
+    return [Served(*row) for row in rows]
+
+
+def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
+    """Give the numbers of the versions of a model."""
+    query = (
+        sa.select(VersionRow.version)
+        .join(ModelRow, VersionRow.model_id == ModelRow.id)
+        .where(ModelRow.owner == owner, ModelRow.name == name)
+        .order_by(VersionRow.version)
+    )
+    return session.scalars(query).all()
+
+
+def feature_names(session: Session, dataset_id: str) -> tuple[str, ...] | None:
+    """Give the names of the columns of a dataset, None where they have none in common."""
+    row = session.get(DatasetRow, dataset_id)
+    names = None if row is None or row.manifest is None else row.manifest["feature_names"]
+    return None if names is None else tuple(names)
+
+
 def version_of_job(session: Session, job_id: str) -> int | None:
     """Give the number of the version that a job made."""
     return versions_of_jobs(session, [job_id]).get(job_id)
@@ -68,6 +116,25 @@ def _versions(owner: str) -> sa.Select[str, VersionRow]:
     return (
         sa.select(ModelRow.name, VersionRow)
         .join(VersionRow, VersionRow.model_id == ModelRow.id)
+        .where(ModelRow.owner == owner)
+    )
+
+
+def _served(owner: str) -> sa.Select[Any]:
+    version = VersionRow
+    return (
+        sa.select(
+            ModelRow.name,
+            version.version,
+            version.id,
+            version.algorithm,
+            version.methods,
+            version.dataset_id,
+            version.artifact_blob_id,
+            version.artifact_sha256,
+            version.artifact_bytes,
+        )
+        .join(version, version.model_id == ModelRow.id)
         .where(ModelRow.owner == owner)
     )
 

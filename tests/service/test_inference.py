@@ -278,13 +278,15 @@ def test_a_method_that_the_model_has_not_is_refused_with_those_it_has(http):
         assert_refused(response, 422, "unsupported-method", "transform, inverse_transform")
 
 
-@pytest.mark.parametrize("content_type", ["text/csv", "application/octet-stream", "image/png", "x"])
+@pytest.mark.parametrize(
+    "content_type", ["text/html", "application/octet-stream", "image/png", "x"]
+)
 def test_a_format_that_is_not_read_is_415_with_those_that_are(http, content_type):
     response = http.post(PATH, content=b"1", headers={"Content-Type": content_type})
     assert_refused(response, 415, "unsupported-media-type", "application/json", NPY)
 
 
-@pytest.mark.parametrize("accept", ["text/csv", "image/*", "application/json;q=0", "a/b, x"])
+@pytest.mark.parametrize("accept", ["text/html", "image/*", "application/msword", "a/b, x"])
 def test_a_format_that_is_not_given_is_406_with_those_that_are(http, accept):
     response = send_json(http, [ROW], Accept=accept)
     assert_refused(response, 406, "not-acceptable", "application/json", NPY)
@@ -299,6 +301,8 @@ def test_a_format_that_is_not_given_is_406_with_those_that_are(http, accept):
         (f"application/json;q=0.5, {NPY}", NPY),
         (f"{NPY};q=0.1, application/json;q=0.9", "application/json"),
         ("application/json;q=0, */*", NPY),
+        ("text/*", "text/csv"),
+        ("text/html, text/csv;q=0.9", "text/csv"),
         ("text/html, */*;q=0.1", "application/json"),
         ("APPLICATION/JSON; charset=utf-8", "application/json"),
     ],

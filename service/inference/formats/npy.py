@@ -11,6 +11,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from service.errors import Problem
+from service.inference.call import Answer, ArrayRows, Call, invalid
 
 _MAGIC: Final = b"\x93NUMPY"
 #: Bytes that hold the length of the header, by version of the format.
@@ -21,7 +22,21 @@ _MAX_DIMENSIONS: Final = 8
 _NUMBERS: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 
 
-def read_npy(body: bytes) -> NDArray[Any]:
+def read_npy(body: bytes, task: str | None) -> Call:
+    """Give the call with the array in a body; its task is named in the query."""
+    if task is None:
+        invalid("query:task", "name the task as ?task=...")
+    return Call(task, ArrayRows(_read_array(body)))
+
+
+def write_npy(answer: Answer) -> bytes:
+    """Give the body of an answer."""
+    buffer = io.BytesIO()
+    npy_format.write_array(buffer, answer.outputs, allow_pickle=False)
+    return buffer.getvalue()
+
+
+def _read_array(body: bytes) -> NDArray[Any]:
     """Give the array of numbers in a body, without a copy and without trust.
 
     Raises
@@ -45,13 +60,6 @@ def read_npy(body: bytes) -> NDArray[Any]:
         _refuse(f"shape {shape} of {dtype} takes {expected} bytes, {came} came")
     flat = np.frombuffer(body, dtype, offset=start)
     return flat.reshape(shape, order="F" if is_fortran else "C")
-
-
-def write_npy(array: NDArray[Any]) -> bytes:
-    """Give the body of an array."""
-    buffer = io.BytesIO()
-    npy_format.write_array(buffer, array, allow_pickle=False)
-    return buffer.getvalue()
 
 
 def _split(body: bytes) -> tuple[str, int]:

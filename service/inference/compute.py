@@ -1,0 +1,163 @@
+"""A call computed: one path for every format and both protocols."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.model import CLASS_METHODS, Model
+from service.context import Services
+from service.errors import Problem
+from service.inference.call import Answer, Call, Columns, Matrix, Target, Wish, misfit
+from service.models import store
+from service.models.store import Served
+
+#: More rows than this are tried with one first, so that the size of the answer is known.
+_TRIED_ROWS = 1000
+
+
+def find_served(services: Services, owner: str, name: str, version: int | None) -> Served:
+    """Give a version of a model, the latest by default, or the problem that there is none."""
+    with services.database.read() as session:
+        found = store.find_served(session, owner, name, version)
+    if found is None:
+        suffix = "" if version is None else f" with version {version}"
+        raise Problem("not-found", f"there is no model '{name}'{suffix}")
+    return found
+
+
+def compute(services: Services, served: Served, target: Target, call: Call) -> Answer:
+    """Give what a method of a model makes of the rows.
+
+    Raises
+    ------
+    Problem
+        The model has no such method, or the rows do not fit it.
+    AlgorithmError
+        A task is unknown, or a value is not finite.
+    """
+    method = target.method
+    if method not in served.methods:
+        can = ", ".join(served.methods)
+        detail = f"'{served.name}' ({served.algorithm}) cannot {method}; it can {can}"
+        raise Problem("unsupported-method", f"model {detail}")
+    model = services.models.get(served)
+    outputs, classes = _apply(services, served, model, method, call)
+    return Answer(served.name, served.version, call.task, method, outputs, classes)
+
+
+def _apply(
+    services: Services, served: Served, model: Model, method: str, call: Call
+) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
+    if not tasks:
+        raise Problem("invalid-data", "no row names a task, so no width is known; send rows")
+
+    def columns() -> tuple[str, ...] | None:
+        with services.database.read() as session:
+            return store.feature_names(session, served.dataset_id)
+
+    wish = _wish(model, method, tasks, columns)
+    rows = call.rows.as_matrix(wish)
+    limit = services.settings.max_inference_rows
+    if len(rows) > limit:
+        raise Problem("too-many-rows", f"{len(rows)} rows came, more than {limit} at a time")
+    run = _Run(model, method, services.settings.max_answer_bytes)
+    if isinstance(call.task, str):
+        outputs = run.of(rows, call.task, n_rows=len(rows))
+        return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
+    return _by_task(run, rows, call.task, tasks)
+
+
+def _wish(model: Model, method: str, tasks: list[str], columns: Columns) -> Wish:
+    """Give what rows are expected; those of several tasks must be of one width."""
+    widths = {task: model.width(method, task=task) for task in tasks}
+    first = tasks[0]
+    other = next((task for task in tasks if widths[task] != widths[first]), None)
+    if other is not None:
+        misfit(
+            f"task '{first}' takes rows of {widths[first]} numbers, task '{other}' of "
+            f"{widths[other]}; send the rows of each width in a call of their own",
+            task=other,
+        )
+    is_missing_taken = method in model.takes_missing
+    return Wish(first, method, widths[first], is_missing_taken=is_missing_taken, columns=columns)
+
+
+class _Run:
+    """Runs a method on rows of one task, within bounds."""
+
+    def __init__(self, model: Model, method: str, max_bytes: int) -> None:
+        self.model = model
+        self.method = method
+        self._max_bytes = max_bytes
+
+    def of(self, rows: Matrix, task: str, *, n_rows: int) -> NDArray[Any]:
+        """Give the outputs of rows, where those of ``n_rows`` like them are not too many."""
+        if n_rows > _TRIED_ROWS:
+            one = self._outputs(rows[:1], task)
+            if one.nbytes * n_rows > self._max_bytes:
+                detail = f"the answer to {n_rows} rows has {one.nbytes * n_rows} bytes, more than"
+                raise Problem("too-many-rows", f"{detail} {self._max_bytes}; send fewer at a time")
+        return self._outputs(rows, task)
+
+    def _outputs(self, rows: Matrix, task: str) -> NDArray[Any]:
+        with np.errstate(over="ignore", invalid="ignore"):
+            outputs: NDArray[Any] = getattr(self.model, self.method)(rows, task=task)
+        if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():
+            detail = f"task '{task}': the rows are so large that {self.method} of them overflows"
+            raise Problem("invalid-data", detail)
+        return outputs
+
+
+def _by_task(
+    run: _Run, rows: Matrix, task_of: Sequence[str], tasks: list[str]
+) -> tuple[NDArray[Any], tuple[Any, ...]]:
+    """Give the outputs of rows that each name their task, in the order of the rows."""
+    if len(task_of) != len(rows):
+        misfit(f"{len(rows)} rows came with {len(task_of)} tasks; name one task for each row")
+    _check_finite(run, rows, task_of)
+    number = {task: i for i, task in enumerate(tasks)}
+    which = np.array([number[task] for task in task_of])
+    order = np.argsort(which, kind="stable")
+    ends = np.cumsum(np.bincount(which, minlength=len(tasks)))[:-1]
+    parts = [
+        run.of(rows[chosen], task, n_rows=len(rows))
+        for task, chosen in zip(tasks, np.split(order, ends), strict=True)
+    ]
+    _check_alike(run, parts, tasks)
+    joined = np.concatenate(parts)
+    outputs = np.empty_like(joined)
+    outputs[order] = joined
+    return outputs, run.model.classes(tasks[0]) if run.method in CLASS_METHODS else ()
+
+
+def _check_finite(run: _Run, rows: Matrix, task_of: Sequence[str]) -> None:
+    """Have a bad value told by its row in the call: a model would count in those of its task."""
+    takes_missing = run.method in run.model.takes_missing
+    is_bad = np.isinf(rows) if takes_missing else ~np.isfinite(rows)
+    if is_bad.any():
+        row, column = (int(i) for i in np.argwhere(is_bad)[0])
+        misfit(
+            f"task '{task_of[row]}', row {row}, column {column} is {rows[row, column]}; every "
+            "value must be a finite number",
+            task=task_of[row],
+            row=row,
+            column=column,
+        )
+
+
+def _check_alike(run: _Run, parts: Sequence[NDArray[Any]], tasks: list[str]) -> None:
+    """Refuse what could not stand in one array, or only with columns of several meanings."""
+    first = parts[0]
+    for part, task in zip(parts, tasks, strict=True):
+        is_alike = part.shape[1:] == first.shape[1:] and part.dtype.kind == first.dtype.kind
+        if run.method in CLASS_METHODS and part.ndim == 2:
+            is_alike &= run.model.classes(task) == run.model.classes(tasks[0])
+        if not is_alike:
+            misfit(
+                f"what {run.method} gives for task '{task}' has other columns or kinds of values "
+                f"than for task '{tasks[0]}'; call them one by one",
+                task=task,
+            )

@@ -1,0 +1,68 @@
+"""Rows on the wire: one table from media type to what reads and writes it."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from service.errors import Problem
+from service.http import JSON
+from service.inference.call import Answer, Call
+from service.inference.formats.arrow import read_arrow, read_parquet, write_arrow, write_parquet
+from service.inference.formats.csv_body import read_csv, write_csv
+from service.inference.formats.json_body import read_json, write_json
+from service.inference.formats.npy import read_npy, write_npy
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """A way to write rows: ``read(body, task of the query)`` and ``write(answer)``."""
+
+    read: Callable[[bytes, str | None], Call]
+    write: Callable[[Answer], bytes]
+
+
+#: By media type; the first is given to those who accept anything.
+FORMATS: Final = {
+    JSON: Format(read_json, write_json),
+    "application/x-npy": Format(read_npy, write_npy),
+    "application/vnd.apache.arrow.stream": Format(read_arrow, write_arrow),
+    "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
+    "text/csv": Format(read_csv, write_csv),
+}
+_LISTED: Final = ", ".join(FORMATS)
+
+
+def format_of(content_type: str) -> Format:
+    """Give the format that a body is sent in."""
+    media_type = content_type.partition(";")[0].strip().lower() or JSON
+    found = FORMATS.get(media_type)
+    if found is None:
+        detail = f"'{media_type}' is not read here; send one of {_LISTED}"
+        raise Problem("unsupported-media-type", detail)
+    return found
+
+
+def accepted_type(accept: str) -> str:
+    """Give the format to answer in: of those the caller accepts, the most wanted of ours."""
+    wanted = sorted(_ranges(accept or "*/*"), key=lambda item: -item[1])
+    refused = {media_range for media_range, weight in wanted if weight <= 0}
+    for media_range, weight in wanted:
+        for media_type in FORMATS:
+            if weight > 0 and media_type not in refused and _covers(media_range, media_type):
+                return media_type
+    raise Problem("not-acceptable", f"'{accept}' cannot be given; accept one of {_LISTED}")
+
+
+def _ranges(accept: str) -> Iterator[tuple[str, float]]:
+    """Give the media ranges of an Accept header with their weights."""
+    for part in accept.split(","):
+        media_range, *params = (text.strip().lower() for text in part.split(";"))
+        weight = next((p[2:] for p in params if p.startswith("q=")), "1")
+        try:
+            yield media_range, float(weight)
+        except ValueError:
+            yield media_range, 1.0
+
+
+def _covers(media_range: str, media_type: str) -> bool:
+    return media_range in ("*/*", media_type.partition("/")[0] + "/*", media_type)

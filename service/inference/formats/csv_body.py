@@ -1,0 +1,91 @@
+"""CSV (RFC 4180): numbers, with or without a header."""
+
+import csv
+import io
+from typing import Final, NoReturn
+
+import numpy as np
+
+from service.errors import Problem
+from service.inference.call import Answer, Call, misfit
+from service.inference.formats.table import TASK, TableRows, call_of, columns_of
+
+_SHOWN: Final = 40
+#: Digits with underscores and of every script are numbers to Python, and to no other program.
+_DIGITS: Final = frozenset("0123456789+-.eE \t")
+
+
+def read_csv(body: bytes, task: str | None) -> Call:
+    """Give the call in a table; a first line of numbers only is a row, not a header."""
+    try:
+        text = body.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        _refuse(f"byte {error.start} is not UTF-8")
+    try:
+        records = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+    except csv.Error as error:
+        _refuse(str(error))
+    records = [record for record in records if record]
+    names = _header_of(records)
+    body_records = records if names is None else records[1:]
+    width = len(records[0]) if records else 0
+    for i, record in enumerate(body_records):
+        if len(record) != width:
+            misfit(f"row {i} has {len(record)} cells, the first line {width}", row=i)
+    tasks = None
+    if names is not None and TASK in names:
+        position = names.index(TASK)
+        tasks = [record.pop(position) for record in body_records]
+        names.pop(position)
+        width -= 1
+    matrix = _numbers(body_records, width, names)
+    rows = TableRows(None if names is None else tuple(names), list(matrix.T), len(matrix))
+    return call_of(rows, tasks, task)
+
+
+def write_csv(answer: Answer) -> bytes:
+    """Give a header and one line a row; floats are written so that they read as the same bits."""
+    columns = columns_of(answer)
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\r\n")
+    writer.writerow(columns)
+    writer.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
+    return text.getvalue().encode()
+
+
+def _header_of(records: list[list[str]]) -> list[str] | None:
+    if not records or all(_is_number(cell) for cell in records[0]):
+        return None
+    return [cell.strip() for cell in records[0]]
+
+
+def _numbers(
+    records: list[list[str]], width: int, names: list[str] | None
+) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    matrix = np.empty((len(records), width))
+    for i, record in enumerate(records):
+        for j, cell in enumerate(record):
+            if not _is_number(cell):
+                column = j if names is None else names[j]
+                shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
+                detail = f"row {i}, column '{column}': expected a number, got {shown}"
+                misfit(detail, row=i, column=column)
+            matrix[i, j] = float(cell) if cell.strip() else np.nan
+    return matrix
+
+
+def _is_number(cell: str) -> bool:
+    """Tell whether a cell is a number, or empty: a missing value."""
+    if not cell.strip() or cell.strip().lower() == "nan":
+        return True
+    if not _DIGITS.issuperset(cell):
+        return False
+    try:
+        float(cell)
+    except ValueError:
+        return False
+    return True
+
+
+def _refuse(why: str) -> NoReturn:
+    raise Problem("malformed-body", f"the body is not readable CSV: {why}")

@@ -1,0 +1,159 @@
+"""JSON: numbers go straight into an array; where they are not plain, one is told which."""
+
+from dataclasses import dataclass
+from itertools import chain
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import orjson
+import simdjson
+
+from service.errors import json_pointer
+from service.http import parse_json
+from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit
+
+_FIELDS: Final = frozenset({"task", "inputs"})
+#: Types of JSON values that are numbers, and words for all types.
+_NUMBERS: Final[frozenset[type]] = frozenset({int, float})
+JSON_NAMES: Final[dict[type, str]] = {
+    int: "a number",
+    float: "a number",
+    bool: "a boolean",
+    str: "a string",
+    type(None): "null",
+    list: "a list",
+    dict: "an object",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ListRows:
+    """Rows of lists, whose every value is looked at.
+
+    Attributes
+    ----------
+    pointer
+        Where they stand in the body.
+    """
+
+    rows: Any
+    pointer: str
+
+    def as_matrix(self, wish: Wish) -> Matrix:
+        """Give the rows; where missing values are taken, null is one, as NaN is in an array."""
+        if not isinstance(self.rows, list):
+            invalid(self.pointer, f"{wish}; {self.pointer[1:]} is no list of rows")
+        for i, row in enumerate(self.rows):
+            if not isinstance(row, list) or len(row) != wish.width:
+                came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                place = f"{self.pointer}/{i}"
+                misfit(f"{wish}; row {i} {came}", task=wish.task, row=i, pointer=place)
+        # numpy would take true for 1, and text and null for objects
+        allowed = _NUMBERS | {type(None)} if wish.is_missing_taken else _NUMBERS
+        if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
+            self._refuse_first(wish, allowed)
+        return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), wish.width)
+
+    def _refuse_first(self, wish: Wish, allowed: frozenset[type]) -> NoReturn:
+        row, column, value = next(
+            (i, j, value)
+            for i, values in enumerate(self.rows)
+            for j, value in enumerate(values)
+            if type(value) not in allowed
+        )
+        misfit(
+            f"{wish}; row {row}, column {column} is {JSON_NAMES[type(value)]}",
+            task=wish.task,
+            row=row,
+            column=column,
+            pointer=f"{self.pointer}/{row}/{column}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ParsedRows:
+    """Rows of lists of the same length that held numbers only."""
+
+    array: Matrix
+    pointer: str
+
+    def as_matrix(self, wish: Wish) -> Matrix:
+        """Give the rows."""
+        came = self.array.shape[1]
+        if came != wish.width:
+            place = f"{self.pointer}/0"
+            misfit(f"{wish}; row 0 has {came}", task=wish.task, row=0, pointer=place)
+        return self.array
+
+
+def read_json(body: bytes, task: str | None) -> Call:
+    """Give the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
+    del task  # the body names it
+    return _read_plain(body) or _read_closely(body)
+
+
+def write_json(answer: Answer) -> bytes:
+    """Give the body of an answer."""
+    head: dict[str, Any] = {
+        "model": answer.name,
+        "version": answer.version,
+        "task": answer.task,
+    }
+    if answer.classes and answer.outputs.ndim == 2:
+        head["classes"] = answer.classes
+    is_text = answer.outputs.dtype.kind == "U"
+    values = answer.outputs.tolist() if is_text else np.ascontiguousarray(answer.outputs)
+    return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
+
+
+def _read_plain(body: bytes) -> Call | None:
+    """Give the call where it is as it should be, read without an object for each number."""
+    try:
+        # a parser of its own: one that is kept may not be used while its last values live
+        document = simdjson.Parser().parse(body)
+        if not isinstance(document, simdjson.Object) or sorted(document) != ["inputs", "task"]:
+            return None
+        task, inputs = document["task"], document["inputs"]
+        if not isinstance(task, str) or not isinstance(inputs, simdjson.Array):
+            return None
+        matrix = plain_matrix(inputs)
+    except (ValueError, TypeError):
+        return None
+    # lists within rows would be read as if they were flat
+    if matrix is None or "\0" in task or body.count(b"[") != len(matrix) + 1:
+        return None
+    return Call(task, ParsedRows(matrix, "/inputs"))
+
+
+def plain_matrix(rows: simdjson.Array) -> Matrix | None:
+    """Give the numbers of rows of the same length, which the caller knows to hold no lists.
+
+    Raises
+    ------
+    ValueError, TypeError
+        Something is no number that float64 can hold.
+    """
+    widths = {len(row) for row in rows}  # type: ignore[arg-type]  # refused where it has none
+    if len(widths) != 1:
+        return None
+    flat = np.frombuffer(rows.as_buffer(of_type="d"), np.float64)
+    width = widths.pop()
+    return flat.reshape(len(rows), width) if flat.size == len(rows) * width else None
+
+
+def _read_closely(body: bytes) -> Call:
+    value = parse_json(body)
+    if not isinstance(value, dict):
+        invalid("", 'expected an object {"task": ..., "inputs": [[...]]}')
+    for name in sorted(value.keys() - _FIELDS):
+        invalid(json_pointer((name,)), f"unknown field '{name}'; known: task, inputs")
+    for name in sorted(_FIELDS - value.keys()):
+        invalid(json_pointer((name,)), f"the field '{name}' is missing")
+    task, rows = value["task"], value["inputs"]
+    if isinstance(task, list):
+        for i, one in enumerate(task):
+            if not isinstance(one, str):
+                invalid(f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; name it by a string")
+    elif not isinstance(task, str):
+        invalid("/task", "the task is named by a string, or by one for each row")
+    return Call(task, ListRows(rows, "/inputs"))

@@ -1,0 +1,334 @@
+"""Every format says the same: the bits of the offline model, by names, by order, by task."""
+
+import gzip
+import io
+import zlib
+
+import numpy as np
+import orjson
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from algorithms.registry import load_model
+from service.client import Client
+from service.settings import MIB
+
+JSON = "application/json"
+NPY = "application/x-npy"
+ARROW = "application/vnd.apache.arrow.stream"
+PARQUET = "application/vnd.apache.parquet"
+CSV = "text/csv"
+NAMES = ("reading", "writing", "maths")
+
+
+@pytest.fixture(scope="module")
+def named(client, tmp_path_factory):
+    """A model that was trained on named columns, over HTTP and offline."""
+    rng = np.random.default_rng(1)
+    lines = [",".join(("task", *NAMES))]
+    lines += [f"{t},{','.join(map(repr, rng.standard_normal(3).tolist()))}" for t in "aabbabab"]
+    path = tmp_path_factory.mktemp("named") / "pupils.csv"
+    path.write_text("\n".join(lines))
+    model = client.train(client.upload(path), "pca", model="named-columns", k=2).wait()
+    return load_model(model.download(path.with_suffix(".safetensors")))
+
+
+@pytest.fixture(scope="module")
+def X():  # noqa: N802 - the letter of the rows
+    return np.random.default_rng(3).standard_normal((7, 3)) * 10.0 ** np.arange(-1, 2)
+
+
+def call(http, content, content_type, *, accept=NPY, method="transform", params=None, **headers):
+    return http.post(
+        f"/v1/models/named-columns/{method}",
+        params={"task": "a"} if params is None else params,
+        content=content,
+        headers={"Content-Type": content_type, "Accept": accept, **headers},
+    )
+
+
+def outputs(response):
+    assert response.status_code == 200, response.text
+    kind, content = response.headers["content-type"], response.content
+    if kind == JSON:
+        return np.array(response.json()["outputs"])
+    if kind == NPY:
+        return np.load(io.BytesIO(content), allow_pickle=False)
+    if kind == CSV:
+        return np.loadtxt(io.StringIO(content.decode()), delimiter=",", skiprows=1, ndmin=2)
+    table = (
+        pa.ipc.open_stream(content).read_all()
+        if kind == ARROW
+        else pq.read_table(io.BytesIO(content))
+    )
+    return np.stack([column.to_numpy() for column in table.columns], axis=1)
+
+
+def as_table(columns):
+    return pa.table(columns)
+
+
+def as_arrow(columns, **options):
+    sink = io.BytesIO()
+    table = as_table(columns)
+    with pa.ipc.new_stream(sink, table.schema, options=pa.ipc.IpcWriteOptions(**options)) as out:
+        out.write_table(table)
+    return sink.getvalue()
+
+
+def as_parquet(columns, **options):
+    sink = io.BytesIO()
+    pq.write_table(as_table(columns), sink, **options)
+    return sink.getvalue()
+
+
+def as_csv(columns):
+    lines = [",".join(columns)]
+    rows = zip(*(list(values) for values in columns.values()), strict=True)
+    lines += [",".join(v if isinstance(v, str) else repr(float(v)) for v in row) for row in rows]
+    return "\r\n".join(lines).encode()
+
+
+TABLES = {ARROW: as_arrow, PARQUET: as_parquet, CSV: as_csv}
+tables = pytest.mark.parametrize("kind", TABLES)
+
+
+def columns_of(X, names=NAMES):
+    return {name: X[:, j] for j, name in enumerate(names)}
+
+
+def refused(response, status, code, *words):
+    body = response.json()
+    assert (response.status_code, body["code"]) == (status, code), body
+    for word in words:
+        assert word in body["detail"], body
+    return body
+
+
+# --- the same answer -----------------------------------------------------------------------------
+
+
+@tables
+@pytest.mark.parametrize("accept", [JSON, NPY, ARROW, PARQUET, CSV])
+def test_every_table_in_and_every_format_out_gives_the_bits_of_the_offline_model(
+    http, named, X, kind, accept
+):
+    answer = outputs(call(http, TABLES[kind](columns_of(X)), kind, accept=accept))
+    assert answer.tobytes() == named.transform(X, task="a").tobytes()
+
+
+@tables
+def test_columns_are_taken_by_name_in_any_order(http, named, X, kind):
+    shuffled = {name: X[:, NAMES.index(name)] for name in ("maths", "reading", "writing")}
+    answer = outputs(call(http, TABLES[kind](shuffled), kind))
+    np.testing.assert_array_equal(answer, named.transform(X, task="a"))
+
+
+@tables
+def test_columns_of_a_method_without_known_names_are_taken_by_order(http, named, X, kind):
+    Z = X[:, :2]
+    body = TABLES[kind](columns_of(Z, ("transform_0", "transform_1")))
+    answer = outputs(call(http, body, kind, method="inverse-transform"))
+    np.testing.assert_array_equal(answer, named.inverse_transform(Z, task="a"))
+
+
+def test_csv_without_a_header_is_taken_by_order(http, named, X):
+    body = "\n".join(",".join(map(repr, row)) for row in X.tolist()).encode()
+    np.testing.assert_array_equal(outputs(call(http, body, CSV)), named.transform(X, task="a"))
+
+
+@tables
+def test_a_task_column_tells_the_task_of_each_row(http, named, X, kind):
+    tasks = ["a", "b", "a", "a", "b", "b", "a"]
+    body = TABLES[kind]({"task": tasks, **columns_of(X)})
+    answer = outputs(call(http, body, kind, params={}))
+    expected = np.stack(
+        [named.transform(row[None], task=t)[0] for row, t in zip(X, tasks, strict=True)]
+    )
+    np.testing.assert_allclose(answer, expected, rtol=1e-12)
+
+
+def test_json_may_name_a_task_for_each_row(http, named, X):
+    tasks = ["b", "a"] * 3 + ["b"]
+    body = orjson.dumps({"task": tasks, "inputs": X.tolist()})
+    response = call(http, body, JSON, accept=JSON, params={})
+    assert response.json()["task"] == tasks
+    by_row = [named.transform(row[None], task=t)[0] for row, t in zip(X, tasks, strict=True)]
+    np.testing.assert_allclose(outputs(response), by_row, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32()])
+def test_every_kind_of_number_in_arrow_is_read(http, named, kind):
+    X = np.array([[1, 2, 3], [4, 5, 6]])
+    body = as_arrow({name: pa.array(X[:, j]).cast(kind) for j, name in enumerate(NAMES)})
+    answer = outputs(call(http, body, ARROW))
+    np.testing.assert_array_equal(answer, named.transform(X.astype(float), task="a"))
+
+
+@pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "none"])
+def test_every_usual_compression_of_parquet_is_read(http, named, X, compression):
+    body = as_parquet(columns_of(X), compression=compression)
+    np.testing.assert_array_equal(outputs(call(http, body, PARQUET)), named.transform(X, task="a"))
+
+
+# --- tables that do not fit ----------------------------------------------------------------------
+
+
+@tables
+def test_a_missing_or_unknown_column_is_named(http, X, kind):
+    lacking = TABLES[kind](columns_of(X[:, :2], NAMES[:2]))
+    refused(call(http, lacking, kind), 422, "invalid-data", "'maths'", "task 'a'")
+    more = TABLES[kind]({**columns_of(X), "age": X[:, 0]})
+    refused(call(http, more, kind), 422, "invalid-data", "'age'")
+
+
+@tables
+def test_a_table_needs_its_task_once(http, X, kind):
+    refused(call(http, TABLES[kind](columns_of(X)), kind, params={}), 422, "invalid-request")
+    both = TABLES[kind]({"task": ["a"] * 7, **columns_of(X)})
+    refused(call(http, both, kind), 422, "invalid-request", "'task'")
+
+
+@tables
+def test_an_unknown_task_in_a_row_lists_the_known_ones(http, X, kind):
+    body = TABLES[kind]({"task": ["a"] * 6 + ["z"], **columns_of(X)})
+    refused(call(http, body, kind, params={}), 422, "unknown-task", "'z'", "'a', 'b'")
+
+
+@tables
+def test_a_value_that_is_not_finite_is_named_by_its_row_in_the_table(http, X, kind):
+    X = X.copy()
+    X[5, 1] = np.nan
+    body = TABLES[kind]({"task": ["b", "a"] * 3 + ["b"], **columns_of(X)})
+    refused(call(http, body, kind, params={}), 422, "invalid-data", "'a', row 5, column 1")
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+def test_columns_of_text_and_tasks_of_numbers_are_refused(http, X, kind):
+    wrong = {**columns_of(X), "maths": ["1"] * 7}
+    refused(call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "string")
+    numbered = {"task": list(range(7)), **columns_of(X)}
+    refused(call(http, TABLES[kind](numbered), kind), 422, "invalid-data", "'task'", "int64")
+
+
+@pytest.mark.parametrize("cell", ["x", "1_000", "٣", "0x1", "1,000", '"', "true"])
+def test_a_cell_of_csv_that_is_no_number_is_named(http, cell):
+    body = f"reading,writing,maths\r\n1,2,3\r\n4,{cell},6\r\n".encode()
+    response = call(http, body, CSV)
+    assert response.status_code in (400, 422), response.text
+    if response.json()["errors"]:
+        assert response.json()["errors"][0]["row"] == 1
+
+
+def test_integers_that_float64_cannot_hold_are_refused_with_their_place(http):
+    X = np.array([[1, 2, 3], [4, 2**53 + 1, 6]])
+    body = io.BytesIO()
+    np.save(body, X)
+    for kind, content in ((NPY, body.getvalue()), (ARROW, as_arrow(columns_of(X)))):
+        answer = refused(call(http, content, kind), 422, "invalid-data", "2**53", str(2**53 + 1))
+        assert answer["errors"][0]["row"] == 1
+
+
+# --- bodies that are cut, damaged, or small and yet large ----------------------------------------
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+def test_a_table_cut_anywhere_is_refused_and_never_a_defect(http, X, kind):
+    body = TABLES[kind](columns_of(X))
+    for end in range(0, len(body) - 1, 7):
+        response = call(http, body[:end], kind)
+        # an IPC stream may end before its end is told, after any message
+        assert response.status_code in (200, 400, 422), (end, response.text)
+
+
+@pytest.mark.parametrize("kind", [ARROW, PARQUET])
+def test_a_table_with_bytes_changed_anywhere_never_ends_the_service(http, X, kind):
+    body = bytearray(TABLES[kind]({"task": ["a", "b"] * 3 + ["a"], **columns_of(X)}))
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(body)
+        for place in rng.integers(0, len(body), 3):
+            damaged[place] = rng.integers(0, 256)
+        response = call(http, bytes(damaged), kind, params={})
+        assert response.status_code in (200, 400, 413, 422), response.text
+    assert http.get("/v2/health/live").status_code == 200
+
+
+def test_compressed_arrow_buffers_are_refused(http):
+    for codec in ("lz4", "zstd"):
+        body = as_arrow(columns_of(np.ones((1000, 3))), compression=codec)
+        refused(call(http, body, ARROW), 400, "malformed-body", "compressed", "Parquet")
+
+
+def test_a_small_parquet_of_many_rows_is_refused(http):
+    zeros = np.zeros(30_000_000)
+    body = as_parquet(dict.fromkeys(NAMES, zeros), compression="zstd")
+    assert len(body) < MIB
+    refused(call(http, body, PARQUET), 413, "body-too-large", "bytes")
+
+
+@pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "identity", "GZIP"])
+def test_an_encoded_body_is_read(http, named, X, coding):
+    body = orjson.dumps({"task": "a", "inputs": X.tolist()})
+    encoders = {"gzip": gzip.compress, "x-gzip": gzip.compress, "deflate": zlib.compress}
+    encoded = encoders.get(coding.lower(), bytes)(body)
+    response = call(http, encoded, JSON, params={}, **{"Content-Encoding": coding})
+    np.testing.assert_array_equal(outputs(response), named.transform(X, task="a"))
+
+
+@pytest.mark.parametrize(
+    ("body", "coding", "status"),
+    [
+        (b"not gzip", "gzip", 400),
+        (gzip.compress(b"{}")[:-1], "gzip", 400),
+        (gzip.compress(b"{}") + b"x", "gzip", 400),
+        (b"", "deflate", 400),
+        (b"{}", "br", 415),
+        (gzip.compress(gzip.compress(b"{}")), "gzip, gzip", 415),
+        (gzip.compress(b" " * 20 * MIB), "gzip", 413),
+        (zlib.compress(b"".join(bytes([i % 251]) * 999 for i in range(40_000))), "deflate", 413),
+    ],
+    ids=range(8),
+)
+def test_an_encoded_body_that_is_damaged_or_expands_too_far_is_refused(http, body, coding, status):
+    response = call(http, body, JSON, **{"Content-Encoding": coding})
+    assert response.status_code == status, response.text
+    assert response.headers["content-type"] == "application/problem+json"
+
+
+@pytest.mark.parametrize("coding", ["gzip", "deflate"])
+def test_an_answer_is_compressed_for_those_who_name_one_encoding(http, named, coding):
+    X = np.random.default_rng(0).standard_normal((500, 3))
+    body = orjson.dumps({"task": "a", "inputs": X.tolist()})
+    response = call(http, body, JSON, params={}, **{"Accept-Encoding": coding})
+    assert response.headers["content-encoding"] == coding
+    np.testing.assert_array_equal(outputs(response), named.transform(X, task="a"))
+    usual = call(http, body, JSON, params={}, **{"Accept-Encoding": "gzip, deflate, br"})
+    assert "content-encoding" not in usual.headers
+
+
+# --- bounds --------------------------------------------------------------------------------------
+
+
+def test_too_many_rows_and_too_large_an_answer_are_refused(start_service):
+    service = start_service(
+        SIBLING_SLOTS=1, SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_ANSWER_BYTES=50_000
+    )
+    rng = np.random.default_rng(0)
+    with Client(service.url) as client:
+        client.train(client.upload({"a": rng.standard_normal((9, 5))}), "pca", model="m").wait()
+
+    import httpx
+
+    def send(method, n_rows, width):
+        body = io.BytesIO()
+        np.save(body, np.ones((n_rows, width)))
+        path = f"{service.url}/v1/models/m/{method}?task=a"
+        return httpx.post(path, content=body.getvalue(), headers={"Content-Type": NPY})
+
+    with Client(service.url) as client:
+        k = client.model("m").transform(np.ones((1, 5)), task="a").shape[1]
+    assert send("inverse-transform", 1200, k).status_code == 200
+    refused(send("inverse-transform", 1500, k), 413, "too-many-rows", "50000")
+    refused(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")
