@@ -8,6 +8,7 @@ from typing import Any
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel
 
 from service.access.gate import Gate
 from service.blobs import BlobStore
@@ -23,6 +24,10 @@ from service.http import ProblemSchema
 from service.inference.cache import ModelCache
 from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
+from service.inference.statistics import Statistics
+from service.inference.v2.routes import public as v2_public
+from service.inference.v2.routes import router as v2
+from service.inference.v2.schemas import InferBody
 from service.jobs.child_process import TERM_GRACE_S
 from service.jobs.dispatcher import Dispatcher
 from service.jobs.engine import Engine
@@ -61,7 +66,7 @@ def create_app(settings: Settings) -> FastAPI:
     )
     install_handlers(app)
     app.add_middleware(RequestContext)
-    for router in (catalogue, datasets, jobs, models, inference, health, ui):
+    for router in (catalogue, datasets, jobs, models, inference, v2_public, v2, health, ui):
         app.include_router(router)
     return app
 
@@ -74,13 +79,34 @@ class _App(FastAPI):
         document = super().openapi()
         parts = document["components"]
         if "securitySchemes" not in parts:
-            schema = ProblemSchema.model_json_schema(ref_template="#/components/schemas/{model}")
-            parts["schemas"] |= schema.pop("$defs")
-            parts["schemas"]["Problem"] = schema
+            for schema in (ProblemSchema, InferBody):
+                parts["schemas"] |= _schemas_of(schema)
+            parts["schemas"]["V2Error"] = _of_v2(parts["schemas"]["Problem"])
+            for path, operations in document["paths"].items():
+                if path.startswith("/v2"):
+                    for operation in operations.values():
+                        operation["responses"].pop("422", None)  # the framework's; it is 400 there
             scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
             parts["securitySchemes"] = {"key": scheme}
             document["security"] = [{"key": []}, {}]  # none is asked for on loopback
         return document
+
+
+def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Give the schema of a model and of those in it, by name, as the document refers to them."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs", {}), schema["title"]: schema}
+
+
+def _of_v2(problem: dict[str, Any]) -> dict[str, Any]:
+    """Give the schema of an error under ``/v2``: a problem with one member more."""
+    error = {"type": "string", "description": "The detail, where clients of the protocol look."}
+    return {
+        **problem,
+        "title": "V2Error",
+        "properties": {"error": error, **problem["properties"]},
+        "required": ["error", *problem["required"]],
+    }
 
 
 def openapi() -> dict[str, Any]:
@@ -136,7 +162,18 @@ def _start(settings: Settings) -> Services:
         threads=settings.resolved_inference_threads(), waiting=settings.inference_waiting
     )
     gate = Gate(database, is_open=not settings.asks_for_keys())
-    return Services(settings, database, blobs, gate, ingester, dispatcher, watch, models, compute)
+    return Services(
+        settings,
+        database,
+        blobs,
+        gate,
+        ingester,
+        dispatcher,
+        watch,
+        models,
+        compute,
+        Statistics(),
+    )
 
 
 def _stop(services: Services) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from service.health.watch import Watch
     from service.inference.cache import ModelCache
     from service.inference.pool import ComputePool
+    from service.inference.statistics import Statistics
     from service.jobs.dispatcher import Dispatcher
 
 
@@ -31,6 +32,7 @@ class Services:
     watch: "Watch"
     models: "ModelCache"
     compute: "ComputePool"
+    statistics: "Statistics"
 
 
 def _services(request: Request) -> Services:

@@ -42,6 +42,13 @@ KINDS: Final[dict[str, Kind]] = {
         "A binary body is truncated or damaged.",
         "Send the file again; the detail says where reading stopped.",
     ),
+    "malformed-request": Kind(
+        400,
+        "This is not HTTP",
+        "The request cannot be read: a method that HTTP does not know, a broken header, or a "
+        "length that is not one.",
+        "Send it with an HTTP client; the connection was closed.",
+    ),
     "invalid-page-token": Kind(
         400,
         "The page token is not one of ours",
@@ -245,23 +252,28 @@ def from_algorithm_error(error: AlgorithmError) -> Problem:
     return Problem(code, error.message, errors=[{"code": code, "detail": error.message, **entry}])
 
 
-def problem_response(problem: Problem) -> Response:
-    """Give the response of a problem."""
+def problem_response(problem: Problem, path: str = "") -> Response:
+    """Give the response of a problem, as the protocol of the path has it."""
     kind = KINDS[problem.code]
+    is_v2 = path == "/v2" or path.startswith("/v2/")
+    # clients of the protocol know 400 for whatever is wrong with a request
+    status = 400 if is_v2 and kind.status == 422 else kind.status
     body = {
         "type": f"urn:sibling:error:{problem.code}",
         "title": kind.title,
-        "status": kind.status,
+        "status": status,
         "code": problem.code,
         "detail": problem.detail,
         "request_id": request_id(),
         "errors": problem.errors,
     }
+    if is_v2:
+        body["error"] = problem.detail
     return Response(
         orjson.dumps(body),
-        status_code=kind.status,
+        status_code=status,
         headers=problem.headers,
-        media_type=PROBLEM_TYPE,
+        media_type="application/json" if is_v2 else PROBLEM_TYPE,
     )
 
 
@@ -275,7 +287,7 @@ def install_handlers(app: FastAPI) -> None:
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
     if isinstance(error, Problem):
-        return problem_response(error)
+        return problem_response(error, request.url.path)
     assert isinstance(error, HTTPException)
     code = _CODES_BY_STATUS.get(error.status_code, "invalid-request")
     if code == "method-not-allowed":
@@ -283,10 +295,12 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": methods})
         detail = f"{request.method} is not allowed for {request.url.path}; allowed: {methods}"
-        return problem_response(Problem(code, detail, headers={"Allow": methods}))
+        return problem_response(Problem(code, detail, headers={"Allow": methods}), request.url.path)
     if code == "not-found":
-        return problem_response(Problem(code, f"there is nothing at {request.url.path}"))
-    return problem_response(Problem(code, str(error.detail)))
+        return problem_response(
+            Problem(code, f"there is nothing at {request.url.path}"), request.url.path
+        )
+    return problem_response(Problem(code, str(error.detail)), request.url.path)
 
 
 def _allowed_methods(request: Request) -> list[str]:
@@ -300,14 +314,14 @@ def _allowed_methods(request: Request) -> list[str]:
     return sorted(methods | {"HEAD"} if "GET" in methods else methods)
 
 
-async def _on_validation_error(_request: Request, error: Exception) -> Response:
+async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
     entries = [_place(e) for e in error.errors()]
     first = entries[0]
     where = first.get("pointer", first.get("parameter", ""))
     more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
     detail = f"{where}: {first['detail']}{more}"
-    return problem_response(Problem("invalid-request", detail, errors=entries))
+    return problem_response(Problem("invalid-request", detail, errors=entries), request.url.path)
 
 
 def _place(error: Mapping[str, Any]) -> dict[str, Any]:
@@ -324,12 +338,14 @@ def json_pointer(path: Sequence[str | int]) -> str:
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
 
 
-async def _on_algorithm_error(_request: Request, error: Exception) -> Response:
+async def _on_algorithm_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, AlgorithmError)
-    return problem_response(from_algorithm_error(error))
+    return problem_response(from_algorithm_error(error), request.url.path)
 
 
-async def _on_database_away(_request: Request, error: Exception) -> Response:
+async def _on_database_away(request: Request, error: Exception) -> Response:
     log.error("database.away", exc_info=error)
     detail = "the database does not answer; try again"
-    return problem_response(Problem("unavailable", detail, headers={"Retry-After": "1"}))
+    return problem_response(
+        Problem("unavailable", detail, headers={"Retry-After": "1"}), request.url.path
+    )

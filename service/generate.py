@@ -114,6 +114,8 @@ def _json(value: Any) -> str:
 def _errors() -> Iterator[str]:
     yield from ("# Errors", "")
     yield "Every error is `application/problem+json` (RFC 9457) with a stable `code`."
+    yield "Under `/v2` it is `application/json` with the same members and a string `error` beside"
+    yield "them, as the Open Inference Protocol has it, and what is 422 elsewhere is 400 there."
     for code, kind in sorted(KINDS.items(), key=lambda item: (item[1].status, item[0])):
         yield from ("", f"## `{code}`", "", f"**{kind.status}** {kind.title}.", "")
         yield from (f"- Cause: {kind.cause}", f"- Cure: {kind.cure}")

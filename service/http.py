@@ -207,6 +207,21 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     }
 
 
+def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
+    """Give the documentation of the problems of a route of the Open Inference Protocol."""
+    by_status: dict[int | str, list[str]] = {}
+    for code in dict.fromkeys((*codes, *ANYWHERE)):
+        status = KINDS[code].status
+        by_status.setdefault(400 if status == 422 else status, []).append(code)
+    return {
+        status: {
+            "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes_),
+            "content": {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}},
+        }
+        for status, codes_ in by_status.items()
+    }
+
+
 class PageQuery(WireModel):
     """Which page of a collection."""
 

@@ -79,13 +79,13 @@ class RequestContext:
         except (_HeadersOnly, ClientDisconnect):
             raise
         except Problem as problem:
-            await problem_response(problem)(scope, receive, answer)
+            await problem_response(problem, scope["path"])(scope, receive, answer)
         except Exception as error:
             log.error("defect", path=scope["path"], exc_info=error)
             if answer.status is not None:
                 raise  # half an answer is out: only a broken connection can tell
             defect = Problem("internal", "the service failed; the defect is in its log")
-            await problem_response(defect)(scope, receive, answer)
+            await problem_response(defect, scope["path"])(scope, receive, answer)
 
 
 def _request_id(scope: Scope) -> str:

@@ -8,9 +8,11 @@ import sys
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.access.first import ensure_first_key
 from service.app import create_app, open_database
+from service.errors import Problem, problem_response
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
 from service.settings import MIB, Settings
@@ -34,6 +36,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
     listener = _listen(settings.host, settings.port, any_port=any_port)
     config = uvicorn.Config(
         create_app(settings),
+        http=_Protocol,
         log_config=None,
         access_log=False,
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
@@ -66,6 +69,18 @@ def _check_ground(settings: Settings) -> None:
             "one with 'sibling keys create', or listen on 127.0.0.1, or set "
             "SIBLING_ALLOW_OPEN_NETWORK=true to let everyone in who can reach it"
         )
+
+
+class _Protocol(HttpToolsProtocol):
+    """HTTP that tells also what is no HTTP as a problem."""
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer and hang up: where the next request would begin is not known."""
+        problem = Problem("malformed-request", msg, headers={"Connection": "close"})
+        response = problem_response(problem)
+        lines = [b"HTTP/1.1 400 Bad Request", *(b": ".join(pair) for pair in response.raw_headers)]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -15,15 +15,6 @@ Columns = Callable[[], tuple[str, ...] | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
-    """Which method of which model is called; no version: the latest."""
-
-    name: str
-    version: int | None
-    method: str
-
-
-@dataclass(frozen=True, slots=True)
 class Wish:
     """What rows a method takes for a task.
 

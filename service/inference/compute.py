@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.model import CLASS_METHODS, Model
 from service.context import Services
 from service.errors import Problem
-from service.inference.call import Answer, Call, Columns, Matrix, Target, Wish, misfit
+from service.inference.call import Answer, Call, Columns, Matrix, Wish, misfit
 from service.models import store
 from service.models.store import Served
 
@@ -27,7 +27,7 @@ def find_served(services: Services, owner: str, name: str, version: int | None) 
     return found
 
 
-def compute(services: Services, served: Served, target: Target, call: Call) -> Answer:
+def compute(services: Services, served: Served, method: str, call: Call) -> Answer:
     """Give what a method of a model makes of the rows.
 
     Raises
@@ -37,7 +37,6 @@ def compute(services: Services, served: Served, target: Target, call: Call) -> A
     AlgorithmError
         A task is unknown, or a value is not finite.
     """
-    method = target.method
     if method not in served.methods:
         can = ", ".join(served.methods)
         detail = f"'{served.name}' ({served.algorithm}) cannot {method}; it can {can}"

@@ -7,12 +7,15 @@ from fastapi import APIRouter, Query, Request, Response
 from algorithms.interface.model import METHODS
 from service.context import Context, Services
 from service.http import JSON, Owner, problems, secured
-from service.inference.call import Target
-from service.inference.compute import compute, find_served
+from service.inference.call import Answer, Call
+from service.inference.compute import find_served
 from service.inference.encoding import compress, expand
 from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.schemas import InferenceRequest, InferenceResponse
+from service.inference.serving import serve
+from service.inference.statistics import Clock
 from service.models.routes import Name, Version
+from service.models.store import Served
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
@@ -61,7 +64,7 @@ def _add_method(method: str) -> None:
     async def call_latest(
         name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
     ) -> Response:
-        return await _call(request, Target(name, None, method), services, owner, task=task)
+        return await _call(request, (name, None, method), services, owner, task=task)
 
     async def call_version(
         name: Name,
@@ -72,7 +75,7 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
     ) -> Response:
-        return await _call(request, Target(name, version, method), services, owner, task=task)
+        return await _call(request, (name, version, method), services, owner, task=task)
 
     for endpoint, path, of in (
         (call_latest, "/{name}", "the latest version of a model"),
@@ -89,20 +92,33 @@ def _add_method(method: str) -> None:
 
 
 async def _call(
-    request: Request, target: Target, services: Services, owner: str, *, task: str | None
+    request: Request,
+    target: tuple[str, int | None, str],
+    services: Services,
+    owner: str,
+    *,
+    task: str | None,
 ) -> Response:
+    clock = Clock()
+    name, version, method = target
     headers = request.headers
     media_type = accepted_type(",".join(headers.getlist("accept")))
     format_ = format_of(headers.get("content-type", JSON))
     body = await request.body()
 
-    def work() -> tuple[bytes, str | None]:
+    def find() -> tuple[Served, str]:
+        return find_served(services, owner, name, version), method
+
+    def read() -> Call:
         plain = expand(body, headers.get("content-encoding", ""), services.settings)
-        call = format_.read(plain, task)
-        served = find_served(services, owner, target.name, target.version)
-        answer = compute(services, served, target, call)
+        return format_.read(plain, task)
+
+    def write(answer: Answer) -> tuple[bytes, str | None]:
         written = FORMATS[media_type].write(answer)
         return compress(written, headers.get("accept-encoding", ""))
+
+    def work() -> tuple[bytes, str | None]:
+        return serve(services, owner, clock=clock, find=find, read=read, write=write)
 
     content, coding = await services.compute.run(work)
     answered = {"Content-Type": media_type, "Vary": "Accept, Accept-Encoding"}

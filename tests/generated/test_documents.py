@@ -62,7 +62,12 @@ def test_every_route_documents_its_errors_as_problems():
         for method, operation in operations.items():
             for status, response in operation["responses"].items():
                 if status >= "400" and not path.startswith("/v2/health"):
-                    assert list(response["content"]) == ["application/problem+json"], (method, path)
+                    (media_type,) = response["content"]
+                    is_v2 = path.startswith("/v2")
+                    expected = "application/json" if is_v2 else "application/problem+json"
+                    assert media_type == expected, (method, path)
+                    named = response["content"][media_type]["schema"]["$ref"].rpartition("/")[2]
+                    assert named == ("V2Error" if is_v2 else "Problem")
 
 
 def test_every_reference_in_the_openapi_document_leads_somewhere():

@@ -3,6 +3,7 @@
 import base64
 import json
 import re
+import socket
 from concurrent.futures import ThreadPoolExecutor
 from uuid import uuid4
 
@@ -29,8 +30,12 @@ def spec(dataset):
 def assert_problem(response, status, code=None):
     """Check the whole shape of an error, and give its body."""
     assert response.status_code == status, response.text
-    assert response.headers["content-type"] == "application/problem+json"
     body = response.json()
+    if response.request.url.path.startswith("/v2"):
+        assert response.headers["content-type"] == "application/json"
+        assert body.pop("error") == body["detail"]
+    else:
+        assert response.headers["content-type"] == "application/problem+json"
     assert body.keys() == {"type", "title", "status", "code", "detail", "request_id", "errors"}
     kind = KINDS[body["code"]]
     assert (body["status"], body["title"]) == (status, kind.title)
@@ -97,13 +102,34 @@ def test_an_unknown_path_or_id_is_404(http, path):
         ("PUT", "/v1/algorithms/pca", "GET, HEAD, OPTIONS"),
         ("POST", "/v2/health/live", "GET, HEAD, OPTIONS"),
         ("POST", "/", "GET, HEAD, OPTIONS"),
-        ("BREW", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
+        ("PROPFIND", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
     ],
 )
 def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path, allowed):
     response = http.request(method, path)
     assert_problem(response, 405, "method-not-allowed")
     assert response.headers["allow"] == allowed
+
+
+@pytest.mark.parametrize(
+    "request_of",
+    [
+        b"BREW /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"GET /v1/jobs HTTP/1.1\r\nHost a\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nContent-Length: x\r\n\r\n",
+        b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    ],
+)
+def test_what_is_no_http_is_told_as_a_problem_before_the_connection_ends(service, request_of):
+    host, port = service.url.removeprefix("http://").split(":")
+    with socket.create_connection((host, int(port)), timeout=10) as connection:
+        connection.sendall(request_of)
+        answer = b"".join(iter(lambda: connection.recv(4096), b""))
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert head.startswith(b"HTTP/1.1 400 ")
+    assert b"content-type: application/problem+json" in head
+    assert f"content-length: {len(body)}".encode() in head
+    assert json.loads(body)["code"] == "malformed-request"
 
 
 def test_options_tells_the_methods(http):

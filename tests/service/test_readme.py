@@ -37,7 +37,7 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, classifier, judged, curl, command, offline = outputs
+    python, classifier, judged, curl, protocol, command, offline = outputs
     assert "(8, 2) (8, 12)" in python
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
@@ -45,6 +45,8 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
     assert "95 % interval of the gain" in judged
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
+    assert '"model_name":"pupils.transform"' in protocol
+    assert '"shape":[2,1]' in protocol
     assert "pupils" in command
     assert "k=2" in command
     assert '"task":"north","outputs":[[' in command
@@ -53,7 +55,7 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
 
 def test_every_path_it_links_to_is_there():
     for target in re.findall(r"\]\(([^)#]+)\)", README.read_text()):
-        assert (README.parent / target).exists(), target
+        assert "://" in target or (README.parent / target).exists(), target
 
 
 @pytest.mark.parametrize("command", ["demo", "test"])

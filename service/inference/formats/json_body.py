@@ -13,6 +13,8 @@ from service.http import parse_json
 from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit
 
 _FIELDS: Final = frozenset({"task", "inputs"})
+#: How the fast parser refuses what the other one is to look at; RuntimeError is for large integers.
+NOT_PLAIN: Final = (ValueError, TypeError, OverflowError, RuntimeError)
 #: Types of JSON values that are numbers, and words for all types.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
@@ -34,10 +36,19 @@ class ListRows:
     ----------
     pointer
         Where they stand in the body.
+    flat_width
+        Columns, where they stand there as one list of all values.
     """
 
     rows: Any
     pointer: str
+    flat_width: int | None = None
+
+    def place(self, row: int, column: int) -> str:
+        """Give the pointer to a value."""
+        if self.flat_width is not None:
+            return f"{self.pointer}/{row * self.flat_width + column}"
+        return f"{self.pointer}/{row}/{column}"
 
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the rows; where missing values are taken, null is one, as NaN is in an array."""
@@ -66,7 +77,7 @@ class ListRows:
             task=wish.task,
             row=row,
             column=column,
-            pointer=f"{self.pointer}/{row}/{column}",
+            pointer=self.place(row, column),
         )
 
 
@@ -117,7 +128,7 @@ def _read_plain(body: bytes) -> Call | None:
         if not isinstance(task, str) or not isinstance(inputs, simdjson.Array):
             return None
         matrix = plain_matrix(inputs)
-    except (ValueError, TypeError):
+    except NOT_PLAIN:
         return None
     # lists within rows would be read as if they were flat
     if matrix is None or "\0" in task or body.count(b"[") != len(matrix) + 1:

@@ -1,0 +1,118 @@
+"""How the calls of each model went: counts, times, quantiles."""
+
+import threading
+import time
+from collections import OrderedDict, deque
+from dataclasses import dataclass, field
+from typing import Final
+
+import numpy as np
+
+from service.models.store import Served
+
+#: Latest calls that quantiles are taken of.
+_LATEST: Final = 1024
+#: Methods of versions that are remembered; the longest unused leaves first.
+_MOST: Final = 4096
+#: Phases of a call, in order, as the protocol names them.
+PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
+QUANTILES: Final = (0.5, 0.9, 0.99)
+
+
+class Clock:
+    """Times of one call, in nanoseconds; it arrives when this is made."""
+
+    __slots__ = ("_last", "arrived", "phases")
+
+    def __init__(self) -> None:
+        self.arrived = self._last = time.perf_counter_ns()
+        self.phases: list[int] = []
+
+    def end_phase(self) -> None:
+        """Note the end of a phase."""
+        now = time.perf_counter_ns()
+        self.phases.append(now - self._last)
+        self._last = now
+
+    def total(self) -> int:
+        """Give the time since the call arrived."""
+        return time.perf_counter_ns() - self.arrived
+
+
+@dataclass(slots=True)
+class Record:
+    """How the calls of one method of one version went."""
+
+    n_calls: int = 0
+    n_rows: int = 0
+    n_failed: int = 0
+    total_ns: int = 0
+    failed_ns: int = 0
+    phases_ns: list[int] = field(default_factory=lambda: [0] * len(PHASES))
+    last_ms: int = 0
+    latest_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_LATEST))
+
+    def quantiles_ns(self) -> dict[str, int]:
+        """Give quantiles of the time of the latest calls."""
+        if not self.latest_ns:
+            return {}
+        values = np.quantile(np.array(self.latest_ns), QUANTILES)
+        names = (f"p{100 * q:g}" for q in QUANTILES)
+        return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+
+#: Owner, model, version, method.
+Key = tuple[str, str, int, str]
+
+
+class Statistics:
+    """Records of calls since this process started."""
+
+    def __init__(self) -> None:
+        self._records: OrderedDict[Key, Record] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def succeeded(self, owner: str, served: Served, method: str, clock: Clock, n_rows: int) -> None:
+        """Count a call that was answered."""
+        total = clock.total()
+        with self._lock:
+            record = self._record(owner, served, method)
+            record.n_calls += 1
+            record.n_rows += n_rows
+            record.total_ns += total
+            record.phases_ns = [a + b for a, b in zip(record.phases_ns, clock.phases, strict=True)]
+            record.last_ms = time.time_ns() // 1_000_000
+            record.latest_ns.append(total)
+
+    def failed(self, owner: str, served: Served, method: str, clock: Clock) -> None:
+        """Count a call that was refused."""
+        with self._lock:
+            record = self._record(owner, served, method)
+            record.n_failed += 1
+            record.failed_ns += clock.total()
+
+    def of(self, owner: str, name: str, version: int, method: str) -> Record:
+        """Give the record of a method; an empty one where it was not called."""
+        with self._lock:
+            return self._records.get((owner, name, version, method), Record())
+
+    def totals(self) -> dict[str, tuple[int, int, int]]:
+        """Give calls, rows and failures by method."""
+        totals: dict[str, tuple[int, int, int]] = {}
+        with self._lock:
+            for key, record in self._records.items():
+                calls, rows, failed = totals.get(key[3], (0, 0, 0))
+                totals[key[3]] = (
+                    calls + record.n_calls,
+                    rows + record.n_rows,
+                    failed + record.n_failed,
+                )
+        return totals
+
+    def _record(self, owner: str, served: Served, method: str) -> Record:
+        key = (owner, served.name, served.version, method)
+        record = self._records.setdefault(key, Record())
+        self._records.move_to_end(key)
+        if len(self._records) > _MOST:
+            self._records.popitem(last=False)
+        return record

@@ -1,0 +1,1 @@
+"""The Open Inference Protocol, version 2, with its extension for binary tensors."""

@@ -1,0 +1,98 @@
+"""What a model takes and gives, as the protocol tells it."""
+
+from typing import Any, Final
+
+from algorithms.interface.model import CLASS_METHODS, Model
+from service.context import Services
+from service.inference.statistics import PHASES, Record
+from service.inference.v2.datatypes import BYTES
+from service.inference.v2.request import ROWS, TASK
+from service.inference.v2.response import CLASSES
+from service.models.store import Served
+
+PLATFORM: Final = "sibling"
+#: A number that is not the same for every call.
+_ANY: Final = -1
+
+
+def tensors_of(
+    services: Services, served: Served, method: str
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+    """Give inputs and outputs of a method, each with name, datatype and shape."""
+    model = services.models.get(served)
+    inputs = [
+        _tensor(ROWS, "FP64", [_ANY, _common({model.width(method, task=t) for t in model.tasks})]),
+        _tensor(TASK, BYTES, [_ANY]),
+    ]
+    labels = {type(label) for task in model.tasks for label in model.classes(task)}
+    of_labels = BYTES if str in labels else "INT64"
+    n_classes = _common({len(model.classes(task)) for task in model.tasks})
+    if method == "predict":
+        return inputs, [_tensor(method, of_labels if labels else "FP64", [_ANY])]
+    if method == "variance":
+        return inputs, [_tensor(method, "FP64", [_ANY])]
+    if method in CLASS_METHODS:
+        # one number a row stands for two classes, or for none
+        is_one = method == "decision_function" and n_classes in (0, 1, 2)
+        outputs = [_tensor(method, "FP64", [_ANY] if is_one else [_ANY, n_classes])]
+        if labels:
+            outputs.append(_tensor(CLASSES, of_labels, [n_classes]))
+        return inputs, outputs
+    return inputs, [_tensor(method, "FP64", [_ANY, _width_out(model, method)])]
+
+
+def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any]:
+    """Give the configuration of a model as Triton would tell it."""
+    return {
+        "name": name,
+        "platform": PLATFORM,
+        "backend": PLATFORM,
+        "max_batch_size": 0,
+        "input": [_config(tensor) for tensor in inputs],
+        "output": [_config(tensor) for tensor in outputs],
+    }
+
+
+def statistics_of(record: Record, name: str, version: int) -> dict[str, Any]:
+    """Give how the calls of a model went, since the service started."""
+    spent = {
+        phase: {"count": record.n_calls, "ns": ns}
+        for phase, ns in zip(PHASES, record.phases_ns, strict=True)
+    }
+    return {
+        "name": name,
+        "version": str(version),
+        "last_inference": record.last_ms,
+        "inference_count": record.n_rows,
+        "execution_count": record.n_calls,
+        "inference_stats": {
+            "success": {"count": record.n_calls, "ns": record.total_ns},
+            "fail": {"count": record.n_failed, "ns": record.failed_ns},
+            **spent,
+        },
+        "latency_ns": record.quantiles_ns(),
+        "batch_stats": [],
+    }
+
+
+def _tensor(name: str, datatype: str, shape: list[int]) -> dict[str, Any]:
+    return {"name": name, "datatype": datatype, "shape": shape}
+
+
+def _config(tensor: dict[str, Any]) -> dict[str, Any]:
+    datatype = "STRING" if tensor["datatype"] == BYTES else tensor["datatype"]
+    return {"name": tensor["name"], "data_type": f"TYPE_{datatype}", "dims": tensor["shape"]}
+
+
+def _common(numbers: set[int]) -> int:
+    return numbers.pop() if len(numbers) == 1 else _ANY
+
+
+def _width_out(model: Model, method: str) -> int:
+    """Give the number of columns of an output where another method takes them."""
+    of = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
+    if method == "transform" and hasattr(model, "inverse_transform"):
+        of = "inverse_transform"
+    if of is None or of not in model.own_methods():
+        return _ANY
+    return _common({model.width(of, task=task) for task in model.tasks})

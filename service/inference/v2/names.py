@@ -1,0 +1,46 @@
+"""Models of the protocol: NAME for a model's main method, NAME.method for each of its methods."""
+
+from collections.abc import Sequence
+from typing import Final
+
+from algorithms.interface.model import METHODS
+from service.context import Services
+from service.errors import Problem
+from service.inference.compute import find_served
+from service.models.store import Served
+
+#: The first that a model has is its main one.
+_MAIN: Final = ("predict", "transform")
+
+
+def find_named(
+    services: Services, owner: str, name: str, version: int | None
+) -> tuple[Served, str]:
+    """Give the version and the method that a name of the protocol stands for.
+
+    A model may itself have a name that ends like a method; then the name is that model's.
+    """
+    base, _, method = name.rpartition(".")
+    is_method = bool(base) and method in METHODS
+    try:
+        served = find_served(services, owner, name, version)
+    except Problem:
+        if not is_method:
+            raise
+        served = find_served(services, owner, base, version)
+        if method not in served.methods:
+            can = ", ".join(names_of(served))
+            detail = f"there is no model '{name}': '{base}' cannot {method}; there is {can}"
+            raise Problem("not-found", detail) from None
+        return served, method
+    return served, main_method(served.methods)
+
+
+def main_method(methods: Sequence[str]) -> str:
+    """Give the method that a model is called by its plain name."""
+    return next((method for method in _MAIN if method in methods), methods[0])
+
+
+def names_of(served: Served) -> list[str]:
+    """Give the names of a model: its own, and one for each method."""
+    return [served.name, *(f"{served.name}.{method}" for method in served.methods)]

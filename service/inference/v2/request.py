@@ -1,0 +1,272 @@
+"""An inference request of the protocol: a JSON header, and tensors in it or after it."""
+
+from dataclasses import dataclass
+from typing import Any, Final, NoReturn
+
+import numpy as np
+import simdjson
+
+from service.errors import Problem, json_pointer
+from service.http import parse_json
+from service.inference.call import Call, Matrix, Rows, Wish, invalid, misfit
+from service.inference.formats.json_body import NOT_PLAIN
+from service.inference.v2.datatypes import NUMBERS
+from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
+
+ROWS: Final = "rows"
+TASK: Final = "task"
+_FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
+_OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
+#: Parameters that clients send of themselves; they change nothing here.
+_IDLE: Final = frozenset({"priority", "timeout", "content_type", "headers"})
+_OF_REQUEST: Final = _IDLE | {TASK, "binary_data_output"}
+_OF_INPUT: Final = _IDLE | {"binary_data_size"}
+_OF_OUTPUT: Final = _IDLE | {"binary_data"}
+#: What other servers do with them, and this one does not.
+_REFUSED: Final = {
+    "classification": "ask for the output and take its largest values",
+    "sequence_id": "models here have no state between calls",
+    "sequence_start": "models here have no state between calls",
+    "sequence_end": "models here have no state between calls",
+    "shared_memory_region": "send the tensor in the body",
+    "shared_memory_offset": "send the tensor in the body",
+    "shared_memory_byte_size": "send the tensor in the body",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """An output that is asked for."""
+
+    name: str
+    is_binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class InferRequest:
+    """What a request asks for.
+
+    Attributes
+    ----------
+    outputs
+        Those asked for; empty: all.
+    is_binary
+        All outputs are asked for as binary tensors.
+    """
+
+    id: str | None
+    call: Call
+    outputs: list[Wanted]
+    is_binary: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _RawRows:
+    """Float64 numbers and nothing else, row after row."""
+
+    body: bytes
+
+    def as_matrix(self, wish: Wish) -> Matrix:
+        size = 8 * wish.width
+        if len(self.body) % size:
+            detail = f"{wish}, {size} bytes of FP64 each; {len(self.body)} bytes came"
+            misfit(detail, task=wish.task)
+        return np.frombuffer(self.body, np.dtype("<f8")).reshape(-1, wish.width)
+
+
+def read_request(body: bytes, header_length: str | None, task: str | None) -> InferRequest:
+    """Give what a body asks for.
+
+    Parameters
+    ----------
+    header_length
+        ``Inference-Header-Content-Length``: bytes of JSON before the binary tensors; none: all of
+        it is JSON; 0: all of it are the rows, as FP64.
+    task
+        Of the query.
+
+    Raises
+    ------
+    Problem
+        It is not as the protocol has it, or asks for what is not done here.
+    """
+    length = _length(header_length, len(body))
+    if length == 0:
+        if task is None:
+            invalid("query:task", "a raw binary request names its task as ?task=...")
+        return InferRequest(None, Call(task, _RawRows(body)), [], is_binary=True)
+    header = body if length is None else body[:length]
+    document = _parse(header)
+    if not isinstance(document, dict):
+        invalid("", "an inference request is an object with 'inputs'")
+    unknown = sorted(document.keys() - _FIELDS)
+    if unknown:
+        known = ", ".join(sorted(_FIELDS))
+        invalid(json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; known: {known}")
+    parameters = _parameters(document.get("parameters", {}), "/parameters", _OF_REQUEST)
+    tensors = _tensors(document.get("inputs"), memoryview(body)[len(header) :])
+    given = parameters.get(TASK, task)
+    if given is not None and not isinstance(given, str):
+        invalid("/parameters/task", "the task is named by a string")
+    identity = document.get("id")
+    if identity is not None and not isinstance(identity, str):
+        invalid("/id", "the id is a string")
+    is_binary = _flag(parameters, "binary_data_output", "/parameters")
+    outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
+    return InferRequest(identity, _call(tensors, given), outputs, is_binary=is_binary)
+
+
+def _length(text: str | None, n_bytes: int) -> int | None:
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdecimal()) or len(text) > 18 or int(text) > n_bytes:
+        place = "header:Inference-Header-Content-Length"
+        invalid(place, f"it is '{text[:40]}', the body has {n_bytes} bytes")
+    return int(text)
+
+
+def _call(tensors: dict[str, Tensor], given: str | None) -> Call:
+    if ROWS not in tensors:
+        invalid("/inputs", f"the input '{ROWS}' is missing")
+    rows: Rows = rows_of(tensors[ROWS])
+    if TASK not in tensors:
+        if given is None:
+            detail = f"name the task: a parameter '{TASK}', or an input '{TASK}' of BYTES"
+            invalid("/parameters/task", detail)
+        return Call(given, rows)
+    if given is not None:
+        invalid("/parameters/task", f"both a parameter and an input '{TASK}' came; send one")
+    tasks = texts_of(tensors[TASK])
+    return Call(tasks[0] if len(tasks) == 1 else tasks, rows)
+
+
+def _tensors(inputs: object, tail: memoryview) -> dict[str, Tensor]:
+    if not isinstance(inputs, list):
+        invalid("/inputs", "inputs are a list of tensors")
+    tensors: dict[str, Tensor] = {}
+    for i, entry in enumerate(inputs):
+        pointer = f"/inputs/{i}"
+        name, shape, datatype, parameters = check_head(entry, pointer)
+        if name not in (ROWS, TASK):
+            detail = f"there is no input '{name[:100]}'; send '{ROWS}', and '{TASK}' if you like"
+            invalid(f"{pointer}/name", detail)
+        if name in tensors:
+            invalid(f"{pointer}/name", f"two inputs are named '{name}'")
+        _parameters(parameters, f"{pointer}/parameters", _OF_INPUT)
+        data = entry.get("data")
+        size = parameters.get("binary_data_size")
+        if size is not None:
+            if data is not None:
+                invalid(pointer, f"input '{name}' has both data and binary_data_size")
+            if type(size) is not int or not 0 <= size <= len(tail):
+                came = f"{size!s:.40}, {len(tail)} bytes are left"
+                detail = f"input '{name}' has binary_data_size {came}"
+                invalid(f"{pointer}/parameters/binary_data_size", detail)
+            data, tail = tail[:size], tail[size:]
+        elif not isinstance(data, list | np.ndarray):
+            invalid(f"{pointer}/data", f"input '{name}' needs data, a list, or binary_data_size")
+        tensors[name] = Tensor(name, shape, datatype, data, pointer)
+    if tail:
+        _refuse(f"{len(tail)} bytes follow the last tensor")
+    return tensors
+
+
+def _outputs(outputs: object, *, is_binary: bool) -> list[Wanted]:
+    if not isinstance(outputs, list):
+        invalid("/outputs", "outputs are a list of {name}")
+    wanted: list[Wanted] = []
+    for i, entry in enumerate(outputs):
+        pointer = f"/outputs/{i}"
+        if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+            invalid(pointer, "an output that is asked for is an object with a name")
+        unknown = sorted(entry.keys() - _OUTPUT_FIELDS)
+        if unknown:
+            invalid(pointer, f"unknown field '{unknown[0]}' of an output; known: name, parameters")
+        if entry["name"] in {output.name for output in wanted}:
+            invalid(f"{pointer}/name", f"the output '{entry['name']}' is asked for twice")
+        parameters = _parameters(entry.get("parameters", {}), f"{pointer}/parameters", _OF_OUTPUT)
+        own = _flag(parameters, "binary_data", f"{pointer}/parameters", default=is_binary)
+        wanted.append(Wanted(entry["name"], own))
+    return wanted
+
+
+def _parameters(parameters: object, pointer: str, known: frozenset[str]) -> dict[str, Any]:
+    if not isinstance(parameters, dict):
+        invalid(pointer, "parameters are an object")
+    for name in parameters:
+        if name not in known:
+            why = _REFUSED.get(name, f"known: {', '.join(sorted(known))}")
+            invalid(pointer + json_pointer((name,)), f"the parameter '{name}' is not taken; {why}")
+    return parameters
+
+
+def _flag(parameters: dict[str, Any], name: str, pointer: str, *, default: bool = False) -> bool:
+    value = parameters.get(name, default)
+    if not isinstance(value, bool):
+        invalid(f"{pointer}/{name}", f"{name} is true or false")
+    return value
+
+
+def _parse(header: bytes) -> Any:
+    """Give the header; numbers of tensors as arrays where they are plain, else as lists."""
+    try:
+        plain = _parse_plain(header)
+    except NOT_PLAIN:
+        plain = None
+    return parse_json(header) if plain is None else plain
+
+
+def _parse_plain(header: bytes) -> dict[str, Any] | None:
+    document = simdjson.Parser().parse(header)
+    if not isinstance(document, simdjson.Object) or b"\\u0000" in header:
+        return None
+    inputs = document.get("inputs")
+    if not isinstance(inputs, simdjson.Array):
+        return None
+    n_lists = 1  # the inputs themselves
+    entries = []
+    for tensor in inputs:
+        if not isinstance(tensor, simdjson.Object):
+            return None
+        entry = {key: _value(value) for key, value in tensor.items() if key != "data"}
+        n_lists += "shape" in entry
+        data = tensor.get("data")
+        if isinstance(data, simdjson.Array):
+            n_lists += 1
+            entry["data"] = _numbers(data, entry)
+            is_nested = len(data) > 0 and isinstance(data[0], simdjson.Array)
+            n_lists += len(data) if is_nested else 0
+        elif data is not None:
+            return None
+        entries.append(entry)
+    head = {key: _value(value) for key, value in document.items() if key != "inputs"}
+    n_lists += "outputs" in head
+    # any list more would have been read as if it were flat
+    return {**head, "inputs": entries} if header.count(b"[") == n_lists else None
+
+
+def _numbers(data: simdjson.Array, entry: dict[str, Any]) -> Any:
+    dtype = NUMBERS.get(str(entry.get("datatype")))
+    if dtype is None or not len(data):
+        return data.as_list()
+    first = data[0]
+    if isinstance(first, simdjson.Array):
+        # of rows of one length, which is the second of the shape
+        widths = {len(row) for row in data}  # type: ignore[arg-type]  # refused where it has none
+        if widths != {len(first)} or entry.get("shape") != [len(data), len(first)]:
+            raise ValueError("its lists are not of its shape")
+    if dtype.kind == "f":
+        return np.frombuffer(data.as_buffer(of_type="d"), np.float64)
+    if dtype.kind == "i":
+        return np.frombuffer(data.as_buffer(of_type="i"), np.int64)
+    return np.frombuffer(data.as_buffer(of_type="u"), np.uint64)
+
+
+def _value(value: Any) -> Any:
+    if isinstance(value, simdjson.Object):
+        return value.as_dict()
+    return value.as_list() if isinstance(value, simdjson.Array) else value
+
+
+def _refuse(why: str) -> NoReturn:
+    raise Problem("malformed-body", f"the body is no inference request: {why}")

@@ -1,0 +1,261 @@
+"""The Open Inference Protocol over HTTP."""
+
+from importlib.metadata import version as installed_version
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Path, Query, Request, Response
+
+from service.context import Context, Services
+from service.errors import Problem
+from service.http import JSON, Owner, parse_json, secured, v2_problems
+from service.inference.call import Answer, Call, invalid
+from service.inference.encoding import compress, expand
+from service.inference.serving import serve
+from service.inference.statistics import Clock
+from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
+from service.inference.v2.names import find_named, main_method, names_of
+from service.inference.v2.request import InferRequest, read_request
+from service.inference.v2.response import write_response
+from service.inference.v2.schemas import (
+    IndexEntry,
+    InferAnswer,
+    ModelMetadata,
+    ModelReady,
+    ModelStatistics,
+    ServerMetadata,
+)
+from service.models import store
+from service.models.routes import Version
+
+#: Whoever may call models may look at them by the protocol.
+router = APIRouter(prefix="/v2", tags=["open inference protocol"], route_class=secured("infer"))
+public = APIRouter(tags=["open inference protocol"])
+
+_OCTETS: Final = "application/octet-stream"
+_HEADER_LENGTH: Final = "Inference-Header-Content-Length"
+_EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
+
+Name = Annotated[
+    str,
+    Path(max_length=120, description="A model (its predict, else its transform), or NAME.method."),
+]
+TaskName = Annotated[
+    str | None, Query(description="Task of the rows, where the request does not name it.")
+]
+_LOOK: Final[dict[str, Any]] = {"responses": v2_problems("not-found", "invalid-request")}
+_INFER: Final[dict[str, Any]] = {
+    "response_model": InferAnswer,
+    "responses": {
+        200: {"content": {_OCTETS: {}}, "description": "The outputs, a row for each row."},
+        **v2_problems(
+            "malformed-json",
+            "malformed-body",
+            "not-found",
+            "body-too-large",
+            "too-many-rows",
+            "unsupported-media-type",
+            "invalid-request",
+            "invalid-data",
+            "unknown-task",
+        ),
+    },
+    "openapi_extra": {
+        "requestBody": {
+            "required": True,
+            "content": {
+                JSON: {"schema": {"$ref": "#/components/schemas/InferBody"}},
+                _OCTETS: {"schema": {"type": "string", "format": "binary"}},
+            },
+        }
+    },
+}
+
+
+@public.get("/v2", name="v2_server")
+@public.get("/v2/", include_in_schema=False)
+async def server() -> ServerMetadata:
+    """Tell what this server is."""
+    return ServerMetadata(
+        name=PLATFORM, version=installed_version("sibling"), extensions=list(_EXTENSIONS)
+    )
+
+
+@router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
+def all_stats(services: Context, owner: Owner) -> ModelStatistics:
+    """Tell how the calls of every model went."""
+    with services.database.read() as session:
+        found = store.list_served(session, owner)
+    stats = [
+        statistics_of(services.statistics.of(owner, s.name, s.version, method), name, s.version)
+        for s in found
+        for name, method in zip(names_of(s), (main_method(s.methods), *s.methods), strict=True)
+    ]
+    return ModelStatistics(model_stats=stats)
+
+
+@router.post("/repository/index", name="v2_index", responses=v2_problems("malformed-json"))
+async def index(request: Request, services: Context, owner: Owner) -> list[IndexEntry]:
+    """List every version of every model under the names that it can be called by."""
+    body = await request.body()
+    wish = parse_json(body) if body.strip() else {}
+    if not isinstance(wish, dict) or not isinstance(wish.get("ready", False), bool):
+        invalid("", "expected an empty body or {'ready': true}")
+
+    def look() -> list[IndexEntry]:
+        with services.database.read() as session:
+            found = store.list_served(session, owner)
+        return [
+            IndexEntry(name=name, version=str(served.version), state="READY", reason="")
+            for served in found
+            for name in names_of(served)
+        ]
+
+    return await services.compute.run(look)
+
+
+def _metadata(services: Services, owner: str, name: str, number: int | None) -> ModelMetadata:
+    served, method = find_named(services, owner, name, number)
+    inputs, outputs = tensors_of(services, served, method)
+    with services.database.read() as session:
+        versions = store.version_numbers(session, owner, served.name)
+    return ModelMetadata.model_validate(
+        {
+            "name": name,
+            "versions": [str(n) for n in versions] if number is None else [str(number)],
+            "platform": PLATFORM,
+            "inputs": inputs,
+            "outputs": outputs,
+            "properties": {
+                "method": method,
+                "tasks": list(services.models.get(served).tasks),
+                "algorithm": served.algorithm,
+            },
+        }
+    )
+
+
+def _config(services: Services, owner: str, name: str, number: int | None) -> dict[str, Any]:
+    served, method = find_named(services, owner, name, number)
+    return config_of(name, *tensors_of(services, served, method))
+
+
+def _ready(services: Services, owner: str, name: str, number: int | None) -> ModelReady:
+    find_named(services, owner, name, number)
+    return ModelReady(name=name, ready=True)
+
+
+def _stats(services: Services, owner: str, name: str, number: int | None) -> ModelStatistics:
+    served, method = find_named(services, owner, name, number)
+    with services.database.read() as session:
+        found = store.version_numbers(session, owner, served.name)
+    records = [
+        statistics_of(services.statistics.of(owner, served.name, n, method), name, n)
+        for n in (found if number is None else [number])
+    ]
+    return ModelStatistics(model_stats=records)
+
+
+def _add_look(suffix: str, look: Any, what: str) -> None:
+    """Add the two addresses of something to look at: of the latest version, and of one."""
+    answer_type = look.__annotations__["return"]
+
+    def of_latest(name: Name, services: Context, owner: Owner) -> Any:
+        return look(services, owner, name, None)
+
+    def of_version(name: Name, version: Version, services: Context, owner: Owner) -> Any:
+        return look(services, owner, name, version)
+
+    for endpoint, path in (
+        (of_latest, "/models/{name}"),
+        (of_version, "/models/{name}/versions/{version}"),
+    ):
+        router.add_api_route(
+            path + suffix,
+            endpoint,
+            name=f"v2_{what.rsplit(maxsplit=1)[-1]}_{endpoint.__name__}",
+            description=f"Give {what} of a model.",
+            response_model=answer_type,
+            **_LOOK,
+        )
+
+
+async def _infer(
+    request: Request,
+    target: tuple[str, int | None],
+    services: Services,
+    owner: str,
+    *,
+    task: str | None,
+) -> Response:
+    name, number = target
+    clock = Clock()
+    headers = request.headers
+    _check_type(headers.get("content-type", JSON))
+    body = await request.body()
+
+    def work() -> tuple[bytes, str | None, int | None]:
+        asked: list[InferRequest] = []
+
+        def read() -> Call:
+            plain = expand(body, headers.get("content-encoding", ""), services.settings)
+            asked.append(read_request(plain, headers.get(_HEADER_LENGTH), task))
+            return asked[0].call
+
+        def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
+            content, length = write_response(asked[0], answer, name)
+            return *compress(content, headers.get("accept-encoding", "")), length
+
+        return serve(
+            services,
+            owner,
+            clock=clock,
+            find=lambda: find_named(services, owner, name, number),
+            read=read,
+            write=write,
+        )
+
+    content, coding, length = await services.compute.run(work)
+    answered = {"Content-Type": JSON if length is None else _OCTETS}
+    if length is not None:
+        answered[_HEADER_LENGTH] = str(length)
+    if coding is not None:
+        answered["Content-Encoding"] = coding
+    return Response(content, headers=answered)
+
+
+@router.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
+async def infer_latest(
+    name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
+) -> Response:
+    """Call the latest version of a model."""
+    return await _infer(request, (name, None), services, owner, task=task)
+
+
+@router.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
+async def infer_version(
+    name: Name,
+    version: Version,
+    request: Request,
+    *,
+    services: Context,
+    owner: Owner,
+    task: TaskName = None,
+) -> Response:
+    """Call one version of a model."""
+    return await _infer(request, (name, version), services, owner, task=task)
+
+
+def _check_type(content_type: str) -> None:
+    media_type = content_type.partition(";")[0].strip().lower()
+    if media_type not in (JSON, _OCTETS):
+        detail = f"'{media_type}' is not read here; send {JSON} or {_OCTETS}"
+        raise Problem("unsupported-media-type", detail)
+
+
+for _suffix, _look, _what in (
+    ("", _metadata, "inputs and outputs"),
+    ("/config", _config, "the configuration"),
+    ("/ready", _ready, "whether it can be called: ready"),
+    ("/stats", _stats, "the stats"),
+):
+    _add_look(_suffix, _look, _what)

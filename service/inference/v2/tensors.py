@@ -1,0 +1,181 @@
+"""Tensors as they come: JSON or binary, of a shape that must be theirs."""
+
+import math
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from service.inference.call import ArrayRows, Rows, invalid, misfit
+from service.inference.formats.json_body import JSON_NAMES, ListRows
+from service.inference.v2.datatypes import BYTES, NUMBERS, read_texts
+
+_MAX_DIM: Final = 2**31
+_FIELDS: Final = frozenset({"name", "shape", "datatype", "parameters", "data"})
+#: Why a datatype is not taken.
+_UNLIKE: Final = {
+    "BOOL": "truth values are no numbers here; send them as UINT8",
+    "BF16": "numpy has no such numbers; send them as FP32",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """An input whose head has been checked.
+
+    Attributes
+    ----------
+    data
+        A list of JSON, an array that was read from one, or the bytes of a binary tensor.
+    pointer
+        Where it stands in the header.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    datatype: str
+    data: Any
+    pointer: str
+
+    @property
+    def size(self) -> int:
+        """Number of values."""
+        return math.prod(self.shape)
+
+
+def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
+    """Give name, shape, datatype and parameters of an input, or say which is wrong."""
+    if not isinstance(entry, dict):
+        invalid(pointer, "an input is an object {name, shape, datatype, data}")
+    unknown = sorted(entry.keys() - _FIELDS)
+    if unknown:
+        known = ", ".join(sorted(_FIELDS))
+        invalid(pointer, f"unknown field '{unknown[0]}' of an input; known: {known}")
+    name, datatype = entry.get("name"), entry.get("datatype")
+    if not isinstance(name, str):
+        invalid(f"{pointer}/name", "an input has a name, a string")
+    if not isinstance(datatype, str) or datatype not in (*NUMBERS, BYTES):
+        known = ", ".join((*NUMBERS, BYTES))
+        came = f"'{datatype}'" if isinstance(datatype, str) else "none"
+        why = _UNLIKE.get(str(datatype), f"known: {known}")
+        invalid(f"{pointer}/datatype", f"input '{name}' has datatype {came}; {why}")
+    parameters = entry.get("parameters", {})
+    if not isinstance(parameters, dict):
+        invalid(f"{pointer}/parameters", f"parameters of input '{name}' are an object")
+    return name, _shape(entry.get("shape"), name, pointer), datatype, parameters
+
+
+def rows_of(tensor: Tensor) -> Rows:
+    """Give the rows in the input that holds them."""
+    if tensor.datatype == BYTES:
+        detail = f"input '{tensor.name}' holds numbers, BYTES came; send FP64 or another of them"
+        invalid(f"{tensor.pointer}/datatype", detail)
+    if len(tensor.shape) != 2:
+        detail = f"input '{tensor.name}' has shape [rows, columns], {list(tensor.shape)} came"
+        invalid(f"{tensor.pointer}/shape", detail)
+    dtype = NUMBERS[tensor.datatype]
+    if isinstance(tensor.data, bytes | memoryview):
+        _check_count(tensor, len(tensor.data), "bytes", tensor.size * dtype.itemsize)
+        return ArrayRows(np.frombuffer(tensor.data, dtype).reshape(tensor.shape))
+    if isinstance(tensor.data, np.ndarray):
+        _check_count(tensor, tensor.data.size, "values", tensor.size)
+        rows = tensor.data.reshape(tensor.shape)
+        return ArrayRows(rows if dtype.kind == "f" else _in_range(rows, dtype, tensor))
+    return _rows_of_list(tensor, dtype)
+
+
+def texts_of(tensor: Tensor) -> list[str]:
+    """Give the texts of an input of BYTES, (n,) or (n, 1)."""
+    if tensor.datatype != BYTES:
+        detail = f"input '{tensor.name}' holds names, {tensor.datatype} came; send BYTES"
+        invalid(f"{tensor.pointer}/datatype", detail)
+    if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
+        detail = f"input '{tensor.name}' has shape [rows], {list(tensor.shape)} came"
+        invalid(f"{tensor.pointer}/shape", detail)
+    if isinstance(tensor.data, bytes | memoryview):
+        try:
+            texts: list[Any] = list(read_texts(bytes(tensor.data)))
+        except ValueError as error:
+            invalid(tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}")
+    else:
+        texts = [
+            value[0] if isinstance(value, list) and len(value) == 1 else value
+            for value in tensor.data
+        ]
+    for i, text in enumerate(texts):
+        if not isinstance(text, str):
+            place = f"{tensor.pointer}/data/{i}"
+            invalid(place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(text)]}, not a string")
+    _check_count(tensor, len(texts), "texts", tensor.size)
+    return texts
+
+
+def _shape(shape: object, name: str, pointer: str) -> tuple[int, ...]:
+    is_shape = isinstance(shape, list) and all(type(n) is int and 0 <= n < _MAX_DIM for n in shape)
+    if not is_shape:
+        detail = f"input '{name}' has a shape, a list of numbers from 0 to {_MAX_DIM - 1}"
+        invalid(f"{pointer}/shape", detail)
+    assert isinstance(shape, list)
+    return tuple(shape)
+
+
+def _rows_of_list(tensor: Tensor, dtype: np.dtype[Any]) -> Rows:
+    n_rows, width = tensor.shape
+    data, pointer = tensor.data, f"{tensor.pointer}/data"
+    is_nested = bool(data) and isinstance(data[0], list)
+    if is_nested:
+        _check_count(tensor, len(data), "rows", n_rows)
+        for i, row in enumerate(data):
+            if not isinstance(row, list) or len(row) != width:
+                came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                invalid(f"{pointer}/{i}", f"row {i} {came}, its shape says {width} values")
+    else:
+        _check_count(tensor, len(data), "values", tensor.size)
+        if not tensor.size:
+            return ArrayRows(np.empty(tensor.shape))
+        data = [data[i : i + width] for i in range(0, tensor.size, width)]
+    flat_width = None if is_nested else width
+    if dtype.kind == "f":
+        return ListRows(data, pointer, flat_width)
+    return ArrayRows(_integers(ListRows(data, pointer, flat_width), dtype, tensor))
+
+
+def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[Any]:
+    limits = np.iinfo(dtype)
+    for i, row in enumerate(rows.rows):
+        for j, value in enumerate(row):
+            if type(value) is not int or not limits.min <= value <= limits.max:
+                is_number = type(value) in (int, float)
+                came = value if is_number else JSON_NAMES[type(value)]
+                misfit(
+                    f"input '{tensor.name}', row {i}, column {j} is {came}, "
+                    f"no {tensor.datatype} of {limits.min} to {limits.max}",
+                    row=i,
+                    column=j,
+                    pointer=rows.place(i, j),
+                )
+    return np.array(rows.rows, dtype=dtype).reshape(tensor.shape)
+
+
+def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArray[Any]:
+    limits = np.iinfo(dtype)
+    is_beyond = (rows < limits.min) | (rows > limits.max)
+    if is_beyond.any():
+        row, column = (int(i) for i in np.argwhere(is_beyond)[0])
+        misfit(
+            f"input '{tensor.name}', row {row}, column {column} is {rows[row, column]}, "
+            f"no {tensor.datatype} of {limits.min} to {limits.max}",
+            row=row,
+            column=column,
+        )
+    return rows
+
+
+def _check_count(tensor: Tensor, came: int, of_what: str, expected: int) -> None:
+    if came != expected:
+        detail = (
+            f"input '{tensor.name}' of {tensor.datatype} and shape {list(tensor.shape)} needs "
+            f"{expected} {of_what}, {came} came"
+        )
+        invalid(f"{tensor.pointer}/shape", detail)
