@@ -18,6 +18,7 @@ from service.database import Database
 from service.datasets.ingest import Ingester
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
+from service.health.routes import metrics_router
 from service.health.routes import router as health
 from service.health.watch import Watch
 from service.http import ProblemSchema
@@ -32,6 +33,7 @@ from service.jobs.child_process import TERM_GRACE_S
 from service.jobs.dispatcher import Dispatcher
 from service.jobs.engine import Engine
 from service.jobs.routes import router as jobs
+from service.metrics import Metrics
 from service.middleware import RequestContext
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
@@ -46,11 +48,13 @@ Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
 
 def create_app(settings: Settings) -> FastAPI:
     """Give the application; its parts start and stop with it."""
+    metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = await run_in_threadpool(_start, settings)
         app.state.services = services
+        metrics.watch(services)
         try:
             yield
         finally:
@@ -65,8 +69,20 @@ def create_app(settings: Settings) -> FastAPI:
         generate_unique_id_function=lambda route: route.name,
     )
     install_handlers(app)
-    app.add_middleware(RequestContext)
-    for router in (catalogue, datasets, jobs, models, inference, v2_public, v2, health, ui):
+    app.state.metrics = metrics
+    app.add_middleware(RequestContext, metrics=metrics)
+    for router in (
+        catalogue,
+        datasets,
+        jobs,
+        models,
+        inference,
+        v2_public,
+        v2,
+        health,
+        metrics_router,
+        ui,
+    ):
         app.include_router(router)
     return app
 
@@ -86,6 +102,8 @@ class _App(FastAPI):
                 if path.startswith("/v2"):
                     for operation in operations.values():
                         operation["responses"].pop("422", None)  # the framework's; it is 400 there
+            parts["schemas"].pop("HTTPValidationError", None)
+            parts["schemas"].pop("ValidationError", None)
             scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
             parts["securitySchemes"] = {"key": scheme}
             document["security"] = [{"key": []}, {}]  # none is asked for on loopback

@@ -12,6 +12,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from service.errors import Problem, problem_response
 from service.http import REQUEST_ID
 from service.logs import log
+from service.metrics import Metrics
 
 #: Answers to these carry no body; a route sees GET.
 _HEAD: Final = "HEAD"
@@ -42,10 +43,11 @@ class _Answer:
 
 
 class RequestContext:
-    """Gives each request an id, answers defects as problems, and logs one event per request."""
+    """Gives each request an id, answers defects as problems, and logs and counts each."""
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self._app = app
+        self._metrics = metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -64,12 +66,17 @@ class RequestContext:
         except (_HeadersOnly, ClientDisconnect):
             pass  # nobody reads on
         finally:
+            elapsed_s = time.monotonic() - started
+            route = getattr(inner.get("route"), "path", None)
+            self._metrics.observe(
+                method=method, route=route, status=answer.status, elapsed_s=elapsed_s
+            )
             log.info(
                 "request",
                 method=method,
-                route=getattr(inner.get("route"), "path", None),
+                route=route,
                 status=answer.status,
-                elapsed_ms=round((time.monotonic() - started) * 1000, 2),
+                elapsed_ms=round(elapsed_s * 1000, 2),
             )
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:

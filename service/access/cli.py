@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(help="Make, list and revoke API keys (on the database that is set).")
 
-_DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s != "admin")
+_DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in ("metrics:read", "admin"))
 _out = Console(highlight=False, soft_wrap=True)
 
 

@@ -6,7 +6,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-#: What a key may allow. ``admin`` allows everything, for its owner.
+#: What a key may allow. ``admin`` allows everything, for its owner; numbers about the work of all
+#: owners are in ``metrics:read``.
 SCOPES: Final = (
     "datasets:read",
     "datasets:write",
@@ -15,6 +16,7 @@ SCOPES: Final = (
     "models:read",
     "models:write",
     "infer",
+    "metrics:read",
     "admin",
 )
 

@@ -2,13 +2,17 @@
 
 from typing import Final
 
-from fastapi import APIRouter, Response
+from fastapi import APIRouter, Request, Response
+from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel, Field
 
 from service.context import Context
-from service.http import json_response
+from service.http import json_response, problems, secured
 
 router = APIRouter(prefix="/v2/health", tags=["health"])
+
+#: Asks for a key, as health does not: the numbers are about everybody's work.
+metrics_router = APIRouter(tags=["health"], route_class=secured("metrics:read"))
 
 _NOT_READY: Final = "Not ready; `reasons` says why."
 
@@ -39,6 +43,20 @@ async def ready(services: Context) -> Response:
     """Tell whether jobs and inference can be served now."""
     health = _health(services)
     return json_response(health, status=200 if health.ready else 503)
+
+
+@metrics_router.get(
+    "/metrics",
+    response_class=Response,
+    responses={
+        200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."},
+        **problems(),
+    },
+)
+def metrics(request: Request) -> Response:
+    """Give counters and gauges of this process, and the queue as it is in the database."""
+    text: bytes = request.app.state.metrics.text()
+    return Response(text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
 def _health(services: Context) -> Health:

@@ -45,6 +45,11 @@ class ModelCache:
                 self._trim()
             return entry.model
 
+    def size_bytes(self) -> int:
+        """Give the size of all models kept."""
+        with self._lock:
+            return sum(entry.size_bytes for entry in self._entries.values())
+
     def _trim(self) -> None:
         with self._lock:
             excess = sum(entry.size_bytes for entry in self._entries.values()) - self._max_bytes

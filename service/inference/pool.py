@@ -20,12 +20,17 @@ class ComputePool:
         Work that runs at a time.
     waiting
         Work that may wait; more is refused at once, which keeps memory and delay bounded.
+
+    Attributes
+    ----------
+    n_taken
+        Work that runs or waits.
     """
 
     def __init__(self, *, threads: int, waiting: int) -> None:
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
         self._most = threads + waiting
-        self._n_taken = 0
+        self.n_taken = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Give the result of the work.
@@ -35,16 +40,16 @@ class ComputePool:
         Problem
             As much as may wait is waiting.
         """
-        if self._n_taken >= self._most:
-            detail = f"{self._n_taken} calls are being computed, the most at a time; call again"
+        if self.n_taken >= self._most:
+            detail = f"{self.n_taken} calls are being computed, the most at a time; call again"
             raise Problem("unavailable", detail, headers={"Retry-After": "1"})
-        self._n_taken += 1
+        self.n_taken += 1
         try:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._executor, context.run, work)
         finally:
-            self._n_taken -= 1
+            self.n_taken -= 1
 
     def close(self) -> None:
         """End the threads once they have done what they are at."""

@@ -70,6 +70,8 @@ class Statistics:
 
     def __init__(self) -> None:
         self._records: OrderedDict[Key, Record] = OrderedDict()
+        # apart from the records, of which some are forgotten: a counter never goes back
+        self._totals: dict[str, list[int]] = {}
         self._lock = threading.Lock()
 
     def succeeded(self, owner: str, served: Served, method: str, clock: Clock, n_rows: int) -> None:
@@ -78,6 +80,7 @@ class Statistics:
         with self._lock:
             record = self._record(owner, served, method)
             record.n_calls += 1
+            self._add(method, calls=1, rows=n_rows)
             record.n_rows += n_rows
             record.total_ns += total
             record.phases_ns = [a + b for a, b in zip(record.phases_ns, clock.phases, strict=True)]
@@ -89,6 +92,7 @@ class Statistics:
         with self._lock:
             record = self._record(owner, served, method)
             record.n_failed += 1
+            self._add(method, failures=1)
             record.failed_ns += clock.total()
 
     def of(self, owner: str, name: str, version: int, method: str) -> Record:
@@ -96,18 +100,15 @@ class Statistics:
         with self._lock:
             return self._records.get((owner, name, version, method), Record())
 
-    def totals(self) -> dict[str, tuple[int, int, int]]:
+    def totals(self) -> dict[str, tuple[int, ...]]:
         """Give calls, rows and failures by method."""
-        totals: dict[str, tuple[int, int, int]] = {}
         with self._lock:
-            for key, record in self._records.items():
-                calls, rows, failed = totals.get(key[3], (0, 0, 0))
-                totals[key[3]] = (
-                    calls + record.n_calls,
-                    rows + record.n_rows,
-                    failed + record.n_failed,
-                )
-        return totals
+            return {method: tuple(counts) for method, counts in self._totals.items()}
+
+    def _add(self, method: str, *, calls: int = 0, rows: int = 0, failures: int = 0) -> None:
+        total = self._totals.setdefault(method, [0, 0, 0])
+        for i, n in enumerate((calls, rows, failures)):
+            total[i] += n
 
     def _record(self, owner: str, served: Served, method: str) -> Record:
         key = (owner, served.name, served.version, method)

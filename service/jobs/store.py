@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -325,6 +326,23 @@ def count_waiting(session: Session, owner: str) -> int:
         JobRow.state.in_((JobState.QUEUED, JobState.WAITING)),
     )
     return session.scalar(query) or 0
+
+
+def count_by_state(session: Session) -> dict[str, int]:
+    """Give the number of jobs in each state that is not an end."""
+    states = [state for state in JobState if state not in FINAL]
+    query = (
+        sa.select(JobRow.state, sa.func.count())
+        .where(JobRow.state.in_(states))
+        .group_by(JobRow.state)
+    )
+    return dict.fromkeys(map(str, states), 0) | dict(session.execute(query).tuples().all())
+
+
+def oldest_queued(session: Session) -> datetime | None:
+    """Give when the job was created that has been queued for longest."""
+    query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
+    return session.scalar(query)
 
 
 def active(session: Session) -> Sequence[JobRow]:
