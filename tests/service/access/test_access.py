@@ -18,8 +18,10 @@ from service.rows import Row
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.
 OPEN = {"/", "/v2/health/live", "/v2/health/ready", "/docs", "/redoc", "/openapi.json"}
-OPEN |= {"/docs/oauth2-redirect"}
-
+OPEN |= {"/docs/oauth2-redirect", "/v2"}
+#: What lists things of the caller under /v2, and the numbers about everybody's work.
+LISTS = {"/v2/repository/index": [], "/v2/models/stats": {"model_stats": []}}
+NUMBERS = "/metrics"
 
 #: Ends of the addresses that call a model.
 CALLS = tuple("/" + method.replace("_", "-") for method in METHODS)
@@ -128,9 +130,7 @@ def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
     for method, path in everything:
         if path in OPEN or path.startswith("/v1/algorithms"):
             continue
-        resource = path.split("/")[2]
-        is_call = path.endswith(CALLS) and method == "POST"
-        needed = "infer" if is_call else f"{resource}:{'read' if method == 'GET' else 'write'}"
+        needed = _scope_of(method, path)
         others = ",".join(s for s in SCOPES if s not in (needed, "admin"))
         key = _cached_key(guarded, others)
         response = httpx.request(
@@ -138,6 +138,14 @@ def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
         )
         assert (method, path, response.status_code) == (method, path, 403)
         assert needed in response.json()["detail"]
+
+
+def _scope_of(method, path):
+    if path == NUMBERS:
+        return "metrics:read"
+    if path.startswith("/v2") or (path.endswith(CALLS) and method == "POST"):
+        return "infer"
+    return f"{path.split('/')[2]}:{'read' if method == 'GET' else 'write'}"
 
 
 _keys: dict[tuple[str, str], str] = {}
@@ -152,11 +160,14 @@ def _cached_key(service, scopes):
 def test_what_belongs_to_another_owner_is_not_there(guarded, ada, everything):
     headers = {"Authorization": f"Bearer {make_key(guarded, 'bob', 'admin')}"}
     for method, path in everything:
-        if path in OPEN or path.startswith("/v1/algorithms"):
+        if path in (*OPEN, NUMBERS) or path.startswith("/v1/algorithms"):
             continue
         is_call = path.endswith(CALLS)
         body = {"task": "a", "inputs": [[1, 2, 3, 4]]} if is_call else None
         response = httpx.request(method, guarded.url + path, headers=headers, json=body)
+        if path in LISTS:
+            assert response.json() == LISTS[path]
+            continue
         if path in ("/v1/jobs", "/v1/datasets", "/v1/models"):
             if method == "GET":
                 assert response.json()["items"] == []
