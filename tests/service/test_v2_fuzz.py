@@ -1,0 +1,221 @@
+"""Whatever is sent to the protocol: never a defect, never a hang, and health answers after."""
+
+import contextlib
+import json
+import socket
+import struct
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from service.client import Client
+from service.errors import Problem
+from service.inference.call import Wish
+from service.inference.v2.request import read_request
+
+LENGTH = "Inference-Header-Content-Length"
+PATH = "/v2/models/shared/infer"
+DATATYPES = ["FP16", "FP32", "FP64", "INT8", "INT64", "UINT8", "UINT64", "BYTES", "BOOL", "x"]
+#: Sizes of the pieces that a body comes in.
+PIECES = (1, 7, 64)
+WISH = Wish("north", "transform", 5, is_missing_taken=False, columns=lambda: None)
+
+json_values = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
+    lambda inner: (
+        st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3)
+    ),
+    max_leaves=8,
+)
+numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
+dims = st.lists(st.integers(-3, 7) | st.sampled_from([2**31, 2**63, 2**70]), max_size=4)
+
+
+def nearly(**fields):
+    """Give objects with these fields, of which any may be missing, or hold anything."""
+    return st.fixed_dictionaries(
+        {}, optional={name: st.one_of(value, json_values) for name, value in fields.items()}
+    )
+
+
+tensors = nearly(
+    name=st.sampled_from(["rows", "task", "more"]),
+    shape=dims,
+    datatype=st.sampled_from(DATATYPES),
+    data=st.lists(numbers, max_size=12) | st.lists(st.lists(numbers, max_size=6), max_size=4),
+    parameters=nearly(binary_data_size=st.integers(-2, 200) | st.just(2**64)),
+)
+requests = nearly(
+    id=st.text(max_size=5),
+    parameters=nearly(task=st.just("north"), binary_data_output=st.booleans()),
+    inputs=st.lists(tensors, max_size=3),
+    outputs=st.lists(nearly(name=st.sampled_from(["transform", "more"])), max_size=2),
+)
+
+
+def decode(content, length=None):
+    """Read a body as the service does, down to the matrix; a problem is an answer."""
+    with contextlib.suppress(Problem):
+        request = read_request(content, length, "north")
+        rows = request.call.rows.as_matrix(WISH)
+        assert rows.dtype == np.float64
+        assert rows.shape[1] == 5
+        return rows
+    return None
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(body=requests | json_values, tail=st.binary(max_size=200))
+def test_the_decoder_answers_or_refuses_whatever_json_comes(body, tail):
+    content = json.dumps(body).encode()
+    decode(content)
+    decode(content + tail, str(len(content)))
+
+
+@settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
+@given(
+    content=st.binary(max_size=300), length=st.none() | st.text(max_size=4) | st.integers(0, 300)
+)
+def test_the_decoder_answers_or_refuses_whatever_bytes_come(content, length):
+    decode(content, None if length is None else str(length))
+
+
+@settings(max_examples=300, deadline=None)
+@given(
+    rows=st.lists(
+        st.lists(
+            st.floats(width=64, allow_nan=False, allow_infinity=False)
+            | st.integers(-(2**53), 2**53),
+            min_size=5,
+            max_size=5,
+        ),
+        min_size=1,
+        max_size=4,
+    ),
+    is_nested=st.booleans(),
+)
+@example(rows=[[2**53, -0.0, 5e-324, 1.7976931348623157e308, 0.1]], is_nested=False)
+def test_json_numbers_are_read_to_the_bit(rows, is_nested):
+    data = rows if is_nested else [value for row in rows for value in row]
+    tensor = {"name": "rows", "shape": [len(rows), 5], "datatype": "FP64", "data": data}
+    found = decode(json.dumps({"inputs": [tensor]}).encode())
+    assert found.tobytes() == np.array(rows, dtype=np.float64).tobytes()
+
+
+@settings(max_examples=300, deadline=None)
+@given(texts=st.lists(st.text(max_size=9), min_size=2, max_size=4), cut=st.integers(0, 60))
+def test_texts_in_binary_are_read_whole_or_refused(texts, cut):
+    packed = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
+    rows = {"name": "rows", "shape": [0, 5], "datatype": "FP64", "data": []}
+    kept = packed[: len(packed) - cut] if cut else packed
+    task = {"name": "task", "shape": [len(texts)], "datatype": "BYTES"}
+    task["parameters"] = {"binary_data_size": len(kept)}
+    header = json.dumps({"inputs": [rows, task]}).encode()
+    try:
+        found = read_request(header + kept, str(len(header)), None)
+    except Problem:
+        assert cut
+    else:
+        assert not cut
+        assert found.call.task == texts
+
+
+# --- a real server -------------------------------------------------------------------------------
+
+
+def body_of(n_rows=3):
+    rows = np.arange(5.0 * n_rows).reshape(n_rows, 5)
+    tensor = {"name": "rows", "shape": [n_rows, 5], "datatype": "FP64"}
+    tensor["parameters"] = {"binary_data_size": rows.nbytes}
+    header = json.dumps({"inputs": [tensor], "parameters": {"task": "north"}}).encode()
+    return header + rows.tobytes(), len(header)
+
+
+def test_a_body_cut_anywhere_is_refused_and_the_service_lives(http):
+    content, length = body_of()
+    for end in range(0, len(content), 5):
+        response = http.post(PATH, content=content[:end], headers={LENGTH: str(length)})
+        assert response.status_code == 400, (end, response.text)
+        assert response.json()["error"]
+    assert http.get("/v2/health/ready").status_code == 200
+
+
+@pytest.mark.parametrize("size", PIECES)
+def test_a_body_in_pieces_is_read_and_one_that_ends_early_hurts_nobody(service, http, size):
+    content, length = body_of(20)
+    head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\n{LENGTH}: {length}\r\n"
+    host, port = service.url.removeprefix("http://").split(":")
+
+    def send(n_bytes, *, is_chunked):
+        """Send so much of the body, then hang up; give what came back."""
+        framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {len(content)}"
+        with socket.create_connection((host, int(port)), timeout=10) as connection:
+            connection.sendall(f"{head}{framing}\r\nConnection: close\r\n\r\n".encode())
+            for i in range(0, n_bytes, size):
+                piece = content[i : min(i + size, n_bytes)]
+                framed = f"{len(piece):x}\r\n".encode() + piece + b"\r\n" if is_chunked else piece
+                connection.sendall(framed)
+            if n_bytes == len(content) and is_chunked:
+                connection.sendall(b"0\r\n\r\n")
+            if n_bytes < len(content):
+                connection.shutdown(socket.SHUT_WR)
+            return b"".join(iter(lambda: connection.recv(65536), b""))
+
+    for is_chunked in (True, False):
+        assert send(len(content), is_chunked=is_chunked).startswith(b"HTTP/1.1 200 ")
+        for n_bytes in range(0, len(content), max(size, len(content) // 12)):
+            answer = send(n_bytes, is_chunked=is_chunked)
+            assert not answer.startswith((b"HTTP/1.1 5", b"HTTP/1.1 2")), answer
+    assert http.get("/v2/health/ready").status_code == 200
+
+
+def test_bytes_changed_anywhere_are_never_a_defect(http):
+    content, length = body_of()
+    rng = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(content)
+        for place in rng.integers(0, len(content), 3):
+            damaged[place] = rng.integers(0, 256)
+        response = http.post(PATH, content=bytes(damaged), headers={LENGTH: str(length)})
+        assert response.status_code in (200, 400), response.text
+    assert http.get("/v2/health/ready").status_code == 200
+
+
+def test_limits_are_told_with_what_they_are(start_service):
+    service = start_service(SIBLING_SLOTS=1, SIBLING_MAX_BODY_BYTES=2000)
+    with httpx.Client(base_url=service.url) as http:
+        content, length = body_of(100)
+        headers = {LENGTH: str(length)}
+        for body in (content, iter([content])):  # of a length that is told, and in chunks
+            response = http.post(PATH, content=body, headers=headers)
+            assert response.status_code == 413
+            assert "2000" in response.json()["error"]
+        assert http.get("/v2/health/live").status_code == 200
+
+
+def test_overload_is_503_with_retry_after_and_health_answers(start_service):
+    service = start_service(
+        SIBLING_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_WAITING=0
+    )
+    with Client(service.url) as client:
+        X = np.random.default_rng(0).standard_normal((30, 5))
+        client.train(client.upload({"north": X}), "pca", model="shared").wait()
+    content, length = body_of(100_000)
+
+    def call(_):
+        with httpx.Client(base_url=service.url, timeout=40) as http:
+            answer = http.post(PATH, content=content, headers={LENGTH: str(length)})
+            return answer, http.get("/v2/health/ready").status_code
+
+    with ThreadPoolExecutor(16) as pool:
+        answers = list(pool.map(call, range(16)))
+    assert {answer.status_code for answer, _ in answers} == {200, 503}
+    refused = next(answer for answer, _ in answers if answer.status_code == 503)
+    assert refused.json()["code"] == "unavailable"
+    assert refused.json()["error"]
+    assert int(refused.headers["retry-after"]) >= 1
+    assert {health for _, health in answers} == {200}
