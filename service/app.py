@@ -23,6 +23,7 @@ from service.health.routes import router as health
 from service.health.watch import Watch
 from service.http import ProblemSchema
 from service.inference.cache import ModelCache
+from service.inference.lookup import Lookup
 from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
 from service.inference.statistics import Statistics
@@ -71,16 +72,17 @@ def create_app(settings: Settings) -> FastAPI:
     install_handlers(app)
     app.state.metrics = metrics
     app.add_middleware(RequestContext, metrics=metrics)
+    # routes are tried in order: those that are called all day come first
     for router in (
+        v2,
+        inference,
+        v2_public,
+        health,
+        metrics_router,
         catalogue,
         datasets,
         jobs,
         models,
-        inference,
-        v2_public,
-        v2,
-        health,
-        metrics_router,
         ui,
     ):
         app.include_router(router)
@@ -188,6 +190,7 @@ def _start(settings: Settings) -> Services:
         ingester,
         dispatcher,
         watch,
+        Lookup(database),
         models,
         compute,
         Statistics(),

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from service.datasets.ingest import Ingester
     from service.health.watch import Watch
     from service.inference.cache import ModelCache
+    from service.inference.lookup import Lookup
     from service.inference.pool import ComputePool
     from service.inference.statistics import Statistics
     from service.jobs.dispatcher import Dispatcher
@@ -30,12 +31,14 @@ class Services:
     ingester: "Ingester"
     dispatcher: "Dispatcher"
     watch: "Watch"
+    lookup: "Lookup"
     models: "ModelCache"
     compute: "ComputePool"
     statistics: "Statistics"
 
 
-def _services(request: Request) -> Services:
+# not a plain function: those are called in threads, which takes longer than most calls of models
+async def _services(request: Request) -> Services:
     services: Services = request.app.state.services
     return services
 

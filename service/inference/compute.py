@@ -17,16 +17,6 @@ from service.models.store import Served
 _TRIED_ROWS = 1000
 
 
-def find_served(services: Services, owner: str, name: str, version: int | None) -> Served:
-    """Give a version of a model, the latest by default, or the problem that there is none."""
-    with services.database.read() as session:
-        found = store.find_served(session, owner, name, version)
-    if found is None:
-        suffix = "" if version is None else f" with version {version}"
-        raise Problem("not-found", f"there is no model '{name}'{suffix}")
-    return found
-
-
 def compute(services: Services, served: Served, method: str, call: Call) -> Answer:
     """Give what a method of a model makes of the rows.
 

@@ -8,7 +8,6 @@ from algorithms.interface.model import METHODS
 from service.context import Context, Services
 from service.http import JSON, Owner, problems, secured
 from service.inference.call import Answer, Call
-from service.inference.compute import find_served
 from service.inference.encoding import compress, expand
 from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.schemas import InferenceRequest, InferenceResponse
@@ -107,7 +106,7 @@ async def _call(
     body = await request.body()
 
     def find() -> tuple[Served, str]:
-        return find_served(services, owner, name, version), method
+        return services.lookup.find(owner, name, version), method
 
     def read() -> Call:
         plain = expand(body, headers.get("content-encoding", ""), services.settings)

@@ -65,9 +65,8 @@ class Served:
 
 def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
     """Give what serves a version of a model, the latest by default."""
-    wanted = _latest() if version is None else version
-    query = _served(owner).where(ModelRow.name == name, VersionRow.version == wanted)
-    row = session.execute(query).first()
+    query = _LATEST if version is None else _ONE
+    row = session.execute(query, {"owner": owner, "name": name, "version": version}).first()
     return None if row is None else Served(*row)
 
 
@@ -120,7 +119,7 @@ def _versions(owner: str) -> sa.Select[str, VersionRow]:
     )
 
 
-def _served(owner: str) -> sa.Select[Any]:
+def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
     version = VersionRow
     return (
         sa.select(
@@ -152,3 +151,9 @@ def _latest() -> sa.ScalarSelect[int]:
 
 def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[NamedVersion]:
     return [NamedVersion(name, row) for name, row in session.execute(query)]
+
+
+# made once: to make them takes longer than to answer them, and a call does little else
+_NAMED = _served(sa.bindparam("owner")).where(ModelRow.name == sa.bindparam("name"))
+_LATEST = _NAMED.where(VersionRow.version == _latest())
+_ONE = _NAMED.where(VersionRow.version == sa.bindparam("version"))

@@ -6,7 +6,6 @@ from typing import Final
 from algorithms.interface.model import METHODS
 from service.context import Services
 from service.errors import Problem
-from service.inference.compute import find_served
 from service.models.store import Served
 
 #: The first that a model has is its main one.
@@ -20,20 +19,18 @@ def find_named(
 
     A model may itself have a name that ends like a method; then the name is that model's.
     """
+    served = services.lookup.find_any(owner, name, version)
+    if served is not None:
+        return served, main_method(served.methods)
     base, _, method = name.rpartition(".")
-    is_method = bool(base) and method in METHODS
-    try:
-        served = find_served(services, owner, name, version)
-    except Problem:
-        if not is_method:
-            raise
-        served = find_served(services, owner, base, version)
-        if method not in served.methods:
-            can = ", ".join(names_of(served))
-            detail = f"there is no model '{name}': '{base}' cannot {method}; there is {can}"
-            raise Problem("not-found", detail) from None
-        return served, method
-    return served, main_method(served.methods)
+    if not base or method not in METHODS:
+        base, method = name, ""
+    served = services.lookup.find(owner, base, version)
+    if method not in served.methods:
+        can = ", ".join(names_of(served))
+        detail = f"there is no model '{name}': '{base}' cannot {method}; there is {can}"
+        raise Problem("not-found", detail)
+    return served, method
 
 
 def main_method(methods: Sequence[str]) -> str:

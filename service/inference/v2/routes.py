@@ -80,6 +80,72 @@ async def server() -> ServerMetadata:
     )
 
 
+async def _infer(
+    request: Request,
+    target: tuple[str, int | None],
+    services: Services,
+    owner: str,
+    *,
+    task: str | None,
+) -> Response:
+    name, number = target
+    clock = Clock()
+    headers = request.headers
+    _check_type(headers.get("content-type", JSON))
+    body = await request.body()
+
+    def work() -> tuple[bytes, str | None, int | None]:
+        asked: list[InferRequest] = []
+
+        def read() -> Call:
+            plain = expand(body, headers.get("content-encoding", ""), services.settings)
+            asked.append(read_request(plain, headers.get(_HEADER_LENGTH), task))
+            return asked[0].call
+
+        def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
+            content, length = write_response(asked[0], answer, name)
+            return *compress(content, headers.get("accept-encoding", "")), length
+
+        return serve(
+            services,
+            owner,
+            clock=clock,
+            find=lambda: find_named(services, owner, name, number),
+            read=read,
+            write=write,
+        )
+
+    content, coding, length = await services.compute.run(work)
+    answered = {"Content-Type": JSON if length is None else _OCTETS}
+    if length is not None:
+        answered[_HEADER_LENGTH] = str(length)
+    if coding is not None:
+        answered["Content-Encoding"] = coding
+    return Response(content, headers=answered)
+
+
+@router.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
+async def infer_latest(
+    name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
+) -> Response:
+    """Call the latest version of a model."""
+    return await _infer(request, (name, None), services, owner, task=task)
+
+
+@router.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
+async def infer_version(
+    name: Name,
+    version: Version,
+    request: Request,
+    *,
+    services: Context,
+    owner: Owner,
+    task: TaskName = None,
+) -> Response:
+    """Call one version of a model."""
+    return await _infer(request, (name, version), services, owner, task=task)
+
+
 @router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
 def all_stats(services: Context, owner: Owner) -> ModelStatistics:
     """Tell how the calls of every model went."""
@@ -177,72 +243,6 @@ def _add_look(suffix: str, look: Any, what: str) -> None:
             response_model=answer_type,
             **_LOOK,
         )
-
-
-async def _infer(
-    request: Request,
-    target: tuple[str, int | None],
-    services: Services,
-    owner: str,
-    *,
-    task: str | None,
-) -> Response:
-    name, number = target
-    clock = Clock()
-    headers = request.headers
-    _check_type(headers.get("content-type", JSON))
-    body = await request.body()
-
-    def work() -> tuple[bytes, str | None, int | None]:
-        asked: list[InferRequest] = []
-
-        def read() -> Call:
-            plain = expand(body, headers.get("content-encoding", ""), services.settings)
-            asked.append(read_request(plain, headers.get(_HEADER_LENGTH), task))
-            return asked[0].call
-
-        def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
-            content, length = write_response(asked[0], answer, name)
-            return *compress(content, headers.get("accept-encoding", "")), length
-
-        return serve(
-            services,
-            owner,
-            clock=clock,
-            find=lambda: find_named(services, owner, name, number),
-            read=read,
-            write=write,
-        )
-
-    content, coding, length = await services.compute.run(work)
-    answered = {"Content-Type": JSON if length is None else _OCTETS}
-    if length is not None:
-        answered[_HEADER_LENGTH] = str(length)
-    if coding is not None:
-        answered["Content-Encoding"] = coding
-    return Response(content, headers=answered)
-
-
-@router.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
-async def infer_latest(
-    name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
-) -> Response:
-    """Call the latest version of a model."""
-    return await _infer(request, (name, None), services, owner, task=task)
-
-
-@router.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
-async def infer_version(
-    name: Name,
-    version: Version,
-    request: Request,
-    *,
-    services: Context,
-    owner: Owner,
-    task: TaskName = None,
-) -> Response:
-    """Call one version of a model."""
-    return await _infer(request, (name, version), services, owner, task=task)
 
 
 def _check_type(content_type: str) -> None:
