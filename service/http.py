@@ -41,12 +41,13 @@ class StrictRequest(Request):
         if not hasattr(self, "_body"):
             limit = self.app.state.services.settings.max_body_bytes
             check_length(self, limit)
-            body = bytearray()
+            chunks, size = [], 0
             async for chunk in self.stream():
-                body += chunk
-                if len(body) > limit:
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > limit:
                     raise too_large(limit)
-            self._body = bytes(body)
+            self._body = b"".join(chunks)
         return self._body
 
     async def json(self) -> Any:

@@ -2,9 +2,12 @@
 
 import asyncio
 import contextvars
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import TypeVar
+
+from threadpoolctl import threadpool_limits
 
 from service.errors import Problem
 
@@ -28,6 +31,9 @@ class ComputePool:
     """
 
     def __init__(self, *, threads: int, waiting: int) -> None:
+        # each call on its share of the cores: more threads would only wait for one another
+        share = max(1, (os.cpu_count() or 1) // threads)
+        self._limit = threadpool_limits(share, user_api="blas")
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
         self._most = threads + waiting
         self.n_taken = 0
@@ -54,3 +60,4 @@ class ComputePool:
     def close(self) -> None:
         """End the threads once they have done what they are at."""
         self._executor.shutdown(cancel_futures=True)
+        self._limit.restore_original_limits()

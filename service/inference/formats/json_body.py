@@ -11,6 +11,7 @@ import simdjson
 from service.errors import json_pointer
 from service.http import parse_json
 from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit
+from service.inference.formats.parsing import parse
 
 _FIELDS: Final = frozenset({"task", "inputs"})
 #: How the fast parser refuses what the other one is to look at; RuntimeError is for large integers.
@@ -120,8 +121,7 @@ def write_json(answer: Answer) -> bytes:
 def _read_plain(body: bytes) -> Call | None:
     """Give the call where it is as it should be, read without an object for each number."""
     try:
-        # a parser of its own: one that is kept may not be used while its last values live
-        document = simdjson.Parser().parse(body)
+        document = parse(body)
         if not isinstance(document, simdjson.Object) or sorted(document) != ["inputs", "task"]:
             return None
         task, inputs = document["task"], document["inputs"]

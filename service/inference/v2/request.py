@@ -10,6 +10,7 @@ from service.errors import Problem, json_pointer
 from service.http import parse_json
 from service.inference.call import Call, Matrix, Rows, Wish, invalid, misfit
 from service.inference.formats.json_body import NOT_PLAIN
+from service.inference.formats.parsing import parse
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
 
@@ -217,7 +218,7 @@ def _parse(header: bytes) -> Any:
 
 
 def _parse_plain(header: bytes) -> dict[str, Any] | None:
-    document = simdjson.Parser().parse(header)
+    document = parse(header)
     # one character is found much faster than six
     has_nul = b"\\" in header and b"\\u0000" in header
     if not isinstance(document, simdjson.Object) or has_nul:
