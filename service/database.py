@@ -5,7 +5,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from typing import Any
 
@@ -66,11 +66,12 @@ class Database:
     def mark(self) -> int | None:
         """Give a number that changes with every commit of anybody; None where there is none.
 
-        SQLite has one, and tells it a hundred times as fast as it answers a query.
+        SQLite has one, and tells it a hundred times as fast as it answers a query. Nor is there one
+        where the file cannot be read: a query tells why.
         """
         if self.engine.dialect.name != "sqlite":
             return None
-        with self._marker_lock:
+        with self._marker_lock, suppress(sqlite3.Error, SQLAlchemyError):
             if self._marker is None:
                 # one that stays open, and never writes: its own commits would not count
                 self._marker = self.engine.raw_connection()
@@ -80,6 +81,7 @@ class Database:
                 return int(cursor.fetchone()[0])  # type: ignore[index]  # there is always one
             finally:
                 cursor.close()
+        return None
 
     def trouble(self) -> str | None:
         """Give what keeps the database from answering; None where it answers."""

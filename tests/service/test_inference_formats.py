@@ -268,6 +268,12 @@ def test_a_small_parquet_of_many_rows_is_refused(http):
     refused(call(http, body, PARQUET), 413, "body-too-large", "bytes")
 
 
+@pytest.mark.parametrize("end", [b"\n", b"\r"])
+def test_a_csv_of_very_many_lines_is_refused_before_it_is_read(http, end):
+    body = (b"," + end) * 1_000_001
+    refused(call(http, body, CSV), 413, "too-many-rows", "1000001")
+
+
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "identity", "GZIP"])
 def test_an_encoded_body_is_read(http, named, X, coding):
     body = orjson.dumps({"task": "a", "inputs": X.tolist()})

@@ -11,12 +11,18 @@ from service.inference.call import Answer, Call, misfit
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
 _SHOWN: Final = 40
+_MAX_LINES: Final = 1_000_000
 #: Digits with underscores and of every script are numbers to Python, and to no other program.
 _DIGITS: Final = frozenset("0123456789+-.eE \t")
 
 
 def read_csv(body: bytes, task: str | None) -> Call:
     """Give the call in a table; a first line of numbers only is a row, not a header."""
+    # each line becomes a list, which takes many times the bytes of a short one
+    n_lines = body.count(b"\n") + body.count(b"\r")
+    if n_lines > _MAX_LINES:
+        detail = f"the table has {n_lines} ends of lines, more than {_MAX_LINES}; send fewer rows"
+        raise Problem("too-many-rows", detail)
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:

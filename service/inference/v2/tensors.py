@@ -2,6 +2,7 @@
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, Final
 
 import numpy as np
@@ -95,7 +96,8 @@ def texts_of(tensor: Tensor) -> list[str]:
         invalid(f"{tensor.pointer}/shape", detail)
     if isinstance(tensor.data, bytes | memoryview):
         try:
-            texts: list[Any] = list(read_texts(bytes(tensor.data)))
+            # of a small body there may be very many: no more are read than the shape allows
+            texts: list[Any] = list(islice(read_texts(bytes(tensor.data)), tensor.size + 1))
         except ValueError as error:
             invalid(tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}")
     else:
