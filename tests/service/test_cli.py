@@ -109,7 +109,8 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
 @pytest.fixture(scope="module")
 def cameras(client):
     """A classifier of two tasks with widths of their own; one label has a comma."""
-    X = {"door": RNG.standard_normal((12, 3)), "hall": RNG.standard_normal((12, 5))}
+    rng = np.random.default_rng(7)
+    X = {"door": rng.standard_normal((12, 3)), "hall": rng.standard_normal((12, 5))}
     y = {"door": ["ada", "bo, jr"] * 6, "hall": ["ada", "cy", "dé"] * 4}
     dataset = client.upload(X, y, name="cameras")
     return client.train(dataset, "lda-rt", model="cli-cameras", d=1).wait(), X["hall"]
@@ -137,7 +138,11 @@ def test_every_method_answers_in_every_format(run, service, cameras, tmp_path, m
     np.testing.assert_array_equal(cells, expected)
 
     answer = json.loads(run_rows(run, service, method, body, "--format", "json"))
-    assert (answer["model"], answer["version"], answer["task"]) == ("cli-cameras", 1, "hall")
+    assert (answer["model"], answer["version"], answer["task"]) == (
+        model.name,
+        model.version,
+        "hall",
+    )
     np.testing.assert_array_equal(np.array(answer["outputs"]), expected)
     columns = ["ada", "cy", "dé"] if method == "distances" else None
     assert answer.get("classes") == columns
@@ -152,7 +157,8 @@ def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run,
     model, _ = cameras
     rows = np.arange(6.0).reshape(2, 3)
     body = "\ufeff0,1,2\r\n3,4,5\r\n"
-    end = run("predict", "cli-cameras/1", "--task", "door", url=service.url, standard_input=body)
+    version = f"{model.name}/{model.version}"
+    end = run("predict", version, "--task", "door", url=service.url, standard_input=body)
     found = [cells for (cells,) in csv.reader(end.stdout.splitlines())]
     assert found == model.predict(rows, task="door").tolist()
     end = run("distances", "cli-cameras", "--task", "door", url=service.url, standard_input=body)
