@@ -24,7 +24,13 @@ from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
 from algorithms.numerics.informative_rows import informative_rows
-from algorithms.numerics.latent_projection import Predictor, first_latents, predictor, settle
+from algorithms.numerics.latent_projection import (
+    DETOUR_TOLERANCE,
+    Predictor,
+    first_latents,
+    predictor,
+    settle,
+)
 from algorithms.solvers.lbfgs import minimise
 
 Array = NDArray[np.float64]
@@ -194,9 +200,9 @@ def _settled(
 
     No row ends above its start: one that would is let down from there without the detour.
     """
-    settled, found = settle(process, Y, X, is_robust=True)
     if is_robust:
-        return settled, found
+        return settle(process, Y, X, is_robust=True)
+    settled, _ = settle(process, Y, X, is_robust=True, tolerance=DETOUR_TOLERANCE)
     settled, found = settle(process, Y, settled, is_robust=False)
     worse = found > values
     if worse.any():

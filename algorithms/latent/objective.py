@@ -52,8 +52,7 @@ class LatentObjective:
         )
         gradient[2] = w * trace
         gradient[N_THETA:] = dX.ravel()
-        if (theta != z[:N_THETA]).any():
-            gradient[:N_THETA][theta != z[:N_THETA]] = 0.0
+        gradient[:N_THETA][theta != z[:N_THETA]] = 0.0
         return value, gradient
 
 
@@ -64,5 +63,8 @@ def pack(theta: Array, X: Array) -> Array:
 
 def unpack(z: Array, *, n_latents: int) -> tuple[Array, Array]:
     """Give θ (3,), clipped to where it acts, and X (n, L)."""
-    theta = np.minimum(np.maximum(z[:N_THETA], -LARGEST_LOG), LARGEST_LOG)
-    return theta, z[N_THETA:].reshape(-1, n_latents)
+    theta, X = z[:N_THETA], z[N_THETA:].reshape(-1, n_latents)
+    logarithms = theta.tolist()
+    if min(logarithms) >= -LARGEST_LOG and max(logarithms) <= LARGEST_LOG:
+        return theta, X
+    return np.clip(theta, -LARGEST_LOG, LARGEST_LOG), X

@@ -52,16 +52,17 @@ class RBF(Covariance):
 
     def between(self, X: Array, Z: Array, theta: Array) -> Array:
         """Give K_f, (n, m)."""
-        a, g = math.exp(theta[0]), math.exp(theta[1])
-        own = np.einsum("ij,ij->i", X, X)
-        own *= 0.5
         K = X @ Z.T
+        if Z is X:
+            own = other = 0.5 * K.diagonal()
+        else:
+            own, other = 0.5 * np.einsum("ij,ij->i", X, X), 0.5 * np.einsum("ij,ij->i", Z, Z)
         K -= own[:, np.newaxis]
-        K -= own if Z is X else 0.5 * np.einsum("ij,ij->i", Z, Z)
+        K -= other
         np.minimum(K, 0.0, out=K)  # a squared distance is not negative, but for rounding
-        K *= g
+        K *= math.exp(theta[1])
+        K += theta[0]
         np.exp(K, out=K)
-        K *= a
         return K
 
     def own(self, X: Array, theta: Array) -> Array:
@@ -77,7 +78,7 @@ class RBF(Covariance):
         first. The last is ½ Σ X∘∂F/∂X: only √g X enters.
         """
         W = G * K
-        sums = W.sum(axis=1)
+        sums = np.add.reduce(W, axis=0)  # W is symmetric
         dX = W @ X
         dX -= sums[:, np.newaxis] * X
         dX *= 2.0 * math.exp(theta[1])

@@ -6,6 +6,7 @@ A matrix that is not positive definite raises ``LinAlgError``.
 import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import qr
+from scipy.linalg.blas import dsymm, dsyrk
 from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
@@ -23,23 +24,34 @@ def inverse_and_log_determinant(K: Array) -> tuple[Array, float]:
     LinAlgError
         K is not positive definite.
     """
+    half, logarithm = _half_inverse(K)
+    return _whole(half), logarithm
+
+
+def _half_inverse(K: Array) -> tuple[Array, float]:
+    """Give the lower triangle of K⁻¹, above it zeros, in the order of LAPACK; and ln|K|."""
     # of the transpose, so that LAPACK sees columns without a copy of K being turned
     factor, info = dpotrf(K.T, lower=1, clean=1, overwrite_a=0)
     if info != 0:
         raise np.linalg.LinAlgError("the covariance is not positive definite")
-    logarithm = 2.0 * float(np.log(np.diagonal(factor)).sum())
+    logarithm = 2.0 * float(np.add.reduce(np.log(factor.diagonal())))
     half, _ = dpotri(factor, lower=1, overwrite_c=1)
-    inverse = np.add(half, half.T, order="C")
-    inverse.reshape(-1)[:: len(K) + 1] *= 0.5
-    return inverse, logarithm
+    return half, logarithm
+
+
+def _whole(half: Array) -> Array:
+    """Give the symmetric matrix of a lower triangle."""
+    whole = np.add(half, half.T, order="C")
+    whole.reshape(-1)[:: len(half) + 1] *= 0.5
+    return whole
 
 
 def compress_rows(Y: Array) -> Array:
-    """Give rows of at most n columns with the same YYᵀ, for Y (n, D)."""
+    """Give rows of at most n columns with the same YYᵀ, for Y (n, D), in the order of LAPACK."""
     if Y.shape[1] <= Y.shape[0]:
-        return Y
+        return np.asfortranarray(Y)
     (R,) = qr(Y.T, mode="r", check_finite=False)
-    return np.ascontiguousarray(R[: len(Y)].T)
+    return np.asfortranarray(R[: len(Y)].T)
 
 
 def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[float, Array]:
@@ -55,13 +67,11 @@ def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[floa
     n_columns
         D, the number of columns before compression.
     """
-    P, logarithm = inverse_and_log_determinant(K)
-    A = P @ Y
-    value = 0.5 * (n_columns * (len(K) * _LN_2PI + logarithm) + float(np.vdot(Y, A)))
-    P *= 0.5 * n_columns
-    A *= np.sqrt(0.5)
-    P -= A @ A.T
-    return value, P
+    half, logarithm = _half_inverse(K)
+    A = dsymm(1.0, half, Y, lower=1)
+    value = 0.5 * (n_columns * (len(K) * _LN_2PI + logarithm) + float(np.vdot(Y.T, A.T)))
+    half = dsyrk(-0.5, A, beta=0.5 * n_columns, c=half, lower=1, overwrite_c=1)
+    return value, _whole(half)
 
 
 def conditional_negative_log_likelihood(

@@ -27,34 +27,36 @@ NOISE = 1e-13
 @kernel
 def covariances_of(
     x: Array,
-    active: Array,
+    turned: Array,
     numbers: Array,
     is_rbf: bool,
     k: Array,
 ) -> float:
     """Give k(x, x), and k(x, active) into k (r,)."""
+    L, r = turned.shape
     a, g = numbers[0], numbers[1]
+    k[:] = 0.0
     if is_rbf:
-        for i in range(active.shape[0]):
-            distance = 0.0
-            for d in range(active.shape[1]):
-                distance += (x[d] - active[i, d]) ** 2
-            k[i] = a * np.exp(-0.5 * g * distance)
+        for d in range(L):
+            at = x[d]
+            for i in range(r):
+                k[i] += (at - turned[d, i]) ** 2
+        for i in range(r):
+            k[i] = a * np.exp(-0.5 * g * k[i])
         return float(a)
     own = 0.0
-    for d in range(active.shape[1]):
-        own += a * x[d] * x[d]
-    for i in range(active.shape[0]):
-        k[i] = 0.0
-        for d in range(active.shape[1]):
-            k[i] += a * x[d] * active[i, d]
+    for d in range(L):
+        at = x[d]
+        own += a * at * at
+        for i in range(r):
+            k[i] += a * at * turned[d, i]
     return own
 
 
 @kernel
 def evaluate(
     x: Array,
-    active: Array,
+    turned: Array,
     products: Array,
     b: Array,
     numbers: Array,
@@ -66,8 +68,8 @@ def evaluate(
 
     Parameters
     ----------
-    active : (r, L)
-        Active latents.
+    turned : (L, r)
+        Active latents, a row for each dimension: every inner loop runs along memory.
     products : (2, r, r)
         P = K⁻¹ and C = P YYᵀ P.
     b : (r,)
@@ -79,11 +81,11 @@ def evaluate(
     work : (3, r)
         Room.
     """
-    r, L = active.shape
+    L, r = turned.shape
     a, g, size, D = numbers[0], numbers[1], numbers[3], numbers[4]
     is_rbf, is_robust = kind
     k, Pk, Ck = work[0], work[1], work[2]
-    own = covariances_of(x, active, numbers, is_rbf, k)
+    own = covariances_of(x, turned, numbers, is_rbf, k)
     kPk, e = 0.0, size
     for i in range(r):
         p, c = 0.0, 0.0
@@ -100,13 +102,15 @@ def evaluate(
     v = max(s, e / D) if is_robust else s
     by_e = 0.5 / v
     by_s = 0.0 if (v > s or is_clipped) else 0.5 * (D - e / s) / s
-    for d in range(L):
-        gradient[d] = 0.0 if is_rbf else 2.0 * a * x[d] * by_s
+    by_k, total = Pk, 0.0
     for i in range(r):
-        by_k = 2.0 * (by_e * (Ck[i] - b[i]) - by_s * Pk[i])
-        by_k *= k[i] * g if is_rbf else a
-        for d in range(L):
-            gradient[d] += by_k * (active[i, d] - x[d] if is_rbf else active[i, d])
+        by_k[i] = 2.0 * (by_e * (Ck[i] - b[i]) - by_s * Pk[i]) * (k[i] * g if is_rbf else a)
+        total += by_k[i]
+    for d in range(L):
+        drawn = 0.0
+        for i in range(r):
+            drawn += by_k[i] * turned[d, i]
+        gradient[d] = drawn + x[d] * (-total if is_rbf else 2.0 * a * by_s)
     return float(0.5 * (D * np.log(v) + e / v))
 
 
@@ -130,14 +134,14 @@ def search(
     Parameters
     ----------
     row
-        ``active``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
+        ``turned``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
     """
-    active, products, b, numbers = row
+    turned, products, b, numbers = row
     value = np.inf
     for _ in range(MOST_TRIALS):
         for d in range(len(x)):
             trial[d] = x[d] + t * step[d]
-        value = evaluate(trial, active, products, b, numbers, kind, work, gradient)
+        value = evaluate(trial, turned, products, b, numbers, kind, work, gradient)
         if value <= f + SUFFICIENT_DECREASE * t * slope:
             break
         curvature = value - f - t * slope
@@ -192,15 +196,15 @@ def project_row(
     x : (L,)
         Start; the minimum when the call returns.
     row
-        ``active``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
+        ``turned``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
     tolerance
         Of the largest entry of the gradient, divided by D.
     """
-    active, products, b, numbers = row
-    r, L = active.shape
+    turned, products, b, numbers = row
+    L, r = turned.shape
     work, H, is_fresh = np.empty((3, r)), np.eye(L), True
     gradient, new_gradient, trial, step = np.empty(L), np.empty(L), np.empty(L), np.empty(L)
-    f = evaluate(x, active, products, b, numbers, kind, work, gradient)
+    f = evaluate(x, turned, products, b, numbers, kind, work, gradient)
     longest = LONGEST_STEP / np.sqrt(numbers[1]) if kind[0] else LONGEST_STEP
     for _ in range(max_iter):
         if np.abs(gradient).max() <= tolerance * numbers[4]:
@@ -226,7 +230,7 @@ def project_row(
 @kernel
 def project_rows(
     X: Array,
-    active: Array,
+    turned: Array,
     products: Array,
     B: Array,
     sizes: Array,
@@ -247,5 +251,5 @@ def project_rows(
     own = numbers.copy()
     for i in range(X.shape[0]):
         own[3] = sizes[i]
-        values[i] = project_row(X[i], (active, products, B[i], own), kind, max_iter, tolerance)
+        values[i] = project_row(X[i], (turned, products, B[i], own), kind, max_iter, tolerance)
     return values

@@ -26,6 +26,8 @@ Array = NDArray[np.float64]
 #: Most BFGS steps for one row, and the gradient per feature at which it has arrived.
 MAX_ITER = 200
 TOLERANCE = 1e-7
+#: The same where the robust minimum is only where the next descent begins.
+DETOUR_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -125,22 +127,27 @@ def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tu
     return X, values
 
 
-def settle(process: Predictor, Y: Array, X: Array, *, is_robust: bool) -> tuple[Array, Array]:
+def settle(
+    process: Predictor, Y: Array, X: Array, *, is_robust: bool, tolerance: float = TOLERANCE
+) -> tuple[Array, Array]:
     """Give the latents at the local minima of f reached from X (n, L), and f there.
 
     Parameters
     ----------
     Y : (n, D)
         NaN where a value is missing.
+    tolerance
+        Of the largest entry of the gradient, per feature.
     """
     settled, values = X.copy(), np.empty(len(Y))
     kind = (process.kernel == "rbf", is_robust)
+    turned = np.ascontiguousarray(process.active.T)
     for rows, data in _patterns(process, Y):
         products = np.stack([process.P, data.C])
         numbers = np.array([*np.exp(process.theta[:2]), process.noise, 0.0, data.D])
         moved = settled[rows]
         values[rows] = project_rows(
-            moved, process.active, products, data.B, data.sizes, numbers, kind, MAX_ITER, TOLERANCE
+            moved, turned, products, data.B, data.sizes, numbers, kind, MAX_ITER, tolerance
         )
         settled[rows] = moved
     return settled, values
