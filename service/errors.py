@@ -73,6 +73,12 @@ KINDS: Final[dict[str, Kind]] = {
         "The path, or the id or name in it, is unknown, or belongs to another owner.",
         "List the collection to see what is there.",
     ),
+    "no-relations": Kind(
+        404,
+        "The model has no relations",
+        "It learned its tasks apart, or one thing for all of them.",
+        "Train a model that relates its tasks, such as one of `fmtl`, `mtfl` or `rmt-pca`.",
+    ),
     "no-report": Kind(
         404,
         "The model has no report",

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, unknown_task
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
@@ -63,6 +64,10 @@ class Model(ABC):
         """Give the labels of a task, sorted; none where the model knows no classes."""
         self.task_index(task)
         return ()
+
+    def relations(self) -> Relations | None:
+        """Give how its tasks are related, where it has learned that."""
+        return None
 
     @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:

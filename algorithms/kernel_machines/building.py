@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.relations import read_relations
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import StopReason
 from algorithms.kernel_machines.ascent import Problem
@@ -14,7 +15,6 @@ from algorithms.kernel_machines.certificate import Certificate, certify
 from algorithms.kernel_machines.examples import Examples, Target
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.preparation import Prepared
-from algorithms.kernel_machines.relations import read_relations
 
 Array = NDArray[np.float64]
 

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
+from algorithms.interface.relations import Relations, read_relations
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standard
 
@@ -92,6 +93,10 @@ class KernelMachine(Model):
     def output_names(self) -> tuple[str, ...]:
         """Name of each output: the task, or task and class."""
         return tuple(name for target in self.targets for name in target.output_names())
+
+    def relations(self) -> Relations:
+        """Give what the output kernel says of the outputs."""
+        return read_relations(self.Theta, self.output_names)
 
     def target_of(self, task: str) -> Target:
         """Give how the outputs of a task become its predictions."""

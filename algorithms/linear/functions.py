@@ -11,7 +11,13 @@ from algorithms.interface.header import read_told, write_told
 from algorithms.interface.tasks import TaskSet
 from algorithms.linear.bases import Basis
 from algorithms.linear.design import Design
-from algorithms.linear.targets import Classes, Targets, n_columns, training_scores
+from algorithms.linear.targets import (
+    Classes,
+    Targets,
+    n_columns,
+    names_of_columns,
+    training_scores,
+)
 
 Array = NDArray[np.float64]
 
@@ -51,6 +57,17 @@ class Functions:
     metrics: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
+
+    @property
+    def column_names(self) -> tuple[str, ...]:
+        """Name of each column of W: the task, or task and class."""
+        pairs = zip(self.tasks, self.classes, strict=True)
+        return tuple(name for task, classes in pairs for name in names_of_columns(task, classes))
+
+    def gram(self) -> Array:
+        """Give the inner products of the functions without their intercepts, (T, T)."""
+        images = self.W if self.basis.references is None else self.basis.gram() @ self.W
+        return np.asarray(self.W.T @ images)
 
     def columns(self, task: int) -> slice:
         """Give the columns of W that belong to the task at a position."""

@@ -49,6 +49,11 @@ def n_columns(classes: Classes | None) -> int:
     return 1 if classes is None or len(classes) == 2 else len(classes)
 
 
+def names_of_columns(task: str, classes: Classes | None) -> list[str]:
+    """Give a name for each column of a task: the task, or task and class."""
+    return [task] if n_columns(classes) == 1 else [f"{task}: {label}" for label in classes or ()]
+
+
 def decode(scores: Array, classes: Classes | None) -> NDArray[Any]:
     """Give numbers or labels (n,) for columns of scores (n, m_t); a tie takes the first label."""
     if classes is None:

@@ -7,6 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.relations import Relations, read_relations
 from algorithms.linear.functions import Functions
 from algorithms.linear.model import FunctionModel
 
@@ -44,6 +45,10 @@ class SharedFeatureModel(FunctionModel):
         (n_samples, r)
         """
         return self.functions.basis(self.check_rows(X, method="transform", task=task)) @ self.U
+
+    def relations(self) -> Relations:
+        """Give how much the functions of the tasks are alike: the cosines between them."""
+        return read_relations(self.functions.gram(), self.functions.column_names)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Give every learned array by name."""

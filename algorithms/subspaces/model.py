@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
+from algorithms.interface.relations import Relations, read_relations
 from algorithms.interface.tasks import Task, counted
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
@@ -111,6 +112,15 @@ class SubspaceModel(Model):
     def mean_of(self, task: str) -> Array:
         """Give the mean of a task, (n_features,)."""
         return _own_or_shared(self.mean, self.task_index(task))
+
+    def relations(self) -> Relations | None:
+        """Give how much the subspaces overlap: ‖U_rᵀU_s‖²/k, the mean squared cosine of angles."""
+        T, D, k = self.U.shape
+        if len(self.tasks) > T:
+            return None  # one subspace serves all
+        rows = self.U.transpose(0, 2, 1).reshape(T * k, D)
+        cosines = (rows @ rows.T).reshape(T, k, T, k)
+        return read_relations(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Give every learned array by name."""

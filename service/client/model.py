@@ -91,6 +91,17 @@ class RemoteModel:
         report: dict[str, Any] = self._http.send("GET", f"{self._path}/report").json()
         return report
 
+    def relations(self) -> dict[str, Any]:
+        """Give how its tasks are related: names, strengths and a sentence."""
+        relations: dict[str, Any] = self._http.send("GET", f"{self._path}/relations").json()
+        return relations
+
+    def draw_relations(self, target: str | Path) -> Path:
+        """Write a picture of how its tasks are related to a file, as SVG."""
+        target = Path(target)
+        target.write_bytes(self._http.send("GET", f"{self._path}/relations.svg").content)
+        return target
+
     def download(self, target: str | Path) -> Path:
         """Write the artifact to a file, which ``algorithms.registry.load_model`` reads."""
         target = Path(target)

@@ -5,6 +5,7 @@ from typing import Annotated, Final
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.responses import StreamingResponse
 
+from algorithms.interface import relations
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import (
@@ -20,7 +21,8 @@ from service.http import (
     secured,
 )
 from service.models import store
-from service.models.schemas import History, Model, Report
+from service.models.picture import draw
+from service.models.schemas import History, Model, Relations, Report
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
@@ -29,6 +31,8 @@ Version = Annotated[int, Path(ge=1, lt=2**31, description="Number of a version."
 
 _ARTIFACT_TYPE: Final = "application/vnd.sibling.model+safetensors"
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
+_SVG: Final = "image/svg+xml"
+_NO_RELATIONS: Final = ("not-found", "no-relations", "invalid-request")
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))
@@ -100,6 +104,49 @@ def get_report(
 
 
 @router.get(
+    "/{name}/versions/{version}/relations",
+    response_model=Relations,
+    responses={304: _ONE[304], **problems(*_NO_RELATIONS, "too-many-rows")},
+)
+def get_relations(
+    name: Name, version: Version, request: Request, services: Context, owner: Owner
+) -> Response:
+    """Give how the tasks of a model are related, those that belong together side by side."""
+    served, found = _relations(services, owner, name, version)
+    tag = etag(served.id)
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    size, limit = found.strength.nbytes, services.settings.max_answer_bytes
+    if size > limit:
+        detail = (
+            f"the strengths have {size} bytes, more than {limit}; draw them, or read the artifact"
+        )
+        raise Problem("too-many-rows", detail)
+    return json_response(Relations.of(served, found), ETag=tag)
+
+
+@router.get(
+    "/{name}/versions/{version}/relations.svg",
+    response_class=Response,
+    responses={
+        200: {"description": "A picture.", "content": {_SVG: {}}},
+        304: _ONE[304],
+        **problems(*_NO_RELATIONS),
+    },
+)
+def get_relations_picture(
+    name: Name, version: Version, request: Request, services: Context, owner: Owner
+) -> Response:
+    """Draw how the tasks of a model are related: blue for opposite, red for alike."""
+    served, found = _relations(services, owner, name, version)
+    tag = etag(served.id)
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    headers = {"ETag": tag, "Content-Security-Policy": "default-src 'none'"}
+    return Response(draw(found), media_type=_SVG, headers=headers)
+
+
+@router.get(
     "/{name}/versions/{version}/artifact",
     response_class=StreamingResponse,
     responses={
@@ -154,6 +201,17 @@ def find_version(
     if found is None:
         raise _no_model(name, version)
     return found
+
+
+def _relations(
+    services: Services, owner: str, name: str, version: int
+) -> tuple[store.Served, relations.Relations]:
+    served = services.lookup.find(owner, name, version)
+    found = services.models.get(served).relations()
+    if found is None:
+        detail = f"version {version} of '{name}' ({served.algorithm}) learned no relations of tasks"
+        raise Problem("no-relations", detail)
+    return served, found
 
 
 def _answer(request: Request, version: store.NamedVersion) -> Response:

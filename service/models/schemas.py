@@ -3,9 +3,11 @@
 from datetime import datetime
 from typing import Any
 
+import numpy as np
 from pydantic import BaseModel, Field
 
-from service.models.store import NamedVersion
+from algorithms.interface import relations
+from service.models.store import NamedVersion, Served
 
 
 class Lineage(BaseModel):
@@ -93,6 +95,35 @@ class History(BaseModel):
     fit_s: float
     peak_memory_mb: float = Field(description="Peak resident memory of the training process.")
     steps: Steps
+
+
+class Relations(BaseModel):
+    """How the tasks of a model are related, as far as it has learned that."""
+
+    model: str
+    version: int
+    sentence: str = Field(description="The strongest tie, how many are weak, and who stands alone.")
+    names: list[str] = Field(
+        description="Of the outputs, the task, or task and class; related ones side by side."
+    )
+    strength: list[list[float]] = Field(
+        description="From -1 to 1, for each pair of `names`: the scaled output kernel of a kernel "
+        "machine, the cosine between two linear functions, the overlap of two subspaces."
+    )
+    sparsity: float = Field(description="Share of pairs whose strength is below 0.05 in size.")
+
+    @classmethod
+    def of(cls, served: Served, found: relations.Relations) -> "Relations":
+        """Give the wire form of the relations in a version."""
+        order = list(found.order)
+        return cls(
+            model=served.name,
+            version=served.version,
+            sentence=found.sentence,
+            names=[found.names[i] for i in order],
+            strength=found.strength[np.ix_(order, order)].tolist(),
+            sparsity=found.sparsity,
+        )
 
 
 class Candidate(BaseModel):

@@ -1,4 +1,4 @@
-"""What an output kernel Θ says of the tasks, for a person to read."""
+"""How the tasks of a model are related, for a person to read."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +16,14 @@ NEARLY_ZERO = 0.05
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
-    """A reading of Θ.
+    """A reading of a Gram matrix G of tasks, or of their outputs where a task has several.
 
     Parameters
     ----------
+    names
+        Of the outputs: the task, or task and class.
     strength : (T, T)
-        Θ_rs / √(Θ_rr Θ_ss), from -1 to 1; 0 where an output has no scale.
+        G_rs / √(G_rr G_ss), from -1 to 1; 0 where an output has no scale.
     order
         Positions of the outputs such that related ones stand side by side.
     sparsity
@@ -30,27 +32,28 @@ class Relations:
         The strongest pair, the sparsity and the loneliest output, in words.
     """
 
+    names: tuple[str, ...]
     strength: Array
     order: tuple[int, ...]
     sparsity: float
     sentence: str
 
 
-def read_relations(Theta: Array, names: Sequence[str]) -> Relations:
-    """Give the relations of outputs with these names from Θ (T, T)."""
-    T = len(names)
-    deviation = np.sqrt(np.maximum(np.diag(Theta), 0.0))
+def read_relations(G: Array, names: Sequence[str]) -> Relations:
+    """Give the relations of outputs with these names from a positive semidefinite G (T, T)."""
+    T, names = len(names), tuple(names)
+    deviation = np.sqrt(np.maximum(np.diag(G), 0.0))
     scale = np.outer(deviation, deviation)
-    strength = np.divide(Theta, scale, out=np.zeros_like(Theta), where=scale > 0)
+    strength = np.divide(G, scale, out=np.zeros_like(G), where=scale > 0)
     strength = np.clip((strength + strength.T) / 2, -1.0, 1.0)
     if T == 1:
-        return Relations(strength, (0,), 0.0, f"'{names[0]}' is the only output.")
+        return Relations(names, strength, (0,), 0.0, f"'{names[0]}' is the only output.")
     size = np.abs(strength - np.diag(np.diag(strength)))
     pairs = size[np.triu_indices(T, 1)]
     sparsity = float(np.mean(pairs < NEARLY_ZERO))
     if not pairs.max() > 0:
         sentence = f"No two of the {T} outputs are related."
-        return Relations(strength, tuple(range(T)), sparsity, sentence)
+        return Relations(names, strength, tuple(range(T)), sparsity, sentence)
     distance = 1.0 - size
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=T <= 500)
@@ -62,4 +65,5 @@ def read_relations(Theta: Array, names: Sequence[str]) -> Relations:
         f"(below {NEARLY_ZERO:g}); '{names[lone]}' stands most alone "
         f"(its strongest tie is {size[lone].max():.2f})."
     )
-    return Relations(strength, tuple(int(i) for i in leaves_list(tree)), sparsity, sentence)
+    order = tuple(int(i) for i in leaves_list(tree))
+    return Relations(names, strength, order, sparsity, sentence)

@@ -1,0 +1,66 @@
+"""How the tasks of a model are related, as numbers and as a picture."""
+
+import xml.etree.ElementTree as ET
+
+import numpy as np
+import pytest
+
+from algorithms.interface.relations import read_relations
+from service.client import ServiceError
+from service.models.picture import draw
+
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+@pytest.fixture(scope="module")
+def related(client):
+    """A model of three tasks, of which two have one function and the names are awkward."""
+    rng = np.random.default_rng(5)
+    X = {name: rng.standard_normal((30, 4)) for name in ("<b>&", "south", "south too")}
+    w = rng.standard_normal((2, 4))
+    y = {name: X[name] @ w[int(name != "<b>&")] for name in X}
+    dataset = client.upload(X, y, name="related")
+    return client.train(dataset, "fmtl", model="related", kernel="linear").wait()
+
+
+def test_related_tasks_are_told_side_by_side(related):
+    told = related.relations()
+    assert set(told["names"]) == {"<b>&", "south", "south too"}
+    assert told["names"].index("<b>&") != 1
+    assert "'south' and 'south too' are tied most closely" in told["sentence"]
+    strength = np.array(told["strength"])
+    np.testing.assert_array_equal(strength, strength.T)
+    np.testing.assert_allclose(np.diag(strength), 1.0)
+    at = [told["names"].index(name) for name in ("south", "south too")]
+    assert strength[*at] == np.abs(strength - np.eye(3)).max()
+
+
+def test_the_picture_has_a_cell_for_each_pair_and_every_name(related, http, tmp_path):
+    root = ET.fromstring(related.draw_relations(tmp_path / "related.svg").read_bytes())
+    cells = "".join(path.attrib["d"] for path in root.iter(f"{SVG}path"))
+    assert cells.count("M") == 9
+    texts = [text.text for text in root.iter(f"{SVG}text")]
+    assert {"<b>&", "south", "south too"} <= set(texts)
+    response = http.get("/v1/models/related/versions/1/relations.svg")
+    assert response.headers["content-type"] == "image/svg+xml"
+    assert response.headers["content-security-policy"].startswith("default-src 'none'")
+    again = {"If-None-Match": response.headers["etag"]}
+    assert http.get("/v1/models/related/versions/1/relations.svg", headers=again).status_code == 304
+    assert http.get("/v1/models/related/versions/1/relations", headers=again).status_code == 304
+
+
+def test_a_model_that_learned_no_relations_says_so(client, dataset):
+    model = client.train(dataset, "common-pca", model="unrelated", k=1).wait()
+    for ask in (model.relations, lambda: model.draw_relations("never-written.svg")):
+        with pytest.raises(ServiceError, match=r"no-relations: .* learned no relations of tasks"):
+            ask()
+
+
+def test_many_outputs_are_drawn_as_means_of_neighbours():
+    G = np.kron(np.eye(2), np.ones((700, 700)))
+    drawn = draw(read_relations(G, [f"task {i}" for i in range(1400)]))
+    root = ET.fromstring(drawn)
+    paths = {path.attrib["fill"]: path.attrib["d"].count("M") for path in root.iter(f"{SVG}path")}
+    assert sum(paths.values()) == 600 * 600
+    assert paths == {"#b2182b": 180_000, "#f7f7f7": 180_000}
+    assert not [text for text in root.iter(f"{SVG}text") if "task" in (text.text or "")[:4]]
