@@ -4,10 +4,11 @@
 
 Random splits, C by three-fold cross-validation of the same score inside the training rows (grid
 0.01 to 100, for Parkinsons 1 to 10,000), at most 100 passes per fit, squared loss for numbers,
-squared or hinge for classes, an intercept for classes. Mean and standard deviation over splits. Landmine: 19 tasks, 80 rows each,
-linear kernel, AUC. Parkinsons: 42 patients, 20 rows each, RBF kernel, explained variance within
-patients. School: the official splits, linear kernel, explained variance. USPS: 1000 training rows,
-500 test rows. MNIST: split 1 of Kang et al., its training part; one split only.
+squared or hinge for classes, an intercept for classes. Mean and standard deviation over splits.
+Landmine: 19 tasks, 80 rows each, linear kernel, AUC. Parkinsons: 42 patients, 20 rows each, RBF
+kernel, explained variance within patients. School: the official splits, linear kernel, explained
+variance. USPS: 1000 training rows, 500 test rows. MNIST: split 1 of Kang et al., its training part;
+one split only.
 """
 
 import argparse
