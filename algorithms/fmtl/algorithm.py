@@ -24,7 +24,8 @@ semidefinite by itself: no eigendecomposition of Θ, and an unconstrained dual,
    :mod:`algorithms.fmtl.alternating` and :mod:`algorithms.fmtl.newton`.
 5. *No bias* in the paper. Numbers are centred per task; labels get a constant feature (intercept).
 6. *One-vs-all.* A task of more than two classes is one output per class, on shared rows; tasks of
-   the very same rows share them as well.
+   the very same rows share them as well. Of two classes the one that sorts last is positive: give
+   them the same names in every task, or the signs of relations mean nothing.
 
 When it pays: related tasks with few rows each. With enough rows, or tasks that have nothing in
 common, a machine per task is as good. p < 2 gives sparser relations, not better scores.

@@ -1,6 +1,6 @@
 """Tasks and sets of tasks."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -19,6 +19,8 @@ TargetKind = Literal["none", "numbers", "classes"]
 SYMMETRY_RTOL = 1e-5
 #: Relative size of a negative eigenvalue that rounding in single precision can explain.
 SEMIDEFINITE_RTOL = 1e-4
+#: Sizes of values, 0 aside, whose squares and their sums are numbers too.
+SIZE_RANGE = (1e-150, 1e150)
 #: How many known names an "unknown task" message lists.
 LISTED_NAMES = 20
 
@@ -198,6 +200,39 @@ class TaskSet:
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Give the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)
+
+
+def check_sizes(tasks: Iterable[Task]) -> None:
+    """Raise InvalidData where squares of values, or of targets, would be no numbers."""
+    for task in tasks:
+        rows = tuple(range(task.X.ndim - 1))
+        sizes = np.maximum(task.X.max(axis=rows), -task.X.min(axis=rows))
+        columns = np.flatnonzero(_is_extreme(sizes))
+        if columns.size:
+            column = int(columns[0])
+            label = column if task.feature_names is None else task.feature_names[column]
+            raise InvalidData(
+                f"task '{task.name}', column {label!r} has values up to {sizes[column]:.3g} "
+                f"{_EXTREME}",
+                task=task.name,
+                column=column,
+            )
+        if task.target == "numbers":
+            size = np.abs(np.asarray(task.y, dtype=np.float64)).max(keepdims=True)
+            if _is_extreme(size).any():
+                message = f"task '{task.name}' has targets up to {size[0]:.3g} {_EXTREME}"
+                raise InvalidData(message, task=task.name)
+
+
+_EXTREME = (
+    f"in size; squares of values beyond {SIZE_RANGE[0]:g} to {SIZE_RANGE[1]:g} are no numbers: "
+    "rescale them"
+)
+
+
+def _is_extreme(sizes: Array) -> NDArray[np.bool_]:
+    low, high = SIZE_RANGE
+    return (sizes > high) | ((sizes > 0) & (sizes < low))
 
 
 def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:

@@ -4,7 +4,9 @@
 
 With Θ = I each task has a machine of its own (support vector machine, ridge, ...). With
 Θ = (1 - a)I + a 11ᵀ every task is a common function plus one of its own, and a is how much of the
-prior variance is common (Evgeniou and Pontil 2004); a = 1 is one machine for all rows.
+prior variance is common (Evgeniou and Pontil 2004); a = 1 is one machine for all rows. Outputs of
+one meaning are tied so: numbers, the same pair of classes, or the same class of several; tasks
+whose classes differ, and the classes of one task, are not.
 
 Cost: dual coordinate ascent as for output-kernel learning, Θ constant.
 
@@ -13,6 +15,7 @@ doi:10.1145/1014052.1014067
 """
 
 from abc import abstractmethod
+from collections.abc import Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -23,6 +26,7 @@ from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution, solution_of
+from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of
@@ -54,7 +58,7 @@ class _FixedRelation(MachineAlgorithm[P]):
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
 
     @abstractmethod
-    def relation(self, params: P, *, T: int) -> Array:
+    def relation(self, params: P, *, targets: Sequence[Target]) -> Array:
         """Give Θ (T, T)."""
 
     def solve(
@@ -62,7 +66,7 @@ class _FixedRelation(MachineAlgorithm[P]):
     ) -> tuple[str, Solution]:
         """Give the machines for Θ."""
         examples = prepared.examples
-        kernel = fixed_kernel(self.relation(params, T=examples.n_outputs), C=params.C)
+        kernel = fixed_kernel(self.relation(params, targets=examples.targets), C=params.C)
         problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
         method: AscentName = "blocks" if examples.is_shared else "tasks"
         end = ascend(
@@ -83,10 +87,10 @@ class TaskMachines(_FixedRelation[TaskMachinesParams]):
     )
     Params = TaskMachinesParams
 
-    def relation(self, params: TaskMachinesParams, *, T: int) -> Array:
+    def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Give I."""
         del params
-        return np.eye(T)
+        return np.eye(sum(target.n_outputs for target in targets))
 
 
 class MeanMachines(_FixedRelation[MeanMachinesParams]):
@@ -100,6 +104,10 @@ class MeanMachines(_FixedRelation[MeanMachinesParams]):
     )
     Params = MeanMachinesParams
 
-    def relation(self, params: MeanMachinesParams, *, T: int) -> Array:
-        """Give (1 - a)I + a 11ᵀ."""
-        return (1.0 - params.share) * np.eye(T) + params.share
+    def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
+        """Give (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
+        meanings = [meaning for target in targets for meaning in target.meanings()]
+        number = {meaning: i for i, meaning in enumerate(dict.fromkeys(meanings))}
+        which = np.array([number[meaning] for meaning in meanings])
+        is_same = which[:, np.newaxis] == which
+        return np.asarray((1.0 - params.share) * np.eye(len(which)) + params.share * is_same)

@@ -41,7 +41,10 @@ BARRIER, BARRIER_DECAY = 1e-3, 0.5
 
 
 class OKLParams(MachineParams):
-    """Parameters of OKL and ConvexOKL; λ follows from C as in fmtl."""
+    """Parameters of OKL and ConvexOKL; λ follows from C as in fmtl, on the absolute scale it is 1.
+
+    That is no restriction: only C³/λ counts.
+    """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -169,6 +172,8 @@ def _targets(prepared: Prepared) -> Array:
 
 
 def _lam(prepared: Prepared, params: OKLParams) -> float:
+    if params.scale == "absolute":
+        return 1.0
     return relative_lam("power", k=1, C=params.C, n_rows=mean_rows(prepared.examples))
 
 

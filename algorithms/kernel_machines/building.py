@@ -170,12 +170,14 @@ def _mixed(e: Examples, kappa: Array, theta: Array) -> Array:
 def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
     primal = max(solution.certificate.primal, np.finfo(float).tiny)
     errors, gaps = {}, {}
+    # what the output kernel adds belongs to no example: every output has the same part
+    penalty_gap = solution.certificate.penalty_gap / e.n_outputs
     for target in e.targets:
         parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
         y = np.stack([e.y[part] for part in parts], axis=1)
         F = np.stack([solution.F[part] for part in parts], axis=1)
         errors[target.task] = error_of(y, F, target)
-        gap = sum(float(solution.certificate.terms[part].sum()) for part in parts)
+        gap = sum(float(solution.certificate.terms[part].sum()) + penalty_gap for part in parts)
         gaps[target.task] = gap / primal
     return {error_name(e.targets[0]): errors, "duality_gap": gaps}
 

@@ -1,6 +1,6 @@
 """Tasks as rows with outputs: numbers and pairs of classes are one output, c > 2 classes c."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -11,6 +11,8 @@ from algorithms.interface.tasks import Task, TaskSet
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+#: What an output tells: of numbers None, else the classes between which it decides, or the one.
+Meaning = tuple[str | int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,12 @@ class Target:
         if self.n_outputs == 1 or self.classes is None:
             return [self.task]
         return [f"{self.task}: {label}" for label in self.classes]
+
+    def meanings(self) -> list[Meaning]:
+        """Give what each output tells: numbers, the second of a pair of classes, or a class."""
+        if self.n_outputs == 1 or self.classes is None:
+            return [self.classes]
+        return [(label,) for label in self.classes]
 
     def decide(self, F: Array) -> NDArray[Any]:
         """Give numbers or labels for the outputs F (n, n_outputs)."""
@@ -131,19 +139,18 @@ def examples_of(
     is_shared = all(_same_rows(ordered[0], task) for task in ordered)
     X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
     scale = _spread(ordered, center) if is_scaled and ordered[0].target == "numbers" else 1.0
-    targets: list[Target] = []
+    targets = _targets(ordered, center=center, scale=scale)
+    negative = {t.classes[0] for t in targets if t.classes is not None and len(t.classes) == 2}
     columns: list[Array] = []
     first: list[int] = []
     stop: list[int] = []
     row = 0
-    for task in ordered:
-        target = _target(task, first=len(first), center=center, scale=scale)
+    for task, target in zip(ordered, targets, strict=True):
         start = 0 if is_shared else row
-        for column in _encoded(task, target):
+        for column in _encoded(task, target, negative=negative):
             columns.append(column)
             first.append(start)
             stop.append(start + task.n_samples)
-        targets.append(target)
         row += task.n_samples
     w = [_weights(y) if weights == "balanced" else np.ones_like(y) for y in columns]
     return Examples(
@@ -153,7 +160,7 @@ def examples_of(
         offsets=np.concatenate([[0], np.cumsum([len(y) for y in columns])]).astype(np.intp),
         y=np.concatenate(columns),
         w=np.concatenate(w) if ordered[0].target == "classes" else np.ones(sum(map(len, columns))),
-        targets=tuple(targets),
+        targets=targets,
     )
 
 
@@ -187,10 +194,26 @@ def _target(task: Task, *, first: int, center: str, scale: float) -> Target:
     return Target(task.name, first, len(classes) if len(classes) > 2 else 1, classes)
 
 
-def _encoded(task: Task, target: Target) -> list[Array]:
-    """Give the targets of each output of a task."""
+def _targets(tasks: Sequence[Task], *, center: str, scale: float) -> tuple[Target, ...]:
+    targets: list[Target] = []
+    for task in tasks:
+        first = targets[-1].outputs.stop if targets else 0
+        targets.append(_target(task, first=first, center=center, scale=scale))
+    return tuple(targets)
+
+
+def _encoded(task: Task, target: Target, *, negative: Collection[str | int]) -> list[Array]:
+    """Give the targets of each output of a task.
+
+    Parameters
+    ----------
+    negative
+        Classes that are -1 in tasks of two: so they are where they stand alone.
+    """
     if target.classes is None:
         return [(_numbers(task) - target.center) / target.scale]
+    if len(target.classes) == 1:
+        return [np.full(task.n_samples, -1.0 if target.classes[0] in negative else 1.0)]
     positive = target.classes if target.n_outputs > 1 else target.classes[-1:]
     return [np.where(task.y == label, 1.0, -1.0) for label in positive]
 

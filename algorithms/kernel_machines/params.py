@@ -78,7 +78,7 @@ class KernelParams(Params):
         le=10_000.0,
         title="Memory bound",
         description="Most gigabytes for the matrix of all rows; a job that needs more is refused "
-        "beforehand. A linear kernel, or landmarks, need none.",
+        "beforehand. A linear kernel has no such matrix, landmarks one of as many columns.",
     )
 
 
@@ -116,9 +116,10 @@ class MachineParams(KernelParams):
     scale: Literal["relative", "absolute"] = Field(
         "relative",
         title="Scale",
-        description="'relative': the kernel is divided by its mean on the training rows, numbers "
-        "by their standard deviation, and the remaining parameters are chosen such that C means "
-        "about what it means for a single task. 'absolute': all as in the paper's formulas.",
+        description="'relative': the kernel is divided by the mean of its diagonal over the "
+        "training rows, numbers by their standard deviation, and the remaining parameters are "
+        "chosen such that C means about what it means for a single task. 'absolute': all as in "
+        "the paper's formulas.",
     )
     center_targets: Literal["task", "none"] = Field(
         "task",

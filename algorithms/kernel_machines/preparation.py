@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import TaskSet, TaskSummary
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.kernel_machines.examples import Examples, examples_of
 from algorithms.kernel_machines.input_kernels import (
     InputKernel,
@@ -96,6 +96,7 @@ def check_memory(n_rows: int, params: KernelParams) -> None:
 
 def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) -> Prepared:
     """Give examples, kernel and standardisation of the tasks."""
+    check_sizes(tasks)
     is_relative = params.scale == "relative"
     examples = examples_of(
         tasks, center=params.center_targets, weights=params.class_weight, is_scaled=is_relative

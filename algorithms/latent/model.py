@@ -125,8 +125,9 @@ class LatentModel(Model):
     def variance(self, X: object, *, task: str) -> Array:
         """Give the variance, noise included, of a value of a row at its latent, eq. 26.
 
-        In the squared units of the data, the same for every feature. Large where the row lies far
-        from the active rows.
+        In the squared units of the data, the same for every feature. Large where the latent lies
+        far from those of the active rows. The latent is taken for known: where most values of a
+        row are missing, it is not, and errors are larger than this tells.
 
         Parameters
         ----------
@@ -159,12 +160,13 @@ class LatentModel(Model):
         Raises
         ------
         InvalidData
-            Neither the task nor the source has class labels.
+            The task has no class labels, nor has a source in the same job.
         """
         references = self.part_of(task).references
         if not len(references.X):
             raise InvalidData(
-                f"task '{task}' has no class labels, nor has the source; predict needs either",
+                f"task '{task}' has no class labels of its own, and none of a source that it was "
+                "trained together with; predict needs either",
                 task=task,
             )
         Z = self._latents(X, "predict", task)

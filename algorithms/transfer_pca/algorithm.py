@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 from algorithms.latent.source import check_own_rows, choose_source
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
@@ -109,6 +109,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         """Give W and σ² of each task in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
         del rng
         self.check(tasks.summaries(), params)
+        check_sizes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         trace.expect(len(tasks))
         learned = [self._learn(source, task, params, trace=trace) for task in tasks]

@@ -79,8 +79,9 @@ class PPCAModel(Model):
     def reconstruct(self, X: object, *, task: str) -> Array:
         """Give the projections of rows onto the subspace, or what is expected of missing values.
 
-        That is Wz' + mean, z' without the shrinkage of the expected latent (Tipping and Bishop,
-        section 3.3): the least squared error.
+        Of a complete row that is Wz' + mean, z' without the shrinkage of the expected latent
+        (Tipping and Bishop, section 3.3): the least squared error. Where values are missing it is
+        Wz + mean with the expected latent, which noise shrinks: few values tell little of z.
 
         Parameters
         ----------
@@ -93,7 +94,11 @@ class PPCAModel(Model):
         """
         t = self.task_index(task)
         rows = self.check_rows(X, method="reconstruct", task=task)
-        return np.asarray(reconstruction(self.W[t], rows - self.mean[t]) + self.mean[t])
+        Y = rows - self.mean[t]
+        is_complete = ~np.isnan(Y).any(axis=1)
+        found = expected_latents(self.W[t], Y, noise=float(self.noise[t])) @ self.W[t].T
+        found[is_complete] = reconstruction(self.W[t], Y[is_complete])
+        return np.asarray(found + self.mean[t])
 
     def _latents(self, X: object, method: str, task: str) -> Array:
         rows = self.check_rows(X, method=method, task=task)

@@ -31,12 +31,16 @@ def fit(algorithm, tasks, **values):
     return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("C", [0.1, 1.0, 100.0])
+# at C = 100 on the absolute scale okl has not come as far after 5000 steps
+@pytest.mark.parametrize(
+    ("scale", "C"), [*((s, C) for s in ("relative", "absolute") for C in (0.1, 1.0)),
+                     ("relative", 100.0), ("absolute", 10.0)],
+)  # fmt: skip
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_okl_convex_okl_and_fmtl_solve_one_problem(kernel, C) -> None:
+def test_okl_convex_okl_and_fmtl_solve_one_problem(kernel, scale, C) -> None:
     tasks = related(is_shared=True)
     models = [
-        fit(algorithm, tasks, kernel=kernel, C=C, tolerance=1e-8, max_iter=5000)
+        fit(algorithm, tasks, kernel=kernel, C=C, scale=scale, tolerance=1e-8, max_iter=5000)
         for algorithm in (FMTL(), OKL(), ConvexOKL())
     ]
     primal = [model.facts["primal"] for model in models]
@@ -87,6 +91,71 @@ def test_mtrl_reaches_its_own_dual_bound(kind) -> None:
     assert model.facts["relative_gap"] <= 1e-3
     assert np.trace(model.Theta) == pytest.approx(3.0, rel=1e-6)
     assert np.linalg.eigvalsh(model.Theta)[0] >= 0
+
+
+def test_the_gaps_of_the_tasks_sum_to_the_gap_of_mtrl() -> None:
+    model = fit(MTRL(), related(), tolerance=1e-9, max_iter=3)
+    told = sum(model.metrics["duality_gap"].values())
+    assert told == pytest.approx(model.facts["relative_gap"], rel=1e-9)
+    assert told > 1e-6
+
+
+def three_classes(name, n, *, seed):
+    rng = np.random.default_rng(seed)
+    y = rng.integers(0, 3, n)
+    X = 0.6 * rng.standard_normal((n, 2)) + 3 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    return Task.from_rows(name, X, y=np.array(["ash", "birch", "cedar"])[y])
+
+
+def test_the_classes_of_one_task_are_not_tied_to_each_other() -> None:
+    task = three_classes("one", 90, seed=0)
+    alone = fit(TaskMachines(), TaskSet((task,)), tolerance=1e-8)
+    for share in (0.5, 1.0):
+        model = fit(MeanMachines(), TaskSet((task,)), share=share, tolerance=1e-8)
+        np.testing.assert_allclose(
+            model.decision_function(task.X, task="one"),
+            alone.decision_function(task.X, task="one"),
+            atol=PREDICTION_ATOL,
+        )
+
+
+def test_a_share_of_one_pools_the_rows_of_each_class() -> None:
+    tasks = TaskSet((three_classes("few", 30, seed=1), three_classes("many", 90, seed=2)))
+    pooled = Task.from_rows(
+        "all", np.concatenate([t.X for t in tasks]), y=np.concatenate([t.y for t in tasks])
+    )
+    values = {"tolerance": 1e-9, "max_iter": 20_000, "loss": "squared-hinge"}
+    together = fit(MeanMachines(), tasks, share=1.0, **values)
+    single = fit(TaskMachines(), TaskSet((pooled,)), **values)
+    for name in tasks.names:
+        np.testing.assert_allclose(
+            together.decision_function(pooled.X, task=name),
+            single.decision_function(pooled.X, task="all"),
+            atol=PREDICTION_ATOL,
+        )
+
+
+def test_tasks_whose_classes_differ_are_not_tied() -> None:
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((40, 3))
+    y = np.where(X[:, 0] > 0, "b", "a")
+    other = Task.from_rows("q", X + 0.1, y=np.where(y == "b", "b", "c"))
+    tasks = TaskSet((Task.from_rows("p", X, y=y), other))
+    model = fit(MeanMachines(), tasks, share=1.0)
+    assert all(np.mean(model.predict(t.X, task=t.name) == t.y) > 0.9 for t in tasks)
+
+
+def test_a_task_of_one_class_takes_the_side_of_its_class_elsewhere() -> None:
+    rng = np.random.default_rng(4)
+    X = rng.standard_normal((40, 2)) + 2
+    found = []
+    for negative, positive in (("u", "v"), ("w", "v")):
+        y = np.where(X[:, 0] > 2, negative, positive)
+        lone = Task.from_rows("lone", X[:10], y=np.full(10, negative))
+        model = fit(FMTL(), TaskSet((Task.from_rows("pair", X, y=y), lone)), kernel="linear")
+        found.append(np.sign(model.Theta[0, 1]))
+        assert set(model.predict(X, task="lone")) == {negative}
+    assert found[0] == found[1]
 
 
 def test_mtrl_is_better_than_any_other_relation_of_its_trace() -> None:

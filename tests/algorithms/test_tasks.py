@@ -3,7 +3,7 @@ import pytest
 
 from algorithms.interface.errors import InvalidData, UnknownTask
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, check_sizes
 
 ROWS = np.arange(6.0).reshape(3, 2)
 
@@ -119,3 +119,13 @@ def test_any_target_is_numbers_or_classes_but_one_kind() -> None:
         needs.check([numbers, classes], algorithm="it")
     with pytest.raises(InvalidData, match="'c' has no targets; it needs numeric targets or class"):
         needs.check([Task.from_rows("c", ROWS).summary()], algorithm="it")
+
+
+@pytest.mark.parametrize("size", [1e200, 1e-200])
+def test_values_whose_squares_are_no_numbers_are_refused(size) -> None:
+    X = np.array([[1.0, 0.0], [2.0, size]])
+    with pytest.raises(InvalidData, match=r"task 'a', column 1 has values up to 1e[+-]200 in size"):
+        check_sizes([Task.from_rows("a", X)])
+    with pytest.raises(InvalidData, match=r"task 'a' has targets up to 1e[+-]200 in size"):
+        check_sizes([Task.from_rows("a", np.ones((2, 1)), y=[0.0, size])])
+    check_sizes([Task.from_rows("a", np.zeros((2, 1)), y=[0.0, 0.0])])

@@ -74,6 +74,21 @@ def test_expected_latents_are_those_of_the_joint_gaussian(tasks) -> None:
     np.testing.assert_allclose(model.transform(row, task="task-3")[0], expected)
 
 
+def test_missing_values_are_filled_in_by_what_is_expected_of_them() -> None:
+    rng = np.random.default_rng(8)
+    w = np.array([0.1, 2.0, 2.0, 2.0])
+    X = np.outer(rng.standard_normal(500), w) + rng.standard_normal((500, 4))
+    model = fit(PPCA(), TaskSet((Task.from_rows("a", X),)), k=1)
+    W, noise = model.W[0], model.noise[0]
+    C = W @ W.T + noise * np.eye(4)
+    rows = np.full((5, 4), np.nan)
+    rows[:, 0] = X[:5, 0]
+    # the conditional mean of a Gaussian
+    expected = model.mean[0] + np.outer(rows[:, 0] - model.mean[0, 0], C[:, 0] / C[0, 0])
+    found = model.reconstruct(rows, task="a")
+    np.testing.assert_allclose(found[:, 1:], expected[:, 1:], rtol=1e-9)
+
+
 def test_latents_exist_without_noise_and_with_more_axes_than_values() -> None:
     W = np.diag([2.0, 1.0, 0.0])[:, :2]
     row = np.array([[np.nan, 3.0, np.nan]])
