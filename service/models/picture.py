@@ -1,5 +1,6 @@
 """The relations of tasks as a picture."""
 
+import re
 from typing import Final
 from xml.sax.saxutils import escape
 
@@ -21,6 +22,8 @@ _LETTER_WIDTH: Final = 6.6
 _LINE: Final = 16
 #: From the colour of -1 over that of 0 to that of 1; told apart by the colour-blind too.
 _COLOURS: Final = ((33, 102, 172), (247, 247, 247), (178, 24, 43))
+#: What XML cannot hold, not even as a reference.
+_UNTOLD: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 #: Steps of colour on each side of 0.
 _STEPS: Final = 16
 
@@ -41,7 +44,7 @@ def draw(relations: Relations) -> str:
     parts = [
         f'<svg xmlns="http://www.w3.org/2000/svg" {size} role="img" font-size="12">',
         "<style>text { font-family: sans-serif }</style>",
-        f"<title>{escape(relations.sentence)}</title>",
+        f"<title>{_text(relations.sentence)}</title>",
         f'<rect width="{width}" height="{height}" fill="#fff"/>',
         f'<g transform="translate({left} 8) scale({cell})" shape-rendering="crispEdges">',
         *_cells(strength),
@@ -50,11 +53,11 @@ def draw(relations: Relations) -> str:
     if is_named:
         parts += [
             f'<text x="{left - 6}" y="{8 + cell * (i + 0.5) + 4}" text-anchor="end">{name}</text>'
-            for i, name in enumerate(map(escape, names))
+            for i, name in enumerate(map(_text, names))
         ]
     parts += _scale(left, side + 20)
     parts += [
-        f'<text x="{left}" y="{side + 72 + _LINE * i}">{escape(line)}</text>'
+        f'<text x="{left}" y="{side + 72 + _LINE * i}">{_text(line)}</text>'
         for i, line in enumerate(lines)
     ]
     return "\n".join([*parts, "</svg>\n"])
@@ -105,3 +108,7 @@ def _colour(value: float) -> str:
 
 def _short(name: str) -> str:
     return name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
+
+
+def _text(words: str) -> str:
+    return escape(_UNTOLD.sub("\N{REPLACEMENT CHARACTER}", words))

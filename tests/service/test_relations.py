@@ -64,3 +64,10 @@ def test_many_outputs_are_drawn_as_means_of_neighbours():
     assert sum(paths.values()) == 600 * 600
     assert paths == {"#b2182b": 180_000, "#f7f7f7": 180_000}
     assert not [text for text in root.iter(f"{SVG}text") if "task" in (text.text or "")[:4]]
+
+
+def test_a_name_that_xml_cannot_hold_is_drawn_all_the_same():
+    names = ["a\ufffe", "b\x01", "c\ud800"]
+    root = ET.fromstring(draw(read_relations(np.eye(3), names)))
+    texts = {text.text for text in root.iter(f"{SVG}text")}
+    assert {"a\ufffd", "b\ufffd", "c\ufffd"} <= texts
