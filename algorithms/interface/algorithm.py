@@ -93,6 +93,10 @@ class Algorithm(ABC, Generic[P, M]):
         del params
         self.needs.check(summaries, algorithm=self.name)
 
+    def check_held_out(self, params: P) -> None:
+        """Raise InvalidParams where the rest is not a problem of its own once rows are held out."""
+        del params
+
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
         """Give the model learned from the tasks."""

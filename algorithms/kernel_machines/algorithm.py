@@ -8,6 +8,7 @@ import numpy as np
 
 from algorithms.evaluation import held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidParams
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -37,6 +38,16 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
         super().check(summaries, params)
         check_machine(summaries, params, algorithm=self.name)
+
+    def check_held_out(self, params: P) -> None:
+        """Raise InvalidParams for a kernel whose columns belong to all training rows."""
+        if params.kernel == "precomputed":
+            raise InvalidParams(
+                "kernel 'precomputed' has a column for each training row, so that none can be "
+                "held out; train without search, comparison and evaluation, and judge the model "
+                "on rows of your own",
+                field="kernel",
+            )
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator

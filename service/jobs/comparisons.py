@@ -179,7 +179,7 @@ def _fitting(
 
 def _check_any_rival(algorithm: str, n_rivals: int, left_out: Sequence[Mapping[str, str]]) -> None:
     if n_rivals == 0:
-        reasons = "; ".join(entry["reason"] for entry in left_out) or "it is such a method itself"
+        reasons = "; ".join(entry["reason"] for entry in left_out) or "there are none for it"
         raise InvalidParams(
             f"{algorithm} cannot be compared with methods that learn apart: {reasons}"
         )

@@ -55,6 +55,7 @@ def plan_search(
     for candidate in candidates(values, search, seed=seed):
         params = algorithm.parse(held(algorithm, candidate, search.space), place="space")
         algorithm.check(tasks, params)
+        algorithm.check_held_out(params)
         tried.append(params.model_dump(mode="json"))
     return {"asked": search.model_dump(mode="json"), "metric": metric.name, "tried": tried}
 

@@ -95,10 +95,12 @@ def check(
     # what a comparison judges is what is trained
     values = spec.params if spec.compare is None else freed(algorithm, spec.params)
     params = _parse_params(algorithm, values)
+    asked = Asked(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
+    if asked != Asked():
+        algorithm.check_held_out(params)
     tasks = _find_tasks(session, spec, owner=owner)
     _check_tasks(algorithm, tasks, params)
     complete = params.model_dump(mode="json")
-    asked = Asked(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
     if asked == Asked():
         return complete, None
     return complete, lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)

@@ -431,6 +431,19 @@ def test_what_cannot_be_is_told_at_its_place(http, client, rows, asked, pointer,
     assert answer.json()["errors"][0]["pointer"] == pointer
 
 
+@pytest.mark.parametrize(
+    "asked", [{"search": {"space": {"C": [1.0, 2.0]}}}, {"compare": True}, {"evaluate": True}]
+)
+def test_no_rows_of_a_precomputed_kernel_are_held_out(http, client, asked):
+    K = {"a": np.eye(6)[:3], "b": np.eye(6)[3:]}
+    dataset = client.upload(K, {"a": np.arange(3.0), "b": np.arange(3.0)})
+    spec = {"dataset_id": dataset.id, "algorithm": "fmtl", "model": "m", **asked}
+    answer = http.post("/v1/jobs", json=spec | {"params": {"kernel": "precomputed"}})
+    assert answer.status_code == 422
+    assert answer.json()["errors"][0]["pointer"] == "/params/kernel"
+    assert "none can be held out" in answer.json()["detail"]
+
+
 def test_a_rival_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
     rng = np.random.default_rng(0)
     rows = {"tiny": rng.normal(size=(2, 3)), "large": rng.normal(size=(12, 3))}
