@@ -18,6 +18,9 @@ from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
 
 Array = NDArray[np.float64]
 
+#: Ratio of the scales of source and target from which on a warning is due.
+FAR_SCALE = 1e3
+
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
@@ -230,6 +233,25 @@ def rank_warnings(wanted: int, got: int, *, task: str) -> tuple[str, ...]:
     if got >= wanted:
         return ()
     return (f"L was lowered from {wanted} to {got}, the rank of the rows of '{task}'",)
+
+
+def scale_warnings(scale: float, task: Task) -> tuple[str, ...]:
+    """Give a warning where a target varies far more, or less, than the source, whose scale is used.
+
+    Parameters
+    ----------
+    scale
+        Root of the mean variance of the source's columns.
+    """
+    spread = float(np.abs(task.X - task.X.mean(axis=0)).max())
+    ratio = spread / scale
+    if spread == 0 or 1 / FAR_SCALE <= ratio <= FAR_SCALE:
+        return ()
+    warning = (
+        f"the rows of '{task.name}' differ from their mean by up to {ratio:.1g} times the spread "
+        "of the source, whose scale is used for both: bring them to one scale"
+    )
+    return (warning,)
 
 
 def late_warnings(trace: Trace, *, max_iter: int) -> tuple[str, ...]:

@@ -83,6 +83,7 @@ from algorithms.latent.model import (
     check_new_task,
     late_warnings,
     rank_warnings,
+    scale_warnings,
 )
 from algorithms.latent.params import LatentParams
 from algorithms.latent.parts import (
@@ -176,6 +177,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             },
             warnings=(
                 *rank_warnings(params.L, gp.X.shape[1], task=source.name),
+                *(warning for task in targets for warning in scale_warnings(scale, task)),
                 *late_warnings(trace, max_iter=params.max_iter),
             ),
         )
@@ -202,7 +204,11 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             tasks=(*model.tasks, task.name),
             parts=(*model.parts, new),
             facts={**model.facts, "by_task": by_task},
-            warnings=(*model.warnings, *late_warnings(trace, max_iter=params.max_iter)),
+            warnings=(
+                *model.warnings,
+                *scale_warnings(part.scale, task),
+                *late_warnings(trace, max_iter=params.max_iter),
+            ),
         )
 
 

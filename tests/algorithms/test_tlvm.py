@@ -362,6 +362,15 @@ def test_a_cut_descent_is_warned_of(tasks) -> None:
     assert fit(tasks, **SMALL).warnings == ()
 
 
+def test_a_target_of_another_scale_is_warned_of(tasks) -> None:
+    home = tasks["home"]
+    dim = Task.from_rows("dim", 1e-6 * home.X)
+    told = "the rows of 'dim' differ from their mean by up to"
+    assert any(told in w for w in fit(TaskSet((home, dim)), source="home", **SMALL).warnings)
+    model = fit(TaskSet((home,)), source="home", **SMALL)
+    assert any(told in w for w in TLVM().adapt(model, dim).warnings)
+
+
 def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
     model = fit(tasks, **SMALL)
     arrays = model.to_arrays()
