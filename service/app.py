@@ -36,6 +36,8 @@ from service.jobs.engine import Engine
 from service.jobs.routes import router as jobs
 from service.metrics import Metrics
 from service.middleware import RequestContext
+from service.models.alias_routes import router as aliases
+from service.models.part_routes import router as model_parts
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
 from service.settings import Settings
@@ -83,6 +85,8 @@ def create_app(settings: Settings) -> FastAPI:
         datasets,
         jobs,
         models,
+        model_parts,
+        aliases,
         ui,
     ):
         app.include_router(router)

@@ -14,7 +14,7 @@ from rich.text import Text
 from service.access.cli import keys
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
-from service.inference.cli import Url, inference
+from service.inference.cli import Url, inference, named
 
 app = typer.Typer(
     name="sibling",
@@ -141,6 +141,36 @@ def models(url: Url = DEFAULT_URL) -> None:
     """List the models."""
     with _client(url) as client:
         _show(client.models(), "name", "version", "algorithm", "methods", "created_at")
+
+
+@app.command()
+def aliases(
+    model: Annotated[str, typer.Argument(help="Name of a model.")], url: Url = DEFAULT_URL
+) -> None:
+    """List the aliases of a model."""
+    with _client(url) as client:
+        listed = client.aliases(model).items()
+    _show([{"alias": name, "version": v} for name, v in listed], "alias", "version")
+
+
+@app.command()
+def alias(
+    model: Annotated[str, typer.Argument(help="The version it is to name: NAME/VERSION, or NAME.")],
+    alias: Annotated[str, typer.Argument(help="The alias, such as production.")],
+    *,
+    delete: Annotated[bool, typer.Option("--delete", help="Take it away.")] = False,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Have an alias name a version of a model, by default the latest; then call it NAME@ALIAS."""
+    name, version = named(model)
+    with _client(url) as client:
+        if delete:
+            client.delete_alias(name, alias)
+            _out.print(f"{name}@{alias} is gone", markup=False)
+        else:
+            found = client.model(name, version)
+            found.name_as(alias)
+            _out.print(f"{found.name}@{alias} is version {found.version}", markup=False)
 
 
 @app.command()

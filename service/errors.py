@@ -100,8 +100,10 @@ KINDS: Final[dict[str, Kind]] = {
     "in-use": Kind(
         409,
         "Something still needs it",
-        "A dataset is needed by a job that has not ended or by a model.",
-        "Cancel the job or delete the model that the detail names, then delete again.",
+        "A dataset is needed by a job that has not ended or by a model; a version of a model, by "
+        "an alias that names it.",
+        "Cancel the job, delete the model or move the alias that the detail names, then delete "
+        "again.",
     ),
     "wrong-state": Kind(
         409,
@@ -182,6 +184,12 @@ KINDS: Final[dict[str, Kind]] = {
         "The model has no such method",
         "The model cannot do what is asked, such as predict with a projection.",
         "The model's `methods` lists what it can do.",
+    ),
+    "precondition-required": Kind(
+        428,
+        "Say what you write over",
+        "The request would write over something that is there, and has no `If-Match`.",
+        "Read the resource, and send its `ETag` as `If-Match`.",
     ),
     "queue-full": Kind(
         429,

@@ -300,6 +300,21 @@ def check_if_match(request: Request, tag: str) -> None:
         raise Problem("precondition-failed", detail)
 
 
+def check_overwrite(request: Request, tag: str | None) -> None:
+    """Refuse to write over what the caller has not seen; ``tag`` is None where nothing is there."""
+    if tag is None and _listed(request, "if-match"):
+        raise Problem("precondition-failed", "If-Match is given, but nothing is there yet")
+    if tag is None:
+        return
+    if is_not_modified(request, tag):
+        detail = f"If-None-Match asks that it not be there, but the resource is now {tag}"
+        raise Problem("precondition-failed", detail)
+    if not _listed(request, "if-match"):
+        detail = f"it is there already: say by If-Match what you write over, now {tag}"
+        raise Problem("precondition-required", detail)
+    check_if_match(request, tag)
+
+
 def _listed(request: Request, header: str) -> list[str]:
     lines = request.headers.getlist(header)
     return [tag.strip() for line in lines for tag in line.split(",")]

@@ -208,6 +208,19 @@ class VersionRow(Row):
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
+class AliasRow(Row):
+    """A name for a version of a model, such as production, which may move to another version."""
+
+    __tablename__ = "model_aliases"
+
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), primary_key=True)
+    alias: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
+    version_id: Mapped[str] = mapped_column(ForeignKey("model_versions.id"), index=True)
+    #: New with every move: one to another version and back is not as if nothing had been.
+    move_id: Mapped[str] = mapped_column(sa.String(40))
+    moved_at: Mapped[datetime]
+
+
 class IdempotencyRow(Row):
     """The answer to a request that carried an Idempotency-Key."""
 

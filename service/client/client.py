@@ -239,10 +239,19 @@ class Client:
         return list(self._http.pages("/v1/models"))
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:
-        """Give a model, by its latest version unless one is named."""
+        """Give a model, by its latest version unless one is named: NAME@ALIAS, or by number."""
         suffix = () if version is None else ("versions", version)
         found = self._http.send("GET", path("v1", "models", name, *suffix)).json()
         return RemoteModel(self._http, found)
+
+    def aliases(self, name: str) -> dict[str, int]:
+        """Give the aliases of a model with the versions that they name."""
+        listed = self._http.pages(path("v1", "models", name, "aliases"))
+        return {item["alias"]: item["version"] for item in listed}
+
+    def delete_alias(self, name: str, alias: str) -> None:
+        """Delete an alias of a model; the version that it names stays."""
+        self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
 
     def _upload(
         self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from service.client.errors import ServiceError
 from service.client.http import Http, path
 
 _NPY = "application/x-npy"
@@ -107,6 +108,32 @@ class RemoteModel:
         target = Path(target)
         target.write_bytes(self._http.send("GET", f"{self._path}/artifact").content)
         return target
+
+    def name_as(self, alias: str) -> None:
+        """Have an alias, such as production, name this version from now on.
+
+        Raises
+        ------
+        ServiceError
+            Somebody else has moved it in the same moment (``precondition-failed``).
+        """
+        address = path("v1", "models", self.name, "aliases", alias)
+        try:
+            there = self._http.send("GET", address).headers["etag"]
+        except ServiceError as error:
+            if error.code != "not-found":
+                raise
+            condition = {"If-None-Match": "*"}
+        else:
+            condition = {"If-Match": there}
+        # not again: it might have been done, and then the condition does not hold any more
+        self._http.send(
+            "PUT",
+            address,
+            again=False,
+            json={"version": self.version},
+            headers=condition,
+        )
 
     def delete(self) -> None:
         """Delete this version."""

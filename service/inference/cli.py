@@ -32,7 +32,7 @@ def _add_method(method: str) -> None:
     """Add the command of a method."""
 
     def command(
-        model: Annotated[str, typer.Argument(help="Name of a model, or NAME/VERSION.")],
+        model: Annotated[str, typer.Argument(help="Name of a model, NAME@ALIAS, or NAME/VERSION.")],
         rows: Annotated[
             Path, typer.Argument(help="A .npy or .csv file of numbers only; - is the input.")
         ] = _STANDARD,
@@ -48,7 +48,7 @@ def _add_method(method: str) -> None:
         ] = None,
         url: Url = DEFAULT_URL,
     ) -> None:
-        name, version = _named(model)
+        name, version = named(model)
         chosen = format_ or _format_of(output)
         array = _read_rows(rows)
         with Client(url) as client:
@@ -68,7 +68,7 @@ def _add_method(method: str) -> None:
     inference.command(method.replace("_", "-"), help=what)(command)
 
 
-def _named(model: str) -> tuple[str, int | None]:
+def named(model: str) -> tuple[str, int | None]:
     """Give the name of a model, and the version where one is named."""
     name, _, version = model.partition("/")
     if version and not version.isdecimal():

@@ -14,12 +14,14 @@ from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
+#: A model, or a version of it by an alias.
+CALLED_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z][A-Za-z0-9_-]{0,63})?$"
 
 
 class WarmStart(WireModel):
     """A stored model to go on from."""
 
-    model: str = Field(pattern=NAME_PATTERN, description="Name of the model.")
+    model: str = Field(pattern=CALLED_PATTERN, description="Name of the model, or NAME@ALIAS.")
     version: int | None = Field(None, ge=1, lt=2**31, description="The latest without it.")
 
 

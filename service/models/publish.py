@@ -20,8 +20,9 @@ def publish(
     ):
         return False
     assert outcome.artifact is not None
-    blob = blobs.put_file(session, outcome.artifact)
+    # in the order in which a version is deleted, or the two could wait for one another
     model = _take_number(session, job)
+    blob = blobs.put_file(session, outcome.artifact)
     session.add(_version(job, dataset, outcome, model, blob))
     return True
 

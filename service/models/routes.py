@@ -3,9 +3,7 @@
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
-from fastapi.responses import StreamingResponse
 
-from algorithms.interface import relations
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import (
@@ -20,19 +18,15 @@ from service.http import (
     problems,
     secured,
 )
-from service.models import store
-from service.models.picture import draw
-from service.models.schemas import History, Model, Relations, Report
+from service.models import alias_store, store
+from service.models.schemas import Model
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
-Name = Annotated[str, Path(max_length=100, description="Name of a model.")]
+Name = Annotated[str, Path(max_length=200, description="Name of a model, or NAME@ALIAS.")]
 Version = Annotated[int, Path(ge=1, lt=2**31, description="Number of a version.")]
 
-_ARTIFACT_TYPE: Final = "application/vnd.sibling.model+safetensors"
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
-_SVG: Final = "image/svg+xml"
-_NO_RELATIONS: Final = ("not-found", "no-relations", "invalid-request")
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))
@@ -59,7 +53,7 @@ def list_versions(name: Name, services: Context, owner: Owner, query: Paging) ->
 
 @router.get("/{name}", response_model=Model, responses=_ONE)
 def get_model(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-    """Give the latest version of a model."""
+    """Give the latest version of a model, or the one that an alias names."""
     return _answer(request, find_version(services, owner, name, None))
 
 
@@ -71,123 +65,25 @@ def get_version(
     return _answer(request, find_version(services, owner, name, version))
 
 
-@router.get("/{name}/versions/{version}/history", response_model=History, responses=_ONE)
-def get_history(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
-) -> Response:
-    """Give how the fit went, step by step."""
-    found = find_version(services, owner, name, version)
-    tag = etag(found.row.id)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    return json_response(History.model_validate(found.row.history), ETag=tag)
-
-
-@router.get(
-    "/{name}/versions/{version}/report",
-    response_model=Report,
-    responses={304: _ONE[304], **problems("not-found", "no-report", "invalid-request")},
-)
-def get_report(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
-) -> Response:
-    """Give what was tried before the model was trained, and how it compares."""
-    found = find_version(services, owner, name, version)
-    tag = etag(found.row.id)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    if found.row.report is None:
-        how = "without search, comparison or evaluation"
-        detail = f"version {found.row.version} of '{name}' was trained {how}"
-        raise Problem("no-report", detail)
-    return json_response(Report.model_validate(found.row.report), ETag=tag)
-
-
-@router.get(
-    "/{name}/versions/{version}/relations",
-    response_model=Relations,
-    responses={304: _ONE[304], **problems(*_NO_RELATIONS, "too-many-rows")},
-)
-def get_relations(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
-) -> Response:
-    """Give how the tasks of a model are related, those that belong together side by side."""
-    served, found = _relations(services, owner, name, version)
-    tag = etag(served.id)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    size, limit = found.strength.nbytes, services.settings.max_answer_bytes
-    if size > limit:
-        detail = (
-            f"the strengths have {size} bytes, more than {limit}; draw them, or read the artifact"
-        )
-        raise Problem("too-many-rows", detail)
-    return json_response(Relations.of(served, found), ETag=tag)
-
-
-@router.get(
-    "/{name}/versions/{version}/relations.svg",
-    response_class=Response,
-    responses={
-        200: {"description": "A picture.", "content": {_SVG: {}}},
-        304: _ONE[304],
-        **problems(*_NO_RELATIONS),
-    },
-)
-def get_relations_picture(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
-) -> Response:
-    """Draw how the tasks of a model are related: blue for opposite, red for alike."""
-    served, found = _relations(services, owner, name, version)
-    tag = etag(served.id)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    headers = {"ETag": tag, "Content-Security-Policy": "default-src 'none'"}
-    return Response(draw(found), media_type=_SVG, headers=headers)
-
-
-@router.get(
-    "/{name}/versions/{version}/artifact",
-    response_class=StreamingResponse,
-    responses={
-        200: {
-            "description": "Safetensors with a JSON header; readable without this service.",
-            "content": {_ARTIFACT_TYPE: {}},
-        },
-        **_ONE,
-    },
-)
-def get_artifact(
-    name: Name, version: Version, request: Request, services: Context, owner: Owner
-) -> Response:
-    """Download a model as one file."""
-    row = find_version(services, owner, name, version).row
-    tag = etag(row.artifact_sha256)
-    if is_not_modified(request, tag):
-        return Response(status_code=304, headers={"ETag": tag})
-    headers = {
-        "ETag": tag,
-        "Content-Length": str(row.artifact_bytes),
-        "Content-Disposition": f'attachment; filename="{name}-{version}.safetensors"',
-    }
-    chunks = services.blobs.chunks(row.artifact_blob_id)
-    return StreamingResponse(chunks, media_type=_ARTIFACT_TYPE, headers=headers)
-
-
 @router.delete(
     "/{name}/versions/{version}",
     status_code=204,
-    responses=problems("not-found", "precondition-failed", "invalid-request"),
+    responses=problems("not-found", "in-use", "precondition-failed", "invalid-request"),
 )
 def delete_version(
     name: Name, version: Version, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Delete one version of a model."""
+    """Delete one version of a model, which no alias may name."""
     with services.database.write() as session:
+        alias_store.hold(session, owner, name)
         found = store.get_version(session, owner, name, version)
         if found is None:
             raise _no_model(name, version)
-        check_if_match(request, etag(found.row.id))
+        check_if_match(request, _tag(found))
+        if found.aliases:
+            named = " and ".join(f"'{alias}'" for alias in found.aliases)
+            detail = f"version {version} of '{name}' is {named}; move or delete the alias first"
+            raise Problem("in-use", detail)
         store.delete_version(session, found)
     return Response(status_code=204)
 
@@ -195,7 +91,7 @@ def delete_version(
 def find_version(
     services: Services, owner: str, name: str, version: int | None
 ) -> store.NamedVersion:
-    """Give a version of a model, the latest by default, or the problem that there is none."""
+    """Give what `store.get_version` does, or raise the problem that there is none."""
     with services.database.read() as session:
         found = store.get_version(session, owner, name, version)
     if found is None:
@@ -203,23 +99,16 @@ def find_version(
     return found
 
 
-def _relations(
-    services: Services, owner: str, name: str, version: int
-) -> tuple[store.Served, relations.Relations]:
-    served = services.lookup.find(owner, name, version)
-    found = services.models.get(served).relations()
-    if found is None:
-        detail = f"version {version} of '{name}' ({served.algorithm}) learned no relations of tasks"
-        raise Problem("no-relations", detail)
-    return served, found
-
-
 def _answer(request: Request, version: store.NamedVersion) -> Response:
-    # not of the artifact: two versions may have the same bytes
-    tag = etag(version.row.id)
+    tag = _tag(version)
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json_response(Model.from_row(version), ETag=tag)
+
+
+def _tag(version: store.NamedVersion) -> str:
+    """Give the tag of a version with its aliases; its bytes may be those of another one."""
+    return etag(".".join((version.row.id, *version.aliases)))
 
 
 def _number(token: str | None) -> int | None:

@@ -7,6 +7,8 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from algorithms.interface import relations
+from service.http import WireModel
+from service.models.alias_store import NamedAlias
 from service.models.store import NamedVersion, Served
 
 
@@ -29,6 +31,7 @@ class Model(BaseModel):
     id: str
     name: str
     version: int
+    aliases: list[str] = Field(description="Aliases that name this version now.")
     algorithm: str
     methods: list[str] = Field(description="What it can do: transform, predict, distances, ...")
     tasks: list[str]
@@ -54,6 +57,7 @@ class Model(BaseModel):
             id=row.id,
             name=version.name,
             version=row.version,
+            aliases=list(version.aliases),
             algorithm=row.algorithm,
             methods=row.methods,
             tasks=row.tasks,
@@ -74,6 +78,34 @@ class Model(BaseModel):
             artifact_sha256=row.artifact_sha256,
             artifact_bytes=row.artifact_bytes,
             created_at=row.created_at,
+        )
+
+
+class AliasSpec(WireModel):
+    """Where an alias goes."""
+
+    version: int = Field(ge=1, lt=2**31, description="Number of a version of the model.")
+
+
+class Alias(BaseModel):
+    """A name for a version of a model, called as NAME@ALIAS, that moves from version to version."""
+
+    model: str
+    alias: str
+    version: int
+    version_id: str
+    moved_at: datetime
+
+    @classmethod
+    def from_row(cls, model: str, found: NamedAlias) -> "Alias":
+        """Give the wire form of an alias."""
+        row = found.row
+        return cls(
+            model=model,
+            alias=row.alias,
+            version=found.version,
+            version_id=row.version_id,
+            moved_at=row.moved_at,
         )
 
 

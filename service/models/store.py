@@ -1,22 +1,28 @@
 """SQL of models and their versions."""
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.rows import DatasetRow, ModelRow, VersionRow
+from service.rows import AliasRow, DatasetRow, ModelRow, VersionRow
+
+#: Stands between a model and an alias; no name of a model has it.
+ALIAS_MARK: Final = "@"
+_ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
 
 
 @dataclass(frozen=True, slots=True)
 class NamedVersion:
-    """A version together with the name it is published under."""
+    """A version together with the name it is published under, and those that it may lose again."""
 
     name: str
     row: VersionRow
+    aliases: tuple[str, ...]
 
 
 def list_models(
@@ -42,9 +48,16 @@ def list_versions(
 def get_version(
     session: Session, owner: str, name: str, version: int | None
 ) -> NamedVersion | None:
-    """Give a version of a model, the latest by default."""
-    wanted = _latest() if version is None else version
-    query = _versions(owner).where(ModelRow.name == name, VersionRow.version == wanted)
+    """Give a version of a model: by its number, by the alias in ``NAME@ALIAS``, or the latest.
+
+    With a number and an alias it must be both.
+    """
+    plain, is_aliased, alias = name.partition(ALIAS_MARK)
+    query = _versions(owner).where(ModelRow.name == plain)
+    if is_aliased:
+        query = query.join(AliasRow, _ALIAS_OF_VERSION).where(AliasRow.alias == alias)
+    if version is not None or not is_aliased:
+        query = query.where(VersionRow.version == (_latest() if version is None else version))
     return next(iter(_named(session, query)), None)
 
 
@@ -64,16 +77,38 @@ class Served:
 
 
 def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
-    """Give what serves a version of a model, the latest by default."""
-    query = _LATEST if version is None else _ONE
-    row = session.execute(query, {"owner": owner, "name": name, "version": version}).first()
-    return None if row is None else Served(*row)
+    """Give what serves a version of a model, found as :func:`get_version` does."""
+    plain, is_aliased, alias = name.partition(ALIAS_MARK)
+    query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
+    wanted = {"owner": owner, "name": plain, "version": version, "alias": alias}
+    row = session.execute(query, wanted).first()
+    found = None if row is None else Served(*row)
+    return found if found is None or version in (None, found.version) else None
 
 
 def list_served(session: Session, owner: str) -> Sequence[Served]:
     """Give what serves each version of each model, by name and number."""
     rows = session.execute(_served(owner).order_by(ModelRow.name, VersionRow.version))
     return [Served(*row) for row in rows]
+
+
+def aliases_of(session: Session, version_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    """Give the aliases of each of some versions, in order."""
+    return _aliases(session, AliasRow.version_id.in_(version_ids))
+
+
+def aliases_of_owner(session: Session, owner: str) -> Mapping[str, Sequence[str]]:
+    """Give the aliases of each version of an owner's models, in order."""
+    models = sa.select(ModelRow.id).where(ModelRow.owner == owner)
+    return _aliases(session, AliasRow.model_id.in_(models))
+
+
+def _aliases(session: Session, which: sa.ColumnElement[bool]) -> Mapping[str, Sequence[str]]:
+    found: defaultdict[str, list[str]] = defaultdict(list)
+    query = sa.select(AliasRow.version_id, AliasRow.alias).where(which).order_by(AliasRow.alias)
+    for version_id, alias in session.execute(query):
+        found[version_id].append(alias)
+    return found
 
 
 def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
@@ -150,10 +185,13 @@ def _latest() -> sa.ScalarSelect[int]:
 
 
 def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[NamedVersion]:
-    return [NamedVersion(name, row) for name, row in session.execute(query)]
+    found = session.execute(query).all()
+    aliases = aliases_of(session, [row.id for _, row in found])
+    return [NamedVersion(name, row, tuple(aliases[row.id])) for name, row in found]
 
 
 # made once: to make them takes longer than to answer them, and a call does little else
 _NAMED = _served(sa.bindparam("owner")).where(ModelRow.name == sa.bindparam("name"))
 _LATEST = _NAMED.where(VersionRow.version == _latest())
 _ONE = _NAMED.where(VersionRow.version == sa.bindparam("version"))
+_ALIASED = _NAMED.join(AliasRow, _ALIAS_OF_VERSION).where(AliasRow.alias == sa.bindparam("alias"))

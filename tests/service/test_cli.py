@@ -106,6 +106,27 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         np.testing.assert_array_equal(answer, expected)
 
 
+def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, dataset, tmp_path):
+    first, _ = (client.train(dataset, "pca", model="cli-aliased", k=k).wait() for k in (1, 2))
+    np.save(tmp_path / "rows.npy", RNG.standard_normal((3, 5)))
+    made = run("alias", "cli-aliased/1", "champion", url=service.url)
+    assert made.stdout == "cli-aliased@champion is version 1\n"
+    end = run("transform", "cli-aliased@champion", "rows.npy", "--task", "north", url=service.url)
+    answer = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
+    X = np.load(tmp_path / "rows.npy")
+    np.testing.assert_array_equal(answer, first.transform(X, task="north"))
+    assert re.search(
+        r"champion\s+1$", run("aliases", "cli-aliased", url=service.url).stdout.strip()
+    )
+    moved = run("alias", "cli-aliased", "champion", url=service.url)
+    assert moved.stdout == "cli-aliased@champion is version 2\n"
+    gone = run("alias", "cli-aliased", "champion", "--delete", url=service.url)
+    assert gone.stdout == "cli-aliased@champion is gone\n"
+    assert_fails(run("aliases", "nobody", url=service.url), "no model 'nobody'")
+    assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' reads like a version")
+    assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
+
+
 @pytest.fixture(scope="module")
 def cameras(client):
     """A classifier of two tasks with widths of their own; one label has a comma."""

@@ -36,6 +36,7 @@ def test_answers_are_as_documented(service, dataset, model, method, path):
         "job_id": model.info["lineage"]["job_id"],
         "name": "shared" if "models" in path else model.info["algorithm"],
         "version": 1,
+        "alias": "production",
     }
 
     strategies = [operation.as_strategy(generation_mode=mode) for mode in GenerationMode]

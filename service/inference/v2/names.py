@@ -1,4 +1,7 @@
-"""Models of the protocol: NAME for a model's main method, NAME.method for each of its methods."""
+"""Models of the protocol: NAME for a model's main method, NAME.method for each of its methods.
+
+NAME may be NAME@ALIAS.
+"""
 
 from collections.abc import Sequence
 from typing import Final
@@ -6,7 +9,7 @@ from typing import Final
 from algorithms.interface.model import METHODS
 from service.context import Services
 from service.errors import Problem
-from service.models.store import Served
+from service.models.store import ALIAS_MARK, Served
 
 #: The first that a model has is its main one.
 _MAIN: Final = ("predict", "transform")
@@ -40,4 +43,14 @@ def main_method(methods: Sequence[str]) -> str:
 
 def names_of(served: Served) -> list[str]:
     """Give the names of a model: its own, and one for each method."""
-    return [served.name, *(f"{served.name}.{method}" for method in served.methods)]
+    return _with_methods(served.name, served)
+
+
+def alias_names_of(served: Served, aliases: Sequence[str]) -> list[str]:
+    """Give the names that a version has by its aliases."""
+    marked = (f"{served.name}{ALIAS_MARK}{alias}" for alias in aliases)
+    return [name for alias in marked for name in _with_methods(alias, served)]
+
+
+def _with_methods(name: str, served: Served) -> list[str]:
+    return [name, *(f"{name}.{method}" for method in served.methods)]

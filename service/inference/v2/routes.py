@@ -1,5 +1,6 @@
 """The Open Inference Protocol over HTTP."""
 
+from collections.abc import Sequence
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,7 @@ from service.inference.encoding import compress, expand
 from service.inference.serving import serve
 from service.inference.statistics import Clock
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
-from service.inference.v2.names import find_named, main_method, names_of
+from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
 from service.inference.v2.request import InferRequest, read_request
 from service.inference.v2.response import write_response
 from service.inference.v2.schemas import (
@@ -26,6 +27,7 @@ from service.inference.v2.schemas import (
 )
 from service.models import store
 from service.models.routes import Version
+from service.models.store import Served
 
 #: Whoever may call models may look at them by the protocol.
 router = APIRouter(prefix="/v2", tags=["open inference protocol"], route_class=secured("infer"))
@@ -37,7 +39,11 @@ _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_reposi
 
 Name = Annotated[
     str,
-    Path(max_length=120, description="A model (its predict, else its transform), or NAME.method."),
+    Path(
+        max_length=220,
+        description="A model (its predict, else its transform), or NAME.method; NAME may be "
+        "NAME@ALIAS.",
+    ),
 ]
 TaskName = Annotated[
     str | None, Query(description="Task of the rows, where the request does not name it.")
@@ -170,10 +176,11 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
     def look() -> list[IndexEntry]:
         with services.database.read() as session:
             found = store.list_served(session, owner)
+            aliases = store.aliases_of_owner(session, owner)
         return [
             IndexEntry(name=name, version=str(served.version), state="READY", reason="")
             for served in found
-            for name in names_of(served)
+            for name in (*names_of(served), *alias_names_of(served, aliases[served.id]))
         ]
 
     return await services.compute.run(look)
@@ -182,12 +189,11 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
 def _metadata(services: Services, owner: str, name: str, number: int | None) -> ModelMetadata:
     served, method = find_named(services, owner, name, number)
     inputs, outputs = tensors_of(services, served, method)
-    with services.database.read() as session:
-        versions = store.version_numbers(session, owner, served.name)
+    versions = _versions_of(services, owner, name, number, served)
     return ModelMetadata.model_validate(
         {
             "name": name,
-            "versions": [str(n) for n in versions] if number is None else [str(number)],
+            "versions": [str(n) for n in versions],
             "platform": PLATFORM,
             "inputs": inputs,
             "outputs": outputs,
@@ -212,13 +218,21 @@ def _ready(services: Services, owner: str, name: str, number: int | None) -> Mod
 
 def _stats(services: Services, owner: str, name: str, number: int | None) -> ModelStatistics:
     served, method = find_named(services, owner, name, number)
-    with services.database.read() as session:
-        found = store.version_numbers(session, owner, served.name)
     records = [
         statistics_of(services.statistics.of(owner, served.name, n, method), name, n)
-        for n in (found if number is None else [number])
+        for n in _versions_of(services, owner, name, number, served)
     ]
     return ModelStatistics(model_stats=records)
+
+
+def _versions_of(
+    services: Services, owner: str, name: str, number: int | None, served: Served
+) -> Sequence[int]:
+    """Give the versions that a name stands for: all, unless a number or an alias names one."""
+    if number is not None or store.ALIAS_MARK in name:
+        return [served.version]
+    with services.database.read() as session:
+        return store.version_numbers(session, owner, served.name)
 
 
 def _add_look(suffix: str, look: Any, what: str) -> None:

@@ -60,7 +60,7 @@ def guarded(launch_service):
 def ada(guarded):
     with Client(guarded.url, api_key=make_key(guarded, "ada", "admin")) as client:
         job = client.train(client.upload(ROWS, name="mine"), "pca", model="mine", k=1)
-        job.wait()
+        job.wait().name_as("production")
         client.job_id = job.id
         yield client
 
@@ -81,6 +81,7 @@ def requests_of(service, ids):
 def everything(guarded, ada):
     dataset = ada.datasets()[0]["id"]
     ids = {"name": "mine", "version": "1", "dataset_id": dataset, "job_id": ada.job_id}
+    ids["alias"] = "production"
     return list(requests_of(guarded, ids))
 
 
@@ -162,8 +163,9 @@ def test_what_belongs_to_another_owner_is_not_there(guarded, ada, everything):
     for method, path in everything:
         if path in (*OPEN, NUMBERS) or path.startswith("/v1/algorithms"):
             continue
-        is_call = path.endswith(CALLS)
-        body = {"task": "a", "inputs": [[1, 2, 3, 4]]} if is_call else None
+        body = {"version": 1} if method == "PUT" else None
+        if path.endswith(CALLS):
+            body = {"task": "a", "inputs": [[1, 2, 3, 4]]}
         response = httpx.request(method, guarded.url + path, headers=headers, json=body)
         if path in LISTS:
             assert response.json() == LISTS[path]

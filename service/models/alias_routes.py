@@ -1,0 +1,158 @@
+"""Aliases over HTTP: names such as production that move, all at once, to another version."""
+
+import re
+from typing import Annotated
+
+from fastapi import APIRouter, Path, Request, Response
+from pydantic import AfterValidator
+from pydantic_core import PydanticCustomError
+
+from service.context import Context
+from service.errors import Problem
+from service.http import (
+    Owner,
+    Page,
+    Paging,
+    check_if_match,
+    check_overwrite,
+    etag,
+    is_not_modified,
+    json_response,
+    page,
+    problems,
+    secured,
+)
+from service.logs import log
+from service.models import alias_store, store
+from service.models.alias_store import NamedAlias
+from service.models.routes import Name, find_version
+from service.models.schemas import Alias, AliasSpec
+
+router = APIRouter(
+    prefix="/v1/models/{name}/aliases", tags=["models"], route_class=secured("models:{}")
+)
+
+
+def _free(alias: str) -> str:
+    """Refuse what reads like the number of a version, or like the version that has no alias."""
+    if re.fullmatch(r"[vV][0-9]+|latest", alias):
+        detail = f"'{alias}' reads like a version; take a word such as 'production'"
+        raise PydanticCustomError("reserved", "{detail}", {"detail": detail})
+    return alias
+
+
+#: Without the dot that begins a method in the names of the Open Inference Protocol.
+AliasName = Annotated[
+    str,
+    Path(
+        pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$",
+        description="An alias: a letter, then letters, digits, _ and -; not v1, v2, ... or latest.",
+    ),
+    AfterValidator(_free),
+]
+
+
+@router.get("", responses=problems("invalid-page-token", "not-found", "invalid-request"))
+def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> Page[Alias]:
+    """List the aliases of a model in order."""
+    model = find_version(services, owner, name, None).name
+    with services.database.read() as session:
+        found = alias_store.list_aliases(
+            session, owner, model, after=query.after(), limit=query.page_size + 1
+        )
+    return page([Alias.from_row(model, a) for a in found], query, key=lambda item: item.alias)
+
+
+@router.get(
+    "/{alias}",
+    response_model=Alias,
+    responses={
+        304: {"description": "Not modified."},
+        **problems("not-found", "invalid-request"),
+    },
+)
+def get_alias(
+    name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
+) -> Response:
+    """Tell which version an alias names."""
+    with services.database.read() as session:
+        found = alias_store.get_alias(session, owner, name, alias)
+    if found is None:
+        raise _no_alias(name, alias)
+    if is_not_modified(request, _tag(found)):
+        return Response(status_code=304, headers={"ETag": _tag(found)})
+    return json_response(Alias.from_row(name, found), ETag=_tag(found))
+
+
+@router.put(
+    "/{alias}",
+    response_model=Alias,
+    responses={
+        200: {"description": "It was there, and names this version now."},
+        201: {"model": Alias, "description": "It is new."},
+        **problems(
+            "malformed-json",
+            "not-found",
+            "precondition-failed",
+            "body-too-large",
+            "unsupported-media-type",
+            "invalid-request",
+            "precondition-required",
+        ),
+    },
+)
+def put_alias(
+    name: Name,
+    alias: AliasName,
+    spec: AliasSpec,
+    request: Request,
+    *,
+    services: Context,
+    owner: Owner,
+) -> Response:
+    """Have an alias name a version; one that is there moves only with `If-Match`."""
+    with services.database.write() as session:
+        alias_store.hold(session, owner, name)
+        version = store.get_version(session, owner, name, spec.version)
+        if version is None:
+            detail = f"there is no model '{name}' with version {spec.version}"
+            entry = {"pointer": "/version", "code": "invalid", "detail": detail}
+            raise Problem("not-found", detail, errors=[entry])
+        before = alias_store.get_alias(session, owner, name, alias)
+        check_overwrite(request, None if before is None else _tag(before))
+        alias_store.move(session, version.row, alias)
+        found = alias_store.get_alias(session, owner, name, alias)
+        assert found is not None
+    log.info("alias.moved", model_id=found.row.model_id, alias=alias, version=found.version)
+    headers = {"ETag": _tag(found)}
+    if before is None:
+        headers["Location"] = f"/v1/models/{name}/aliases/{alias}"
+    status = 201 if before is None else 200
+    return json_response(Alias.from_row(name, found), status=status, **headers)
+
+
+@router.delete(
+    "/{alias}",
+    status_code=204,
+    responses=problems("not-found", "precondition-failed", "invalid-request"),
+)
+def delete_alias(
+    name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
+) -> Response:
+    """Delete an alias; the version that it names stays."""
+    with services.database.write() as session:
+        alias_store.hold(session, owner, name)
+        found = alias_store.get_alias(session, owner, name, alias)
+        if found is None:
+            raise _no_alias(name, alias)
+        check_if_match(request, _tag(found))
+        alias_store.delete(session, found.row)
+    return Response(status_code=204)
+
+
+def _tag(found: NamedAlias) -> str:
+    return etag(found.row.move_id)
+
+
+def _no_alias(name: str, alias: str) -> Problem:
+    return Problem("not-found", f"there is no model '{name}' with an alias '{alias}'")

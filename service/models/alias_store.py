@@ -1,0 +1,64 @@
+"""SQL of aliases: names for versions of models that move from one version to another."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.database import lock, now
+from service.rows import AliasRow, ModelRow, VersionRow, new_id
+
+
+@dataclass(frozen=True, slots=True)
+class NamedAlias:
+    """An alias together with the number of the version that it names."""
+
+    row: AliasRow
+    version: int
+
+
+def hold(session: Session, owner: str, name: str) -> None:
+    """Have whoever moves aliases of a model, or deletes its versions, go one after another."""
+    lock(session, "model", owner, name)
+
+
+def list_aliases(
+    session: Session, owner: str, name: str, *, after: str | None, limit: int
+) -> Sequence[NamedAlias]:
+    """Give the aliases of a model in order, after the alias ``after``."""
+    query = _aliases(owner, name).order_by(AliasRow.alias).limit(limit)
+    if after is not None:
+        query = query.where(AliasRow.alias > after)
+    return [NamedAlias(*found) for found in session.execute(query)]
+
+
+def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias | None:
+    """Give an alias of a model."""
+    found = session.execute(_aliases(owner, name).where(AliasRow.alias == alias)).first()
+    return None if found is None else NamedAlias(*found)
+
+
+def move(session: Session, version: VersionRow, alias: str) -> None:
+    """Have an alias name a version of its model, from now on."""
+    row = session.get(AliasRow, (version.model_id, alias))
+    if row is None:
+        row = AliasRow(model_id=version.model_id, alias=alias)
+        session.add(row)
+    row.version_id, row.move_id, row.moved_at = version.id, new_id("move"), now()
+    session.flush()
+
+
+def delete(session: Session, row: AliasRow) -> None:
+    """Delete an alias; the version that it names stays."""
+    key = (AliasRow.model_id == row.model_id, AliasRow.alias == row.alias)
+    session.execute(sa.delete(AliasRow).where(*key))
+
+
+def _aliases(owner: str, name: str) -> sa.Select[AliasRow, int]:
+    return (
+        sa.select(AliasRow, VersionRow.version)
+        .join(VersionRow, AliasRow.version_id == VersionRow.id)
+        .join(ModelRow, AliasRow.model_id == ModelRow.id)
+        .where(ModelRow.owner == owner, ModelRow.name == name)
+    )

@@ -1,0 +1,352 @@
+"""Aliases: names for versions that move, all at once, and stand wherever a version may."""
+
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from service.client import ServiceError
+from service.inference.lookup import Lookup
+from service.rows import AliasRow
+
+pytestmark = pytest.mark.usefixtures("versions")
+needs_production = pytest.mark.usefixtures("production")
+ROWS = np.arange(10.0).reshape(2, 5)
+PATH = "/v1/models/aliased/aliases"
+
+
+@pytest.fixture(scope="module")
+def versions(client, dataset):
+    """Three versions of one model, that tell apart by what they give."""
+    return [client.train(dataset, "pca", model="aliased", k=k).wait() for k in (1, 2, 3)]
+
+
+@pytest.fixture
+def production(http):
+    """The alias production, which names version 2; gives its tag."""
+    there = http.get(f"{PATH}/production")
+    condition = {"If-Match": there.headers["etag"]} if there.status_code == 200 else {}
+    return move(http, 2, **condition).headers["etag"]
+
+
+def move(http, version, alias="production", **headers):
+    return http.put(f"{PATH}/{alias}", json={"version": version}, headers=headers)
+
+
+def refused(response, status, code):
+    assert (response.status_code, response.json()["code"]) == (status, code), response.text
+    return response.json()
+
+
+# --- what an alias is ----------------------------------------------------------------------------
+
+
+def test_an_alias_is_made_read_moved_and_deleted(http, versions):
+    made = move(http, 1, "made")
+    assert (made.status_code, made.headers["location"]) == (201, f"{PATH}/made")
+    body = made.json()
+    assert body["version_id"] == versions[0].info["id"]
+    assert {"model": "aliased", "alias": "made", "version": 1}.items() <= body.items()
+    read = http.get(f"{PATH}/made")
+    assert (read.json(), read.headers["etag"]) == (body, made.headers["etag"])
+    known = {"If-None-Match": read.headers["etag"]}
+    assert http.get(f"{PATH}/made", headers=known).status_code == 304
+
+    moved = move(http, 3, "made", **{"If-Match": read.headers["etag"]})
+    assert (moved.status_code, moved.json()["version"]) == (200, 3)
+    assert moved.json()["moved_at"] > body["moved_at"]
+    assert http.get("/v1/models/aliased@made").json()["version"] == 3
+    assert http.delete(f"{PATH}/made").status_code == 204
+    refused(http.get(f"{PATH}/made"), 404, "not-found")
+    refused(http.delete(f"{PATH}/made"), 404, "not-found")
+    refused(http.get("/v1/models/aliased@made"), 404, "not-found")
+    assert http.get("/v1/models/aliased/versions/3").status_code == 200
+
+
+def test_aliases_are_listed_by_page_and_with_the_version_they_name(http, client):
+    for alias, version in (("b", 2), ("a", 2), ("c", 1)):
+        move(http, version, alias, **{"If-None-Match": "*"})
+    assert client.aliases("aliased").items() >= {("a", 2), ("b", 2), ("c", 1)}
+    listed, query = [], {"page_size": 1}
+    while True:
+        body = http.get(PATH, params=query).json()
+        listed += [item["alias"] for item in body["items"]]
+        if body["next_page_token"] is None:
+            break
+        query["page_token"] = body["next_page_token"]
+    assert listed == sorted(client.aliases("aliased"))
+    of = {
+        m["version"]: m["aliases"] for m in http.get("/v1/models/aliased/versions").json()["items"]
+    }
+    assert {"a", "b"} <= set(of[2])
+    assert "c" in of[1]
+    assert of[1] == sorted(of[1])
+    assert http.get("/v1/models/aliased/versions/2").json()["aliases"] == of[2]
+    for alias in "abc":
+        client.delete_alias("aliased", alias)
+
+
+def test_a_version_whose_alias_moves_away_has_another_tag(http, production):
+    path = "/v1/models/aliased/versions/2"
+    before = http.get(path).headers["etag"]
+    move(http, 3, **{"If-Match": production})
+    assert http.get(path).headers["etag"] != before
+    refused(http.delete(path, headers={"If-Match": before}), 412, "precondition-failed")
+
+
+@pytest.mark.parametrize(
+    "alias", ["1", "v1", "V12", "latest", "a.b", "a b", "_a", "ä", "a@b", "a" * 65, "a%0A"]
+)
+def test_a_name_that_is_none_for_an_alias_is_422(http, alias):
+    body = refused(move(http, 1, alias), 422, "invalid-request")
+    assert body["errors"][0]["parameter"] == "path:alias"
+
+
+def test_the_longest_name_is_taken(http):
+    assert move(http, 1, "a" * 64).status_code == 201
+    assert http.get(f"/v1/models/aliased@{'a' * 64}").json()["version"] == 1
+    assert http.delete(f"{PATH}/{'a' * 64}").status_code == 204
+
+
+def test_the_longest_model_with_the_longest_alias_is_called(client, http, dataset):
+    name = "m" * 100
+    client.train(dataset, "pca", model=name, k=1).wait().name_as("a" * 64)
+    body = {"task": "north", "inputs": ROWS.tolist()}
+    path = f"/v1/models/{name}@{'a' * 64}/inverse-transform"
+    assert http.post(path, json=body | {"inputs": [[1.0]]}).status_code == 200
+    ready = f"/v2/models/{name}@{'a' * 64}.inverse_transform/versions/1/ready"
+    assert http.get(ready).status_code == 200
+
+
+@pytest.mark.parametrize("version", [0, -1, "1", True, 1.0, None, 2**31])
+def test_a_version_that_is_no_number_is_422(http, version):
+    body = refused(move(http, version), 422, "invalid-request")
+    assert body["errors"][0]["pointer"] == "/version"
+
+
+def test_a_version_or_model_that_is_not_there_is_404(http):
+    body = refused(move(http, 99), 404, "not-found")
+    assert body["errors"][0]["pointer"] == "/version"
+    put = http.put("/v1/models/none/aliases/a", json={"version": 1})
+    refused(put, 404, "not-found")
+    # an alias of an alias is none
+    refused(
+        http.put("/v1/models/aliased@production/aliases/a", json={"version": 2}), 404, "not-found"
+    )
+
+
+# --- who may move it -----------------------------------------------------------------------------
+
+
+def test_a_move_must_say_from_where(http, production):
+    told = refused(move(http, 3), 428, "precondition-required")
+    assert production in told["detail"]
+    refused(move(http, 3, **{"If-Match": '"stale"'}), 412, "precondition-failed")
+    refused(move(http, 3, **{"If-None-Match": "*"}), 412, "precondition-failed")
+    refused(move(http, 3, **{"If-Match": f"W/{production}"}), 412, "precondition-failed")
+    assert http.get("/v1/models/aliased@production").json()["version"] == 2
+    assert move(http, 3, **{"If-Match": "*"}).status_code == 200
+
+
+def test_a_tag_of_what_is_not_there_yet_is_412(http):
+    refused(move(http, 1, "new", **{"If-Match": '"any"'}), 412, "precondition-failed")
+    refused(http.get(f"{PATH}/new"), 404, "not-found")
+
+
+def test_there_and_back_is_another_tag(http, production):
+    away = move(http, 3, **{"If-Match": production}).headers["etag"]
+    move(http, 2, **{"If-Match": away})
+    refused(move(http, 1, **{"If-Match": production}), 412, "precondition-failed")
+
+
+def test_a_delete_under_a_stale_tag_is_412(http, production):
+    refused(
+        http.delete(f"{PATH}/production", headers={"If-Match": '"x"'}), 412, "precondition-failed"
+    )
+    path = f"{PATH}/production"
+    assert http.delete(path, headers={"If-Match": production}).status_code == 204
+
+
+def test_of_many_moves_at_once_from_one_tag_one_wins(http, production):
+    with ThreadPoolExecutor(12) as pool:
+        ends = list(
+            pool.map(lambda i: move(http, i % 3 + 1, **{"If-Match": production}), range(12))
+        )
+    won = [end for end in ends if end.status_code == 200]
+    assert len(won) == 1
+    assert {end.status_code for end in ends} == {200, 412}
+    now = http.get(f"{PATH}/production")
+    assert (now.json(), now.headers["etag"]) == (won[0].json(), won[0].headers["etag"])
+
+
+def test_of_many_that_make_it_at_once_one_wins(http):
+    with ThreadPoolExecutor(8) as pool:
+        ends = list(pool.map(lambda i: move(http, i % 3 + 1, "raced"), range(8)))
+    assert sorted(end.status_code for end in ends) == [201, *[428] * 7]
+    assert http.delete(f"{PATH}/raced").status_code == 204
+
+
+@needs_production
+def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypatch):
+    versions[0].name_as("production")
+    assert client.model("aliased@production").version == 1
+    versions[1].name_as("fresh")
+    assert client.aliases("aliased")["fresh"] == 2
+    client.delete_alias("aliased", "fresh")
+    send = versions[2]._http.send
+
+    def raced(method, path, **request):
+        if method == "PUT":  # somebody else is first
+            assert move(http, 2, **{"If-Match": "*"}).status_code == 200
+        return send(method, path, **request)
+
+    monkeypatch.setattr(versions[2]._http, "send", raced)
+    with pytest.raises(ServiceError) as caught:
+        versions[2].name_as("production")
+    assert (caught.value.status, caught.value.code) == (412, "precondition-failed")
+    assert client.model("aliased@production").version == 2
+
+
+# --- what an alias protects ----------------------------------------------------------------------
+
+
+def test_a_version_that_an_alias_names_is_not_deleted(client, http, dataset):
+    doomed = client.train(dataset, "pca", model="protected", k=1).wait()
+    doomed.name_as("champion")
+    doomed.name_as("old")
+    with pytest.raises(ServiceError, match="'champion' and 'old'") as caught:
+        doomed.delete()
+    assert (caught.value.status, caught.value.code) == (409, "in-use")
+    client.delete_alias("protected", "old")
+    client.delete_alias("protected", "champion")
+    doomed.delete()
+    refused(http.get("/v1/models/protected"), 404, "not-found")
+
+
+def test_a_version_is_never_deleted_under_an_alias_that_comes_meanwhile(client, http, dataset):
+    for _ in range(5):
+        found = client.train(dataset, "pca", model="contested", k=1).wait()
+        path = f"/v1/models/contested/versions/{found.version}"
+        alias = "/v1/models/contested/aliases/contested"
+        with ThreadPoolExecutor(2) as pool:
+            named = pool.submit(http.put, alias, json={"version": found.version})
+            deleted = pool.submit(http.delete, path)
+        ends = named.result().status_code, deleted.result().status_code
+        assert ends in ((201, 409), (404, 204))
+        if ends == (201, 409):
+            assert http.delete(alias).status_code == 204
+            assert http.delete(path).status_code == 204
+
+
+# --- where it stands -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("part", ["", "/history", "/artifact"])
+@needs_production
+def test_what_there_is_of_a_version_there_is_of_its_alias(http, part):
+    by_alias = http.get(f"/v1/models/aliased@production{part}")
+    by_number = http.get(f"/v1/models/aliased/versions/2{part}")
+    both = http.get(f"/v1/models/aliased@production/versions/2{part}")
+    latest = http.get(f"/v1/models/aliased{part}")
+    assert by_alias.content == by_number.content == both.content
+    assert by_alias.headers["etag"] == by_number.headers["etag"]
+    assert latest.content == http.get(f"/v1/models/aliased/versions/3{part}").content
+    refused(http.get(f"/v1/models/aliased@production/versions/3{part}"), 404, "not-found")
+
+
+@needs_production
+def test_relations_and_their_picture_have_the_address_too(http, client, dataset):
+    model = client.train(dataset, "rmt-pca", model="aliased-relations", k=1).wait()
+    model.name_as("drawn")
+    for part in ("relations", "relations.svg"):
+        by_alias = http.get(f"/v1/models/aliased-relations@drawn/{part}")
+        assert by_alias.status_code == 200
+        for other in ("aliased-relations", "aliased-relations/versions/1"):
+            assert http.get(f"/v1/models/{other}/{part}").content == by_alias.content
+        refused(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
+
+
+def test_a_report_has_the_address_too(http, client, dataset):
+    refused(http.get("/v1/models/aliased@production/report"), 404, "no-report")
+    judged = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
+    judged.name_as("judged")
+    report = http.get("/v1/models/aliased-report@judged/report").json()
+    assert report == http.get("/v1/models/aliased-report/report").json() == judged.report()
+
+
+@needs_production
+def test_calls_go_where_the_alias_names_from_the_move_on(http, client, versions):
+    body = {"task": "north", "inputs": ROWS.tolist()}
+    for version in (1, 3, 2):
+        move(http, version, **{"If-Match": "*"})
+        answer = http.post("/v1/models/aliased@production/transform", json=body).json()
+        assert (answer["model"], answer["version"]) == ("aliased", version)
+        expected = versions[version - 1].transform(ROWS, task="north")
+        np.testing.assert_array_equal(answer["outputs"], expected)
+        Z = {"task": "north", "inputs": answer["outputs"]}
+        back = http.post("/v1/models/aliased%40production/inverse-transform", json=Z).json()
+        assert back["version"] == version
+        remote = client.model("aliased@production")
+        assert remote.version == version
+        np.testing.assert_array_equal(remote.transform(ROWS, task="north"), expected)
+
+
+@needs_production
+def test_the_inference_protocol_takes_it_as_part_of_the_name(http, versions):
+    flat = {"name": "rows", "shape": [2, 5], "datatype": "FP64", "data": ROWS.ravel().tolist()}
+    body = {"inputs": [flat], "parameters": {"task": "north"}}
+    for name in ("aliased@production", "aliased@production.transform"):
+        for suffix in ("", "/versions/2"):
+            answer = http.post(f"/v2/models/{name}{suffix}/infer", json=body).json()
+            assert (answer["model_name"], answer["model_version"]) == (name, "2")
+            outputs = np.reshape(answer["outputs"][0]["data"], answer["outputs"][0]["shape"])
+            np.testing.assert_array_equal(outputs, versions[1].transform(ROWS, task="north"))
+        assert http.get(f"/v2/models/{name}").json()["versions"] == ["2"]
+        stats = http.get(f"/v2/models/{name}/stats").json()["model_stats"]
+        assert [(s["name"], s["version"]) for s in stats] == [(name, "2")]
+        assert http.get(f"/v2/models/{name}/ready").json()["ready"] is True
+        assert http.get(f"/v2/models/{name}/config").json()["output"][0]["dims"] == [-1, 2]
+    for missing in ("aliased@production/versions/3", "aliased@none", "aliased@production.predict"):
+        refused(http.get(f"/v2/models/{missing}/ready"), 404, "not-found")
+    index = http.post("/v2/repository/index").json()
+    named = {(e["name"], e["version"]) for e in index if "@production" in e["name"]}
+    assert ("aliased@production", "2") in named
+    assert ("aliased@production.transform", "2") in named
+
+
+def test_a_warm_start_takes_the_version_that_it_names_at_the_time(http, client, dataset):
+    rng = np.random.default_rng(1)
+    first, second = (client.train(dataset, "rmt-pca", model="warm", k=k).wait() for k in (1, 2))
+    first.name_as("base")
+    more = client.upload({"east": rng.standard_normal((12, 5))})
+    spec = {
+        "dataset_id": more.id,
+        "algorithm": "rmt-pca",
+        "model": "warmed",
+        "warm_start": {"model": "warm@base"},
+    }
+    job = client.job(http.post("/v1/jobs", json=spec).json()["id"])
+    second.name_as("base")  # too late for it
+    assert job.wait().info["lineage"]["base"] == first.info["id"]
+    spec["warm_start"] = {"model": "warm@base", "version": first.version}
+    refused(http.post("/v1/jobs", json=spec), 404, "not-found")
+    spec["warm_start"] = {"model": "warm@v1.2"}
+    refused(http.post("/v1/jobs", json=spec), 422, "invalid-request")
+
+
+# --- beside the service --------------------------------------------------------------------------
+
+
+@needs_production
+def test_a_lookup_follows_a_move_at_once(service, http):
+    with service.open_database() as database:
+        lookup = Lookup(database)
+        with database.read() as session:
+            owner = session.scalar(sa.text("SELECT owner FROM models WHERE name = 'aliased'"))
+            assert session.scalar(sa.select(sa.func.count()).select_from(AliasRow)) > 0
+        for version in (3, 1, 2):
+            assert move(http, version, **{"If-Match": "*"}).status_code == 200
+            assert lookup.find(owner, "aliased@production", None).version == version
+            assert lookup.find_any(owner, "aliased@production", version).version == version
+            assert lookup.find_any(owner, "aliased@production", version % 3 + 1) is None
