@@ -11,6 +11,7 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
 
 from service.access.gate import Gate
+from service.batch.routes import router as batch
 from service.blobs import BlobStore
 from service.catalogue.routes import router as catalogue
 from service.context import Services
@@ -84,6 +85,7 @@ def create_app(settings: Settings) -> FastAPI:
         catalogue,
         datasets,
         jobs,
+        batch,
         models,
         model_parts,
         aliases,

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.access.cli import keys
+from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
 from service.inference.cli import Url, inference, named
@@ -241,6 +242,7 @@ def train(
 
 
 app.add_typer(inference)
+app.add_typer(batch)
 
 
 def main() -> None:

@@ -75,6 +75,8 @@ class DatasetRow(Row):
     content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
     manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     complaints: Mapped[list[Any]] = mapped_column(default=list)
+    #: The job that made it, from what; None for an upload.
+    origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Who ingests it, so that an ingestion that died can be told from one that runs.
     ingester: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -82,7 +84,7 @@ class DatasetRow(Row):
 
 
 class JobRow(Row):
-    """Queued work: one training of one model."""
+    """Queued work: one training of one model, or one inference over one dataset."""
 
     __tablename__ = "jobs"
     __table_args__ = (Index("ix_jobs_queue", "state", "priority"),)
@@ -121,6 +123,8 @@ class JobRow(Row):
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: What a job that makes no model came to.
     result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: The outputs of an inference, as Parquet.
+    output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
     #: Where the next attempt goes on.
     checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
     traceparent: Mapped[str | None] = mapped_column(sa.String(100))

@@ -12,7 +12,7 @@ from safetensors.numpy import save_file
 
 from algorithms.interface.errors import InvalidArtifact
 
-_HEADER_KEY = "sibling"
+HEADER_KEY = "sibling"
 
 
 def write_arrays(
@@ -31,7 +31,7 @@ def write_arrays(
     text = json.dumps(header, allow_nan=False, ensure_ascii=False, sort_keys=True)
     partial = path.with_name(path.name + ".part")
     try:
-        save_file(shaped, partial, metadata={_HEADER_KEY: text})
+        save_file(shaped, partial, metadata={HEADER_KEY: text})
         partial.replace(path)
     except SafetensorError as error:
         raise OSError(f"'{path.name}' cannot be written: {error}") from error
@@ -49,7 +49,7 @@ def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """
     try:
         with safe_open(path, framework="numpy") as file:
-            header = json.loads((file.metadata() or {})[_HEADER_KEY])
+            header = json.loads((file.metadata() or {})[HEADER_KEY])
             arrays = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
     except (SafetensorError, KeyError, ValueError) as error:
         raise InvalidArtifact(f"'{path.name}' is not a readable Sibling file: {error}") from error

@@ -138,6 +138,22 @@ class Model(ABC):
         return rows
 
 
+def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
+    """Give what a method of a model makes of rows: the one way in which a service calls it.
+
+    Raises
+    ------
+    UnknownTask, InvalidData
+        As the method says; and where an output is not finite.
+    """
+    with np.errstate(over="ignore", invalid="ignore"):
+        outputs: NDArray[Any] = getattr(model, method)(rows, task=task)
+    if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():
+        detail = f"task '{task}': the rows are so large that {method} of them overflows"
+        raise InvalidData(detail, task=task)
+    return outputs
+
+
 class PredictingModel(Protocol):
     """A model that has ``predict``."""
 

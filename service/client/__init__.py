@@ -2,7 +2,17 @@
 
 from service.client.client import Client, Dataset
 from service.client.errors import JobFailed, ServiceError
-from service.client.job import JobHandle
+from service.client.job import InferenceHandle, JobHandle
 from service.client.model import RemoteModel
+from service.client.outputs import RemoteOutputs
 
-__all__ = ["Client", "Dataset", "JobFailed", "JobHandle", "RemoteModel", "ServiceError"]
+__all__ = [
+    "Client",
+    "Dataset",
+    "InferenceHandle",
+    "JobFailed",
+    "JobHandle",
+    "RemoteModel",
+    "RemoteOutputs",
+    "ServiceError",
+]

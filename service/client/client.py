@@ -15,7 +15,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
 from service.client.http import Http, path
-from service.client.job import JobHandle
+from service.client.job import InferenceHandle, JobHandle
 from service.client.model import RemoteModel
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
@@ -218,17 +218,61 @@ class Client:
             spec["search"] = dict(search)
         return self._queue(spec)
 
+    def infer(
+        self,
+        model: RemoteModel | str,
+        method: str,
+        dataset: Dataset | str,
+        *,
+        tasks: Mapping[str, str] | None = None,
+        makes_dataset: bool = True,
+        name: str | None = None,
+        limits: Mapping[str, Any] | None = None,
+    ) -> InferenceHandle:
+        """Give a handle of the job that calls a method of a model over a whole dataset.
+
+        Parameters
+        ----------
+        model
+            A version, or a name: NAME for the latest, NAME@ALIAS.
+        tasks
+            Tasks of the dataset, each with the model's task that it is called as; every one by
+            its own name by default.
+        makes_dataset
+            Make a dataset of the outputs, where they are numbers, called ``name``.
+        limits
+            As for :meth:`train`.
+        """
+        spec = {
+            "model": model if isinstance(model, str) else model.name,
+            "version": None if isinstance(model, str) else model.version,
+            "method": method,
+            "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
+            "tasks": None if tasks is None else dict(tasks),
+            "makes_dataset": makes_dataset,
+            "dataset_name": name,
+            **(limits or {}),
+        }
+        return InferenceHandle(self._http, self._post("/v1/jobs:infer", spec))
+
     def _queue(self, spec: dict[str, Any]) -> JobHandle:
+        return JobHandle(self._http, self._post("/v1/jobs", spec))
+
+    def _post(self, address: str, spec: dict[str, Any]) -> dict[str, Any]:
         # the key makes it safe to send again: a job is created once
         headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
         body = json.dumps(spec, default=_plain)
-        return JobHandle(
-            self._http, self._http.send("POST", "/v1/jobs", content=body, headers=headers).json()
-        )
+        job: dict[str, Any] = self._http.send("POST", address, content=body, headers=headers).json()
+        return job
 
     def job(self, job_id: str) -> JobHandle:
-        """Give a handle of a job."""
+        """Give a handle of a job that trains."""
         return JobHandle(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())
+
+    def inference(self, job_id: str) -> InferenceHandle:
+        """Give a handle of a job that calls a model over a dataset."""
+        job = self._http.send("GET", path("v1", "jobs", job_id)).json()
+        return InferenceHandle(self._http, job)
 
     def jobs(self) -> list[dict[str, Any]]:
         """Give the jobs, newest first."""

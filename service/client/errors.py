@@ -38,7 +38,7 @@ class ServiceError(Exception):
 
 
 class JobFailed(Exception):
-    """A job ended without a model."""
+    """A job ended without what it was to make."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         error = job["error"] or {"detail": ""}

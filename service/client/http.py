@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -45,6 +46,21 @@ class Http:
         if response.is_error:
             raise ServiceError.from_response(response)
         return response
+
+    def download(self, path: str, target: Path) -> None:
+        """Write the body of an answer to a file, piece by piece: the whole of it, or no file."""
+        partial = target.with_name(target.name + ".part")
+        try:
+            with self._client.stream("GET", path) as response:
+                if response.is_error:
+                    response.read()
+                    raise ServiceError.from_response(response)
+                with partial.open("wb") as file:
+                    for piece in response.iter_bytes():
+                        file.write(piece)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
 
     def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
         """Give the items of a collection, page after page."""

@@ -1,13 +1,14 @@
 """A job from afar."""
 
 from collections.abc import Callable, Iterator
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from service.client.errors import JobFailed
 from service.client.http import Http, path
 from service.client.model import RemoteModel
+from service.client.outputs import RemoteOutputs
 
 _WAIT_S: Final = 20
 _SHOW_EVERY_S: Final = 0.25
@@ -15,8 +16,8 @@ _SHOW_EVERY_S: Final = 0.25
 Job = dict[str, Any]
 
 
-class JobHandle:
-    """A job that was submitted.
+class Handle:
+    """A job that was submitted, whatever it does.
 
     Attributes
     ----------
@@ -38,14 +39,14 @@ class JobHandle:
         """State of the job as it was last read."""
         return str(self.info["state"])
 
-    def refresh(self, *, wait_s: float = 0) -> "JobHandle":
+    def refresh(self, *, wait_s: float = 0) -> Self:
         """Read the job again, waiting so long at most for its end."""
         self.info = self._http.send(
             "GET", path("v1", "jobs", self.id), params={"wait": wait_s}
         ).json()
         return self
 
-    def cancel(self) -> "JobHandle":
+    def cancel(self) -> Self:
         """Ask for the job to be stopped."""
         self.info = self._http.send("POST", path("v1", "jobs", self.id) + ":cancel").json()
         return self
@@ -60,6 +61,26 @@ class JobHandle:
             if body["next_after"] is None:
                 return
             after = body["next_after"]
+
+    def _end(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
+        """Give the job once it has succeeded."""
+        if progress:
+            with _bar() as bar:
+                row = bar.add_task(self.info["model"], total=1.0, note="queued")
+                return self._end(
+                    progress=False, on_change=lambda job: bar.update(row, **_shown(job))
+                )
+        while not self.info["is_final"]:
+            self.refresh(wait_s=_WAIT_S if on_change is None else _SHOW_EVERY_S)
+            if on_change is not None:
+                on_change(self.info)
+        if self.state != "succeeded":
+            raise JobFailed(self.info)
+        return self.info
+
+
+class JobHandle(Handle):
+    """A job that trains a model."""
 
     def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
@@ -78,18 +99,19 @@ class JobHandle:
         JobFailed
             The job has failed, timed out or been cancelled.
         """
-        if progress:
-            with _bar() as bar:
-                row = bar.add_task(self.info["model"], total=1.0, note="queued")
-                return self.wait(on_change=lambda job: bar.update(row, **_shown(job)))
-        while not self.info["is_final"]:
-            self.refresh(wait_s=_WAIT_S if on_change is None else _SHOW_EVERY_S)
-            if on_change is not None:
-                on_change(self.info)
-        if self.state != "succeeded":
-            raise JobFailed(self.info)
-        address = path("v1", "models", self.info["model"], "versions", self.info["version"])
+        job = self._end(progress=progress, on_change=on_change)
+        address = path("v1", "models", job["model"], "versions", job["version"])
         return RemoteModel(self._http, self._http.send("GET", address).json())
+
+
+class InferenceHandle(Handle):
+    """A job that calls a model over a dataset."""
+
+    def wait(
+        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+    ) -> RemoteOutputs:
+        """Give the outputs, once the job has computed them; else as :meth:`JobHandle.wait`."""
+        return RemoteOutputs(self._http, self._end(progress=progress, on_change=on_change))
 
 
 def _bar() -> Progress:

@@ -22,7 +22,7 @@ FORMAT: Final = "sibling-dataset/1"
 #: Summaries of features are left out of the manifest beyond so many of them in all tasks.
 _MAX_SUMMARISED: Final = 20_000
 #: Types of the arrays that :func:`write_tasks` writes, as the file names them.
-_DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 _LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
 
@@ -108,17 +108,24 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
     """Give the arrays of a safetensors file without reading them."""
     try:
         data: NDArray[np.uint8] = np.asarray(np.memmap(path, np.uint8, mode="r"))
-        begin = _LENGTH_BYTES + int.from_bytes(data[:_LENGTH_BYTES].tobytes(), "little")
-        header = json.loads(data[_LENGTH_BYTES:begin].tobytes())
-        del header["__metadata__"]
-        return {name: _map_array(data[begin:], spec) for name, spec in header.items()}
+        begin, specs = read_header(path)
+        return {name: _map_array(data[begin:], spec) for name, spec in specs.items()}
     except (ValueError, KeyError, TypeError, OSError) as error:
         raise InvalidArtifact(f"'{path.name}' is not a readable dataset: {error}") from error
 
 
+def read_header(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
+    """Give where the arrays of a safetensors file begin, and the type, shape and place of each."""
+    with path.open("rb") as file:
+        n_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        header = json.loads(file.read(n_bytes))
+    del header["__metadata__"]
+    return _LENGTH_BYTES + n_bytes, header
+
+
 def _map_array(data: NDArray[np.uint8], spec: Mapping[str, Any]) -> NDArray[Any]:
     first, end = spec["data_offsets"]
-    dtype = _DTYPES[spec["dtype"]]
+    dtype = DTYPES[spec["dtype"]]
     if end - first != math.prod(spec["shape"]) * dtype.itemsize or end > len(data):
         raise ValueError(f"an array of shape {spec['shape']} does not fit bytes {first} to {end}")
     return data[first:end].view(dtype).reshape(spec["shape"])

@@ -9,6 +9,22 @@ from service.http import Place
 from service.rows import DatasetRow
 
 
+class Origin(BaseModel):
+    """Where a dataset of outputs comes from: enough to compute it again."""
+
+    job_id: str
+    dataset_id: str
+    dataset_sha256: str
+    model: str
+    version: int
+    version_id: str
+    method: str
+    tasks: dict[str, str] | None = Field(
+        description="Its tasks with the task of the model that each was called as; null where "
+        "every one was called by its own name."
+    )
+
+
 class Dataset(BaseModel):
     """A dataset as it stands."""
 
@@ -23,6 +39,7 @@ class Dataset(BaseModel):
     n_tasks: int | None
     n_samples: int | None = Field(description="In all tasks together.")
     n_features: list[int] | None = Field(description="Each number of columns that tasks have.")
+    origin: Origin | None = Field(description="What it was computed from; null for an upload.")
     complaints: list[Place] = Field(description="Why it was rejected.")
     created_at: datetime
 
@@ -42,6 +59,7 @@ class Dataset(BaseModel):
             n_tasks=None if tasks is None else len(tasks),
             n_samples=None if tasks is None else sum(task["n_samples"] for task in tasks),
             n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
+            origin=None if row.origin is None else Origin.model_validate(row.origin),
             complaints=[Place(**place) for place in places(row.complaints)],
             created_at=row.created_at,
         )

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, Model
+from algorithms.interface.model import CLASS_METHODS, Model, apply
 from service.context import Services
 from service.errors import Problem
 from service.inference.call import Answer, Call, Columns, Matrix, Wish, misfit
@@ -85,19 +85,11 @@ class _Run:
     def of(self, rows: Matrix, task: str, *, n_rows: int) -> NDArray[Any]:
         """Give the outputs of rows, where those of ``n_rows`` like them are not too many."""
         if n_rows > _TRIED_ROWS:
-            one = self._outputs(rows[:1], task)
+            one = apply(self.model, self.method, rows[:1], task=task)
             if one.nbytes * n_rows > self._max_bytes:
                 detail = f"the answer to {n_rows} rows has {one.nbytes * n_rows} bytes, more than"
                 raise Problem("too-many-rows", f"{detail} {self._max_bytes}; send fewer at a time")
-        return self._outputs(rows, task)
-
-    def _outputs(self, rows: Matrix, task: str) -> NDArray[Any]:
-        with np.errstate(over="ignore", invalid="ignore"):
-            outputs: NDArray[Any] = getattr(self.model, self.method)(rows, task=task)
-        if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():
-            detail = f"task '{task}': the rows are so large that {self.method} of them overflows"
-            raise Problem("invalid-data", detail)
-        return outputs
+        return apply(self.model, self.method, rows, task=task)
 
 
 def _by_task(

@@ -26,14 +26,16 @@ class ComputePool:
 
     Attributes
     ----------
+    share
+        Threads of the linear algebra of a call.
     n_taken
         Work that runs or waits.
     """
 
     def __init__(self, *, threads: int, waiting: int) -> None:
         # each call on its share of the cores: more threads would only wait for one another
-        share = max(1, (os.cpu_count() or 1) // threads)
-        self._limit = threadpool_limits(share, user_api="blas")
+        self.share = max(1, (os.cpu_count() or 1) // threads)
+        self._limit = threadpool_limits(self.share, user_api="blas")
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
         self._most = threads + waiting
         self.n_taken = 0

@@ -14,10 +14,12 @@ from typing import Any, Final, TypeVar
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
+from service.batch.publish import Outputs, publish_outputs
 from service.blobs import BlobStore
 from service.database import Database
 from service.jobs import part_store, plans, store
 from service.jobs.heart import Heart
+from service.jobs.parts import INFER
 from service.jobs.scratch import make_scratch
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
@@ -94,6 +96,7 @@ class _Attempt:
         self._dataset = dataset
         self._parts = parts
         self._artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
+        self._content = worker.work_dir / f"{job.id}-{job.attempt}.content"
         self._checkpoint = worker.work_dir / f"{job.id}-{job.attempt}.checkpoint"
         self._started = time.monotonic()
         self._told_s = 0.0
@@ -107,6 +110,7 @@ class _Attempt:
                 return self._settle_patiently(self._train())
         finally:
             self._artifact.unlink(missing_ok=True)
+            self._content.unlink(missing_ok=True)
             self._checkpoint.unlink(missing_ok=True)
 
     def _train(self) -> Outcome:
@@ -128,6 +132,8 @@ class _Attempt:
             "parts": self._parts,
             "base": None if base is None else str(base),
             "artifact": str(self._artifact),
+            "content": str(self._content),
+            "max_bytes": self._worker.settings.max_expanded_bytes,
             "checkpoint": str(self._checkpoint),
             "checkpoint_s": self._worker.settings.checkpoint_s,
         }
@@ -160,14 +166,14 @@ class _Attempt:
         return blobs.path(dataset.content_blob_id, dataset.content_sha256)
 
     def _fetch_base(self) -> Path | None:
-        """Give the file of the model that new tasks are taken into, if the job is such a one."""
+        """Give the file of the model that the job starts from, if it is such a one."""
         plan = self._job.plan
-        if plan is None or plan["kind"] != plans.ADAPT:
+        if plan is None or plan["kind"] not in (plans.ADAPT, INFER):
             return None
         with self._worker.database.read() as session:
             version = session.get(VersionRow, plan["version_id"])
         if version is None:
-            raise LookupError("the model that the tasks were to be taken into has been deleted")
+            raise LookupError("the model that the job was to start from has been deleted")
         return self._worker.blobs.path(version.artifact_blob_id, version.artifact_sha256)
 
     def _beat(self, progress: dict[str, Any] | None) -> Wish | None:
@@ -241,11 +247,10 @@ class _Attempt:
         job = self._job
         if outcome.kind in ("lost", "released"):
             self._keep_checkpoint(is_last=True)
+        if outcome.kind == "succeeded":
+            return self._publish(outcome)
         with self._worker.database.write() as session:
             match outcome.kind:
-                case "succeeded":
-                    blobs = self._worker.blobs
-                    return publish.publish(session, blobs, job, self._dataset, outcome)
                 case "scored":
                     return self._end(session, JobState.SUCCEEDED, result=outcome.result)
                 case "lost" | "released":
@@ -258,6 +263,15 @@ class _Attempt:
                     return self._end(session, JobState.CANCELLED)
                 case _:  # another attempt has the row
                     return False
+
+    def _publish(self, outcome: Outcome) -> bool:
+        """Make visible what the attempt has made; false where it was fenced out."""
+        blobs = self._worker.blobs
+        with self._worker.database.write() as session:
+            if (self._job.plan or {}).get("kind") == INFER:
+                made = Outputs(self._job, self._dataset, outcome, self._content)
+                return publish_outputs(session, blobs, made)
+            return publish.publish(session, blobs, self._job, self._dataset, outcome)
 
     def _end(self, session: Session, state: JobState, **values: Any) -> bool:
         values = {"error": None, **values}

@@ -1,9 +1,12 @@
 """A part of a job: one or several candidates of one method, judged on some splits."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 from algorithms.interface.algorithm import Algorithm
+
+#: Kind of a plan that calls a model over a dataset.
+INFER: Final = "infer"
 
 Plan = dict[str, Any]
 Algo = Algorithm[Any, Any]

@@ -98,7 +98,7 @@ async def submit_job(
     )
     job_id = await run_in_threadpool(_submit, services, spec, origin)
     services.dispatcher.wake()
-    job = await _wait(services, job_id, owner, wait)
+    job = await wait_for(services, job_id, owner, wait)
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 
@@ -134,7 +134,7 @@ async def get_job(
     job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Give a job as it stands, or as it ends within `wait` seconds."""
-    job = await _wait(services, job_id, owner, wait)
+    job = await wait_for(services, job_id, owner, wait)
     tag = etag(fingerprint(job.model_dump_json())[:32])
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
@@ -152,7 +152,7 @@ def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
     with services.database.write() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
             raise Problem("wrong-state", f"job '{job_id}' has {row.state} already")
         store.request_cancel(session, row)
@@ -205,7 +205,7 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
     with services.database.read() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
-            raise _no_job(job_id)
+            raise no_job(job_id)
         attempts = store.attempts_of(session, [job_id])[job_id]
         parts = part_store.count_parts(session, [job_id])[job_id]
         return Job.from_row(row, version_of_job(session, job_id), attempts, parts)
@@ -216,7 +216,8 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
         return [Event.from_row(r) for r in store.events_after(session, job_id, after, limit)]
 
 
-async def _wait(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
+async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
+    """Give a job as it stands, or as it ends within a time."""
     deadline = time.monotonic() + wait_s
     pause_s = FIRST_POLL_S  # what is short is told at once, and who waits long asks no more often
     while True:
@@ -248,5 +249,6 @@ async def _stream(services: Services, job_id: str, owner: str, after: int) -> As
             await asyncio.sleep(POLL_S)
 
 
-def _no_job(job_id: str) -> Problem:
+def no_job(job_id: str) -> Problem:
+    """Give the problem that there is no such job."""
     return Problem("not-found", f"there is no job '{job_id}'")

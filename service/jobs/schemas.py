@@ -9,6 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from algorithms.evaluation.comparison import Compare, Evaluate
 from algorithms.evaluation.search import Search
 from service.http import WireModel
+from service.jobs.parts import INFER
 from service.jobs.states import CANCELLING, FINAL, JobState
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
@@ -32,7 +33,26 @@ def _as_wish(value: Any) -> Any:
     return value
 
 
-class JobSpec(WireModel):
+class JobLimits(WireModel):
+    """When a job begins, and what it may take."""
+
+    priority: int = Field(0, ge=-100, le=100, description="Higher ones begin sooner.")
+    timeout_s: float | None = Field(None, gt=0, description="Time limit of one attempt.")
+    memory_mb: int | None = Field(
+        None, ge=512, le=2**20, description="Memory limit of the work, in MiB."
+    )
+    max_attempts: int | None = Field(
+        None, ge=1, le=20, description="Tries before a job whose worker is lost has failed."
+    )
+    threads: int | None = Field(
+        None,
+        ge=1,
+        le=256,
+        description="Threads of the work; without it, its share of the machine that runs it.",
+    )
+
+
+class JobSpec(JobLimits):
     """What to train, on what, and within which limits."""
 
     dataset_id: str = Field(max_length=40, description="A dataset that is ready.")
@@ -45,20 +65,6 @@ class JobSpec(WireModel):
         description="Name under which the trained model is published, as its next version.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Seed of everything random in the fit.")
-    priority: int = Field(0, ge=-100, le=100, description="Higher ones begin sooner.")
-    timeout_s: float | None = Field(None, gt=0, description="Time limit of one attempt.")
-    memory_mb: int | None = Field(
-        None, ge=512, le=2**20, description="Memory limit of the training, in MiB."
-    )
-    max_attempts: int | None = Field(
-        None, ge=1, le=20, description="Tries before a job whose worker is lost has failed."
-    )
-    threads: int | None = Field(
-        None,
-        ge=1,
-        le=256,
-        description="Threads of the training; without it, its share of the machine that runs it.",
-    )
     search: Search | None = Field(
         None,
         description="Try parameters by cross-validation, as parts spread over the pool, and train "
@@ -143,6 +149,22 @@ class Attempt(BaseModel):
         )
 
 
+class Inference(BaseModel):
+    """A method of a version over the tasks of a dataset."""
+
+    version_id: str
+    method: str
+    tasks: dict[str, str] | None = Field(
+        description="Tasks of the dataset with the task that each is called as; null where every "
+        "one is called by its own name."
+    )
+
+    @classmethod
+    def from_plan(cls, plan: dict[str, Any]) -> "Inference":
+        """Give the wire form of a plan."""
+        return cls(version_id=plan["version_id"], method=plan["method"], tasks=plan["mapping"])
+
+
 class Job(BaseModel):
     """A job as it stands."""
 
@@ -152,12 +174,17 @@ class Job(BaseModel):
         "succeeded, failed, cancelled or timed_out for good."
     )
     is_final: bool
+    kind: str = Field(description="train; part, of another job; or infer, a model over a dataset.")
     dataset_id: str
     algorithm: str
     params: dict[str, Any]
     seed: int
     model: str
-    version: int | None = Field(description="Version of the model it made, once it succeeded.")
+    version: int | None = Field(
+        description="Version of the model it made, once it succeeded; of an inference, the version "
+        "that is called."
+    )
+    inference: Inference | None = Field(description="What an inference computes.")
     priority: int
     timeout_s: float
     memory_mb: int
@@ -166,7 +193,10 @@ class Job(BaseModel):
     threads: int | None
     parent: str | None = Field(description="The job that this one is a part of.")
     parts: dict[str, int] = Field(description="Number of its parts by state.")
-    result: dict[str, Any] | None = Field(description="What a part came to; a whole makes a model.")
+    result: dict[str, Any] | None = Field(
+        description="What a part or an inference came to; training makes a model."
+    )
+    output: str | None = Field(description="Where the outputs of an inference are, as Parquet.")
     attempts: list[Attempt] = Field(description="Every try at it, in order.")
     progress: Progress | None
     error: JobError | None
@@ -183,17 +213,20 @@ class Job(BaseModel):
         parts: dict[str, int],
     ) -> "Job":
         """Give the wire form of a row, with its version, its attempts and its parts."""
+        inference = row.plan if (row.plan or {}).get("kind") == INFER else None
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
             id=row.id,
             state=CANCELLING if is_cancelling else row.state,
             is_final=JobState(row.state) in FINAL,
+            kind="part" if row.parent_id else "train" if inference is None else INFER,
             dataset_id=row.dataset_id,
             algorithm=row.algorithm,
             params=row.params,
             seed=row.seed,
             model=row.model_name,
-            version=version,
+            version=version if inference is None else inference["version"],
+            inference=None if inference is None else Inference.from_plan(inference),
             priority=row.priority,
             timeout_s=row.timeout_s,
             memory_mb=row.memory_mb,
@@ -203,6 +236,7 @@ class Job(BaseModel):
             parent=row.parent_id,
             parts=parts,
             result=row.result,
+            output=None if row.output_blob_id is None else f"/v1/jobs/{row.id}/output",
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),
             error=None if row.error is None else JobError(**row.error),

@@ -12,7 +12,7 @@ from sqlalchemy.orm import Session
 from service.blobs import release_blob
 from service.database import now
 from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
-from service.rows import AttemptRow, EventRow, JobRow, new_id
+from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 
 @dataclass(frozen=True, slots=True)
@@ -266,6 +266,25 @@ def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
     update_one(session, statement, checkpoint_blob_id=blob_id)
     if before is not None:
         release_blob(session, before)
+
+
+def keep_output(session: Session, job_id: str, blob_id: str, result: dict[str, Any]) -> None:
+    """Write down what an inference came to, and where its outputs are."""
+    statement = sa.update(JobRow).where(JobRow.id == job_id)
+    update_one(session, statement, output_blob_id=blob_id, result=result)
+
+
+def output_of(session: Session, job: JobRow) -> BlobRow | None:
+    """Give the outputs of an inference, while they are kept."""
+    return None if job.output_blob_id is None else session.get(BlobRow, job.output_blob_id)
+
+
+def drop_output(session: Session, job: JobRow) -> None:
+    """Delete the outputs of an inference; that it was, and what it came to, stays."""
+    blob_id = job.output_blob_id
+    update_one(session, sa.update(JobRow).where(JobRow.id == job.id), output_blob_id=None)
+    if blob_id is not None:
+        release_blob(session, blob_id)
 
 
 def request_release(session: Session, *, worker: str) -> None:

@@ -18,7 +18,7 @@ from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import part_store, store
 from service.jobs.plans import Asked, Study, adaptation, lay_out
-from service.jobs.schemas import JobSpec, WarmStart
+from service.jobs.schemas import JobLimits, JobSpec, WarmStart
 from service.models.store import get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
@@ -50,10 +50,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     if existing is not None:
         return session.get_one(JobRow, existing)
     params, study = check(session, spec, owner=origin.owner, settings=settings)
-    waiting = store.count_waiting(session, origin.owner)
-    if waiting >= settings.max_queued:
-        detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
-        raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_S)})
+    check_room(session, origin.owner, settings)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
@@ -61,12 +58,8 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         params=params,
         seed=spec.seed,
         model_name=spec.model,
-        priority=spec.priority,
-        timeout_s=spec.timeout_s or settings.default_timeout_s,
-        memory_mb=spec.memory_mb or settings.default_memory_mb,
-        max_attempts=spec.max_attempts or settings.max_attempts,
-        threads=spec.threads,
         traceparent=origin.traceparent,
+        **limits_of(spec, settings),
     )
     if study is None:
         row = store.create(session, job)
@@ -78,6 +71,32 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     return row
 
 
+def check_room(session: Session, owner: str, settings: Settings) -> None:
+    """Refuse one more job of an owner who has as many waiting as may be."""
+    waiting = store.count_waiting(session, owner)
+    if waiting >= settings.max_queued:
+        detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
+        raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_S)})
+
+
+def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:
+    """Give what a job may take, by the names of its columns."""
+    return {
+        "priority": spec.priority,
+        "timeout_s": spec.timeout_s or settings.default_timeout_s,
+        "memory_mb": spec.memory_mb or settings.default_memory_mb,
+        "max_attempts": spec.max_attempts or settings.max_attempts,
+        "threads": spec.threads,
+    }
+
+
+def check_limits(spec: JobLimits, settings: Settings) -> None:
+    """Refuse more time than a job may take."""
+    if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
+        detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
+        raise Problem("invalid-request", detail, errors=[place("/timeout_s", detail)])
+
+
 def check(
     session: Session, spec: JobSpec, *, owner: str, settings: Settings
 ) -> tuple[dict[str, Any], Study | None]:
@@ -86,10 +105,8 @@ def check(
     if algorithm is None:
         known = ", ".join(sorted(ALGORITHMS))
         detail = f"there is no algorithm '{spec.algorithm}'; there are {known}"
-        raise Problem("unknown-algorithm", detail, errors=[_place("/algorithm", detail)])
-    if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
-        detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
-        raise Problem("invalid-request", detail, errors=[_place("/timeout_s", detail)])
+        raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
+    check_limits(spec, settings)
     if spec.warm_start is not None:
         return _check_warm_start(session, spec, spec.warm_start, algorithm, owner=owner)
     # what a comparison judges is what is trained
@@ -106,14 +123,21 @@ def check(
     return complete, lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)
 
 
-def _find_tasks(session: Session, spec: JobSpec, *, owner: str) -> tuple[TaskSummary, ...]:
-    dataset = session.get(DatasetRow, spec.dataset_id)
+def find_dataset(
+    session: Session, dataset_id: str, *, owner: str
+) -> tuple[DatasetRow, dict[str, Any]]:
+    """Give a dataset that is ready, and its manifest."""
+    dataset = session.get(DatasetRow, dataset_id)
     if dataset is None or dataset.owner != owner:
-        detail = f"there is no dataset '{spec.dataset_id}'"
-        raise Problem("not-found", detail, errors=[_place("/dataset_id", detail)])
+        detail = f"there is no dataset '{dataset_id}'"
+        raise Problem("not-found", detail, errors=[place("/dataset_id", detail)])
     if dataset.state != "ready" or dataset.manifest is None:
         raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
-    return summaries(dataset.manifest)
+    return dataset, dataset.manifest
+
+
+def _find_tasks(session: Session, spec: JobSpec, *, owner: str) -> tuple[TaskSummary, ...]:
+    return summaries(find_dataset(session, spec.dataset_id, owner=owner)[1])
 
 
 def _check_warm_start(
@@ -124,7 +148,7 @@ def _check_warm_start(
     if found is None:
         version = "" if start.version is None else f" with version {start.version}"
         detail = f"there is no model '{start.model}'{version}"
-        raise Problem("not-found", detail, errors=[_place("/warm_start/model", detail)])
+        raise Problem("not-found", detail, errors=[place("/warm_start/model", detail)])
     for given, field in (
         (spec.params, "params"),
         (spec.search, "search"),
@@ -133,13 +157,13 @@ def _check_warm_start(
     ):
         if given:
             detail = f"'{field}' cannot be given with 'warm_start': what the model learned holds"
-            raise Problem("invalid-request", detail, errors=[_place(f"/{field}", detail)])
+            raise Problem("invalid-request", detail, errors=[place(f"/{field}", detail)])
     if found.row.algorithm != algorithm.name:
         detail = f"'{start.model}' is a model of {found.row.algorithm}, not of {algorithm.name}"
-        raise Problem("invalid-request", detail, errors=[_place("/algorithm", detail)])
+        raise Problem("invalid-request", detail, errors=[place("/algorithm", detail)])
     if not algorithm.takes_new_tasks():
         detail = f"{algorithm.name} cannot take new tasks without a new fit"
-        raise Problem("invalid-request", detail, errors=[_place("/warm_start", detail)])
+        raise Problem("invalid-request", detail, errors=[place("/warm_start", detail)])
     for task in _find_tasks(session, spec, owner=owner):
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
@@ -176,5 +200,6 @@ def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any
         raise Problem("invalid-params", detail, errors=entries) from None
 
 
-def _place(pointer: str, detail: str) -> dict[str, str]:
+def place(pointer: str, detail: str) -> dict[str, str]:
+    """Give an entry of ``errors`` about a place in the body."""
     return {"pointer": pointer, "code": "invalid", "detail": detail}

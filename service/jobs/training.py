@@ -17,6 +17,7 @@ from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.datasets.canonical import read_tasks
 from service.jobs import plans
+from service.jobs.parts import INFER
 from service.jobs.wire import Wire
 
 #: Least time between two progress messages.
@@ -44,15 +45,25 @@ def answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
 
 
 def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    plan, values, report = order["plan"], order["params"], None
+    kind = None if plan is None else plan["kind"]
+    on_step = _Progress(wire)
+
+    def is_cancelled() -> bool:
+        return wire.receive(0) is not None or wire.is_closed
+
+    if kind == INFER:
+        from service.batch.inference import infer  # brings Arrow, which no training needs
+
+        result = infer(order, on_step=on_step, is_cancelled=is_cancelled)
+        return {"type": "succeeded", "result": result}
     algorithm = ALGORITHMS[order["algorithm"]]
     tasks = read_tasks(Path(order["dataset"]), order["manifest"])
     trace = Trace(
-        on_step=_Progress(wire),
-        is_cancelled=lambda: wire.receive(0) is not None or wire.is_closed,
+        on_step=on_step,
+        is_cancelled=is_cancelled,
         checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
     )
-    plan, values, report = order["plan"], order["params"], None
-    kind = None if plan is None else plan["kind"]
     if kind == plans.SCORE:
         result = plans.carry_out(plan, algorithm, tasks, seed=order["seed"], trace=trace)
         return {"type": "scored", "result": result}

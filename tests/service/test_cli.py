@@ -11,6 +11,7 @@ import sys
 from contextlib import closing
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
@@ -125,6 +126,32 @@ def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, datas
     assert_fails(run("aliases", "nobody", url=service.url), "no model 'nobody'")
     assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' reads like a version")
     assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
+
+
+def test_a_model_is_called_over_a_whole_file(run, client, service, dataset, tmp_path):
+    model = client.train(dataset, "pca", model="cli-batch", k=2).wait()
+    X = {name: RNG.standard_normal((7, 5)) for name in ("here", "süd")}
+    np.savez(tmp_path / "rows.npz", **{f"{name}/X": rows for name, rows in X.items()})
+    tasks = ("--task", "here=north", "-t", "süd")
+    end = run(
+        "infer", "cli-batch/1", "transform", "rows.npz", *tasks, "-o", "out.parquet",
+        url=service.url,
+    )  # fmt: skip
+    assert end.returncode == 0, end
+    assert re.search(r"transform by cli-batch, version 1: 14 rows in [\d.e-]+ s", end.stdout)
+    made = re.search(r"^dataset (ds_\w+)$", end.stdout, re.MULTILINE).group(1)
+    assert client.dataset(made).tasks == ("here", "süd")
+    table = pq.read_table(tmp_path / "out.parquet")
+    expected = [model.transform(X["here"], task="north"), model.transform(X["süd"], task="süd")]
+    np.testing.assert_array_equal(np.array(table["outputs"].to_pylist()), np.concatenate(expected))
+    again = run("infer", "cli-batch", "transform", made, "--no-dataset", url=service.url)
+    assert_fails(again, "task 'here' of the dataset: unknown task 'here'")
+    bare = run(
+        "infer", "cli-batch", "inverse_transform", made, "-t", "süd", "--no-dataset",
+        url=service.url,
+    )  # fmt: skip
+    assert re.search(r"^outputs job_\w+$", bare.stdout, re.MULTILINE)
+    assert "dataset" not in bare.stdout
 
 
 @pytest.fixture(scope="module")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 README = Path(__file__).parents[2] / "README.md"
@@ -37,7 +38,7 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, classifier, judged, curl, protocol, command, offline = outputs
+    python, classifier, judged, curl, batch, protocol, command, offline = outputs
     assert "(8, 2) (8, 12)" in python
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
@@ -45,11 +46,16 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
     assert "95 % interval of the gain" in judged
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
+    assert "'rows': 6" in batch
+    assert pq.read_table(tmp_path / "outputs.parquet").num_rows == 6
     assert '"model_name":"pupils.transform"' in protocol
     assert '"shape":[2,1]' in protocol
     assert "pupils" in command
     assert "k=2" in command
     assert '"task":"north","outputs":[[' in command
+    assert "pupils@production is version 1" in command
+    assert "transform by pupils, version 1: 6 rows in" in command
+    assert pq.read_table(tmp_path / "all.parquet").num_rows == 6
     assert offline.startswith("('patient 0',")
 
 

@@ -33,31 +33,33 @@ class TableRows:
 
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the columns by the names that the model knows, else by their order."""
-        chosen = self._chosen(wish)
+        chosen = positions_of(self.names, len(self.columns), wish)
         matrix = np.empty((self.n_rows, len(chosen)))
         for j, position in enumerate(chosen):
             values = widened(self.columns[position][:, np.newaxis], task=wish.task)[:, 0]
             matrix[:, j] = values
         return matrix
 
-    def _chosen(self, wish: Wish) -> list[int]:
-        known = None if self.names is None else wish.columns()
-        if self.names is None or known is None or len(known) != wish.width:
-            if len(self.columns) != wish.width:
-                misfit(f"{wish}, got a table of {len(self.columns)} columns", task=wish.task)
-            return list(range(wish.width))
-        positions = {name: i for i, name in enumerate(self.names)}
-        missing = [name for name in known if name not in positions]
-        if missing:
-            listed = ", ".join(f"'{name}'" for name in missing[:_SHOWN])
-            more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-            detail = f"{wish}, in columns of the names it was trained on; missing: {listed}{more}"
-            misfit(detail, task=wish.task, column=missing[0])
-        unknown = [name for name in self.names if name not in set(known)]
-        if unknown:
-            detail = f"{wish}; it was not trained on a column '{unknown[0]}', leave it out"
-            misfit(detail, task=wish.task, column=unknown[0])
-        return [positions[name] for name in known]
+
+def positions_of(names: tuple[str, ...] | None, n_columns: int, wish: Wish) -> list[int]:
+    """Give the columns of a table as the model takes them: by the names it knows, or in order."""
+    known = None if names is None else wish.columns()
+    if names is None or known is None or len(known) != wish.width:
+        if n_columns != wish.width:
+            misfit(f"{wish}, got a table of {n_columns} columns", task=wish.task)
+        return list(range(wish.width))
+    positions = {name: i for i, name in enumerate(names)}
+    missing = [name for name in known if name not in positions]
+    if missing:
+        listed = ", ".join(f"'{name}'" for name in missing[:_SHOWN])
+        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+        detail = f"{wish}, in columns of the names it was trained on; missing: {listed}{more}"
+        misfit(detail, task=wish.task, column=missing[0])
+    unknown = [name for name in names if name not in set(known)]
+    if unknown:
+        detail = f"{wish}; it was not trained on a column '{unknown[0]}', leave it out"
+        misfit(detail, task=wish.task, column=unknown[0])
+    return [positions[name] for name in known]
 
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:

@@ -146,7 +146,7 @@ def _scope_of(method, path):
         return "metrics:read"
     if path.startswith("/v2") or (path.endswith(CALLS) and method == "POST"):
         return "infer"
-    return f"{path.split('/')[2]}:{'read' if method == 'GET' else 'write'}"
+    return f"{path.split('/')[2].partition(':')[0]}:{'read' if method == 'GET' else 'write'}"
 
 
 _keys: dict[tuple[str, str], str] = {}
@@ -170,7 +170,7 @@ def test_what_belongs_to_another_owner_is_not_there(guarded, ada, everything):
         if path in LISTS:
             assert response.json() == LISTS[path]
             continue
-        if path in ("/v1/jobs", "/v1/datasets", "/v1/models"):
+        if path in ("/v1/jobs", "/v1/jobs:infer", "/v1/datasets", "/v1/models"):
             if method == "GET":
                 assert response.json()["items"] == []
             continue
@@ -186,7 +186,15 @@ def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada
         # the same bytes and the same model name are bob's own
         mine = bob.upload(ROWS, name="mine")
         assert mine.id != ada.datasets()[0]["id"]
+        for source, model in ((ada.datasets()[0]["id"], "mine"), (mine, "mine")):
+            with pytest.raises(ServiceError) as caught:  # neither is theirs yet
+                bob.infer(model, "transform", source)
+            assert caught.value.status == 404
         assert bob.train(mine, "pca", model="mine", k=1).wait().version == 1
+        with pytest.raises(ServiceError) as caught:
+            bob.infer("mine", "transform", ada.datasets()[0]["id"])
+        assert caught.value.status == 404
+        assert bob.infer("mine", "transform", mine).wait().report["rows"] == 10
         assert [m["version"] for m in ada.models()] == [1]
 
 

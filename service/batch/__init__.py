@@ -1,0 +1,1 @@
+"""Models over whole datasets, as jobs: what a call is too small for."""

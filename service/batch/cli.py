@@ -1,0 +1,67 @@
+"""``sibling infer``: a model over a whole dataset."""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from service.client import Client
+from service.client.client import DEFAULT_URL
+from service.inference.cli import Url, named
+
+batch = typer.Typer()
+_out = Console(highlight=False, soft_wrap=True, markup=False)
+
+
+@batch.command()
+def infer(
+    model: Annotated[str, typer.Argument(help="Name of a model, NAME@ALIAS, or NAME/VERSION.")],
+    method: Annotated[str, typer.Argument(help="What it is to do: transform, predict, ...")],
+    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or the id of a dataset.")],
+    *,
+    task: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--task",
+            "-t",
+            help="A task of the data, or TASK=AS for one that the model has by another name; all "
+            "by their own names by default.",
+        ),
+    ] = None,
+    task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
+    target_column: Annotated[
+        str | None, typer.Option(help="Column of a CSV with the target.")
+    ] = None,
+    output: Annotated[
+        Path | None, typer.Option("--output", "-o", help="A file for the outputs, as Parquet.")
+    ] = None,
+    dataset: Annotated[
+        bool, typer.Option(help="Make a dataset of the outputs, where they are numbers.")
+    ] = True,
+    url: Url = DEFAULT_URL,
+) -> None:
+    """Call a model over all rows of a dataset, as a job, and show how it goes."""
+    name, version = named(model)
+    tasks = dict(_task(text) for text in task) if task else None
+    columns = {"task_column": task_column, "target_column": target_column}
+    options: Any = {key: value for key, value in columns.items() if value is not None}
+    with Client(url) as client:
+        source: Any = data if data.startswith("ds_") else client.upload(data, **options)
+        called = name if version is None else client.model(name, version)
+        job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
+        outputs = job.wait(progress=True)
+        report = outputs.report
+        rate = f"{report['rows']} rows in {report['seconds']:.3g} s"
+        _out.print(f"{method} by {job.info['model']}, version {job.info['version']}: {rate}")
+        if outputs.dataset_id is not None:
+            _out.print(f"dataset {outputs.dataset_id}")
+        if output is not None:
+            outputs.download(output)
+        else:
+            _out.print(f"outputs {job.id}")
+
+
+def _task(text: str) -> tuple[str, str]:
+    name, separator, called = text.rpartition("=")
+    return (name, called) if separator else (text, text)

@@ -1,0 +1,89 @@
+"""The Parquet file of an inference: a row for each row, with its task, its number and its outputs.
+
+Tasks may differ in the number of outputs, so those of a row are a list; what is one value by its
+nature, a prediction or a variance, is that value.
+"""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from algorithms.interface.artifact import HEADER_KEY
+
+#: Methods whose output is one value a row, whatever the task.
+SCALAR_METHODS: Final = frozenset({"predict", "variance"})
+#: Values and rows that are gathered before they are written.
+_MOST_VALUES: Final = 2**20
+_MOST_ROWS: Final = 2**16
+_TYPES: Final = {"U": pa.string(), "i": pa.int64(), "f": pa.float64()}
+
+
+class OutputFile:
+    """Takes outputs as they come; what it holds does not grow with them.
+
+    Parameters
+    ----------
+    kind
+        Of the values, as numpy names it: U, i or f.
+    header
+        What it is of, kept in the file as JSON.
+    """
+
+    def __init__(self, path: Path, method: str, kind: str, header: Mapping[str, Any]) -> None:
+        self._is_scalar = method in SCALAR_METHODS
+        value = _TYPES[kind]
+        outputs = value if self._is_scalar else pa.list_(value)
+        fields = [("task", pa.string()), ("row", pa.int64()), ("outputs", outputs)]
+        about = {HEADER_KEY: json.dumps(header, ensure_ascii=False, sort_keys=True)}
+        self._schema = pa.schema(fields, metadata=about)
+        self._writer = pq.ParquetWriter(path, self._schema)
+        self._batches: list[Any] = []
+        self._n_values = self._n_rows = 0
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if kind is None:
+            self._flush()
+        self._writer.close()
+
+    def add(self, task: str, first: int, outputs: NDArray[Any]) -> None:
+        """Add the outputs of rows of a task, from the row ``first`` on."""
+        n_rows = len(outputs)
+        columns = [
+            pa.array(pc.cast(pa.repeat(task, n_rows), pa.string())),
+            pa.array(np.arange(first, first + n_rows)),
+            self._column(outputs),
+        ]
+        self._batches.append(pa.record_batch(columns, schema=self._schema))
+        self._n_rows += n_rows
+        self._n_values += outputs.size
+        if self._n_values >= _MOST_VALUES or self._n_rows >= _MOST_ROWS:
+            self._flush()
+
+    def _column(self, outputs: NDArray[Any]) -> Any:
+        if self._is_scalar:
+            return pa.array(outputs, self._schema.field("outputs").type)
+        wide = outputs.reshape(len(outputs), -1)
+        ends = np.arange(len(wide) + 1, dtype=np.int32) * wide.shape[1]
+        return pa.ListArray.from_arrays(ends, pa.array(np.ascontiguousarray(wide).ravel()))
+
+    def _flush(self) -> None:
+        if self._batches:
+            self._writer.write_table(pa.Table.from_batches(self._batches, self._schema))
+        self._batches = []
+        self._n_values = self._n_rows = 0

@@ -1,0 +1,142 @@
+"""Batch inference over HTTP: submit it, fetch and delete its outputs."""
+
+from typing import Final
+
+from fastapi import APIRouter, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from fastapi.responses import StreamingResponse
+
+from service.batch import submission
+from service.batch.schemas import InferenceSpec, ValidInference
+from service.context import Context
+from service.errors import Problem
+from service.http import (
+    Owner,
+    check_if_match,
+    etag,
+    fingerprint,
+    is_not_modified,
+    json_response,
+    problems,
+    secured,
+    trace_parent,
+)
+from service.idempotency import IdempotencyKey
+from service.jobs import store
+from service.jobs.routes import Wait, no_job, wait_for
+from service.jobs.schemas import Job
+from service.jobs.states import FINAL, JobState
+from service.jobs.submission import Origin
+from service.rows import BlobRow, JobRow
+
+router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
+
+PARQUET: Final = "application/vnd.apache.parquet"
+
+
+@router.post(
+    ":infer",
+    status_code=202,
+    response_model=Job,
+    responses={
+        200: {"model": ValidInference, "description": "With `validate_only`: nothing was created."},
+        **problems(
+            "malformed-json",
+            "not-found",
+            "wrong-state",
+            "body-too-large",
+            "unsupported-media-type",
+            "invalid-request",
+            "invalid-data",
+            "unknown-task",
+            "unsupported-method",
+            "key-reused",
+            "queue-full",
+        ),
+    },
+)
+async def submit_inference(
+    spec: InferenceSpec,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    *,
+    idempotency_key: IdempotencyKey = None,
+    validate_only: bool = False,
+    wait: Wait = 0,
+) -> Response:
+    """Queue a method of a model over the rows of a dataset."""
+    if validate_only:
+        found = await run_in_threadpool(submission.prepare, services, spec, owner)
+        wanted = {
+            name: found.plan[name] for name in ValidInference.model_fields if name in found.plan
+        }
+        return json_response(ValidInference(n_rows=found.n_rows, **wanted))
+    origin = Origin(
+        owner,
+        idempotency_key,
+        fingerprint("POST /v1/jobs:infer", await request.body()),
+        trace_parent(request),
+    )
+    job_id = await run_in_threadpool(submission.submit, services, spec, origin)
+    services.dispatcher.wake()
+    job = await wait_for(services, job_id, owner, wait)
+    return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
+
+
+@router.get(
+    "/{job_id}/output",
+    response_class=StreamingResponse,
+    responses={
+        200: {
+            "description": "Parquet: `task`, `row` (from 0 in each task), and `outputs`, a list "
+            "of numbers, or the one value that `predict` and `variance` give.",
+            "content": {PARQUET: {}},
+        },
+        304: {"description": "Not modified."},
+        **problems("not-found", "wrong-state", "invalid-request"),
+    },
+)
+def get_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+    """Download the outputs of an inference."""
+    with services.database.read() as session:
+        job = store.get(session, job_id, owner=owner)
+        blob = None if job is None else store.output_of(session, job)
+    _, blob = _check(job_id, job, blob)
+    assert blob.sha256 is not None
+    tag = etag(blob.sha256)
+    if is_not_modified(request, tag):
+        return Response(status_code=304, headers={"ETag": tag})
+    headers = {
+        "ETag": tag,
+        "Content-Length": str(blob.size_bytes),
+        "Content-Disposition": f'attachment; filename="{job_id}.parquet"',
+    }
+    return StreamingResponse(services.blobs.chunks(blob.id), media_type=PARQUET, headers=headers)
+
+
+@router.delete(
+    "/{job_id}/output",
+    status_code=204,
+    responses=problems("not-found", "wrong-state", "precondition-failed", "invalid-request"),
+)
+def delete_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+    """Delete the outputs of an inference; a dataset that was made of them stays."""
+    with services.database.write() as session:
+        job = store.get(session, job_id, owner=owner)
+        blob = None if job is None else store.output_of(session, job)
+        job, blob = _check(job_id, job, blob)
+        check_if_match(request, etag(str(blob.sha256)))
+        store.drop_output(session, job)
+    return Response(status_code=204)
+
+
+def _check(job_id: str, job: JobRow | None, blob: BlobRow | None) -> tuple[JobRow, BlobRow]:
+    """Give a job with its outputs, or raise the problem that there are none."""
+    if job is None:
+        raise no_job(job_id)
+    if JobState(job.state) not in FINAL:
+        raise Problem("wrong-state", f"job '{job_id}' is {job.state}; wait for its end")
+    if blob is None:
+        raise Problem("not-found", f"job '{job_id}' has no outputs")
+    return job, blob

@@ -1,0 +1,213 @@
+"""Turns a wish for an inference into a queued job, or into a sentence that says why not."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from sqlalchemy.orm import Session
+
+from algorithms.interface.errors import UnknownTask
+from algorithms.interface.model import Model
+from algorithms.interface.tasks import unknown_task
+from service.batch.schemas import InferenceSpec
+from service.context import Services
+from service.errors import Problem
+from service.idempotency import find_created, remember_created
+from service.inference.call import Wish
+from service.inference.formats.table import positions_of
+from service.jobs import store
+from service.jobs.parts import INFER, Plan
+from service.jobs.submission import (
+    Origin,
+    check_limits,
+    check_room,
+    find_dataset,
+    limits_of,
+    place,
+)
+from service.models.store import Served, feature_names, get_version
+from service.rows import DatasetRow
+
+#: Tasks that do not fit and are told one by one.
+_TOLD: Final = 20
+_MAX_NAME: Final = 200
+
+Entry = Mapping[str, Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """An inference that fits: by which version, of how many rows, and how."""
+
+    served: Served
+    plan: Plan
+    n_rows: int
+
+
+def submit(services: Services, spec: InferenceSpec, origin: Origin) -> str:
+    """Give the id of the job, or of the one that the same request made before.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The model, the method and the dataset do not fit; nothing is stored.
+    """
+    with services.database.write() as session:
+        existing = find_created(session, origin.owner, origin.key, origin.request)
+    if existing is not None:
+        return existing
+    # a model may take long to load: nobody who writes shall wait for that
+    prepared = prepare(services, spec, origin.owner)
+    with services.database.write() as session:
+        return _create(session, services, spec, origin, prepared)
+
+
+def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
+    """Give what a specification comes to, checked as far as it can be before the first row."""
+    check_limits(spec, services.settings)
+    served = services.lookup.find_any(owner, spec.model, spec.version)
+    if served is None:
+        version = "" if spec.version is None else f" with version {spec.version}"
+        detail = f"there is no model '{spec.model}'{version}"
+        raise Problem("not-found", detail, errors=[place("/model", detail)])
+    if spec.method not in served.methods:
+        can = ", ".join(served.methods)
+        detail = f"model '{served.name}' ({served.algorithm}) cannot {spec.method}; it can {can}"
+        raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
+    with services.database.read() as session:
+        dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
+        known = feature_names(session, served.dataset_id)
+    model = services.models.get(served)
+    entries = {entry["name"]: entry for entry in manifest["tasks"]}
+    tasks = _tasks(spec, entries)
+    columns = _Fit(model, spec, manifest["feature_names"], known).columns(tasks, entries)
+    has_labels = _has_labels(model, spec.method, tasks)
+    plan: Plan = {
+        "kind": INFER,
+        "model": served.name,
+        "version": served.version,
+        "version_id": served.id,
+        "method": spec.method,
+        "dataset_id": dataset.id,
+        "tasks": tasks,
+        "mapping": spec.tasks,  # what is told: of many tasks their own names would be long
+        "columns": columns,
+        "makes_dataset": spec.makes_dataset and not has_labels,
+        "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
+        "threads": spec.threads or services.compute.share,
+    }
+    return Prepared(served, plan, sum(entries[name]["n_samples"] for name in tasks))
+
+
+def _create(
+    session: Session, services: Services, spec: InferenceSpec, origin: Origin, prepared: Prepared
+) -> str:
+    existing = find_created(session, origin.owner, origin.key, origin.request)
+    if existing is not None:
+        return existing
+    served = prepared.served
+    # both may have been deleted meanwhile
+    find_dataset(session, spec.dataset_id, owner=origin.owner)
+    if get_version(session, origin.owner, served.name, served.version) is None:
+        raise Problem("not-found", f"version {served.version} of '{served.name}' is gone")
+    check_room(session, origin.owner, services.settings)
+    job = store.NewJob(
+        owner=origin.owner,
+        dataset_id=spec.dataset_id,
+        algorithm=served.algorithm,
+        params={},
+        seed=0,
+        model_name=served.name,
+        traceparent=origin.traceparent,
+        plan=prepared.plan,
+        **limits_of(spec, services.settings),
+    )
+    row = store.create(session, job)
+    remember_created(session, origin.owner, origin.key, origin.request, row.id)
+    return row.id
+
+
+def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:
+    """Give the tasks of the dataset that are computed, with the task each is called as."""
+    if spec.tasks is None:
+        return {name: name for name in entries}
+    for name in spec.tasks:
+        if name not in entries:
+            error = unknown_task(name, tuple(entries))
+            detail = f"the dataset has none of this name: {error.message}"
+            entry = {**place("/tasks", detail), "code": "unknown-task", "task": name}
+            raise Problem("unknown-task", detail, errors=[entry])
+    return spec.tasks
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """Whether tasks of a dataset are such as a method takes."""
+
+    model: Model
+    spec: InferenceSpec
+    names: list[str] | None
+    known: tuple[str, ...] | None
+
+    def columns(self, tasks: Mapping[str, str], entries: Mapping[str, Entry]) -> list[int] | None:
+        """Give the order in which the columns are taken, None where it is their own.
+
+        Where there are names they are the same for every task, and so is the order.
+        """
+        misfits: list[dict[str, Any]] = []
+        orders = {
+            tuple(order)
+            for name, called in tasks.items()
+            for order in self._order(entries[name], called, misfits)
+        }
+        if misfits:
+            first = misfits[0]
+            raise Problem(first["code"], first["detail"], errors=misfits[:_TOLD])
+        order = list(orders.pop()) if len(orders) == 1 else []
+        return None if order == sorted(order) else order
+
+    def _order(
+        self, entry: Entry, called: str, misfits: list[dict[str, Any]]
+    ) -> Iterator[list[int]]:
+        """Give the order of the columns of a task, or note why there is none."""
+        name, method = entry["name"], self.spec.method
+        about = {"task": name, "pointer": "/dataset_id" if self.spec.tasks is None else "/tasks"}
+        if entry["input"] != "rows":
+            detail = f"task '{name}' holds {entry['input']}; {method} takes rows"
+            misfits.append({**about, "code": "invalid-data", "detail": detail})
+            return
+        try:
+            width = self.model.width(method, task=called)
+            wish = Wish(called, method, width, is_missing_taken=False, columns=lambda: self.known)
+            names = None if self.names is None else tuple(self.names)
+            yield positions_of(names, entry["n_features"], wish)
+        except UnknownTask as error:
+            detail = f"task '{name}' of the dataset: {error.message}"
+            misfits.append({**about, "code": error.code, "detail": detail})
+        except Problem as problem:
+            detail = f"task '{name}' of the dataset: {problem.detail}"
+            where = {**problem.errors[0], **about}
+            misfits.append({**where, "code": problem.code, "detail": detail})
+
+
+def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
+    """Tell whether the outputs are labels; those of all tasks stand in one column."""
+    if method != "predict":
+        return False
+    kinds: dict[str, str] = {}
+    for name, called in tasks.items():
+        labels = model.classes(called)
+        kinds.setdefault(type(labels[0]).__name__ if labels else "float", name)
+    if len(kinds) > 1:
+        (one, first), (other, second) = list(kinds.items())[:2]
+        detail = (
+            f"predictions for task '{first}' are {one}, for task '{second}' {other}; compute them "
+            "apart, by naming tasks"
+        )
+        entry = {**place("/tasks", detail), "code": "invalid-data", "task": second}
+        raise Problem("invalid-data", detail, errors=[entry])
+    return "float" not in kinds
+
+
+def _name(served: Served, method: str, dataset: DatasetRow) -> str:
+    return f"{method} of {dataset.name} by {served.name}/{served.version}"[:_MAX_NAME]

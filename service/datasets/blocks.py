@@ -1,0 +1,107 @@
+"""Datasets in their stored form, read and written a block of rows at a time.
+
+For the processes that go through one once: what they hold does not grow with it, and what they
+read does not count as theirs, as a mapped file would.
+"""
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.artifact import HEADER_KEY
+from algorithms.interface.errors import InvalidArtifact
+from service.datasets.canonical import DTYPES, FORMAT, read_header
+
+_NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
+_ALIGNMENT: Final = 8
+#: Values of targets that are read at a time.
+_TARGETS: Final = 2**16
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """An array of a dataset that is to be written."""
+
+    name: str
+    dtype: np.dtype[Any]
+    shape: tuple[int, ...]
+
+
+class DatasetReader:
+    """The tasks of a file, by blocks of their rows."""
+
+    def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
+        self._path = path
+        self._begin, self._specs = read_header(path)
+        self._entries = {entry["name"]: entry for entry in manifest["tasks"]}
+
+    def rows(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
+        """Give the rows of a task, so many at a time."""
+        return self._blocks(f"{self._entries[task].get('rows_of', task)}/X", n_rows)
+
+    def target_layout(self, task: str) -> Layout | None:
+        """Give the type and shape of the targets of a task, as they are stored."""
+        if self._entries[task]["target"] == "none":
+            return None
+        spec = self._specs[f"{task}/y"]
+        return Layout(f"{task}/y", DTYPES[spec["dtype"]], tuple(spec["shape"]))
+
+    def targets(self, task: str) -> Iterator[NDArray[Any]]:
+        """Give the targets of a task, if any: numbers, or positions in the manifest's classes."""
+        if self._entries[task]["target"] == "none":
+            return iter(())
+        return self._blocks(f"{task}/y", _TARGETS)
+
+    def _blocks(self, name: str, n_rows: int) -> Iterator[NDArray[Any]]:
+        spec = self._specs[name]
+        total, *width = spec["shape"]
+        dtype = DTYPES[spec["dtype"]]
+        with self._path.open("rb") as file:
+            file.seek(self._begin + spec["data_offsets"][0])
+            for first in range(0, total, n_rows):
+                shape = (min(n_rows, total - first), *width)
+                values = np.fromfile(file, dtype, int(np.prod(shape)))
+                if values.size != np.prod(shape):
+                    raise InvalidArtifact(f"'{self._path.name}' ends in the middle of '{name}'")
+                yield values.reshape(shape)
+
+
+class DatasetWriter:
+    """Writes arrays one after another, in the order in which they were announced."""
+
+    def __init__(self, path: Path, arrays: Sequence[Layout]) -> None:
+        header: dict[str, Any] = {"__metadata__": {HEADER_KEY: json.dumps({"format": FORMAT})}}
+        end = 0
+        for array in arrays:
+            begin, end = end, end + int(np.prod(array.shape)) * array.dtype.itemsize
+            header[array.name] = {
+                "dtype": _NAMES[array.dtype],
+                "shape": list(array.shape),
+                "data_offsets": [begin, end],
+            }
+        text = json.dumps(header, ensure_ascii=False).encode()
+        text += b" " * (-len(text) % _ALIGNMENT)
+        self._file = path.open("wb")
+        self._file.write(len(text).to_bytes(_ALIGNMENT, "little") + text)
+        self._left = end
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    def write(self, values: NDArray[Any]) -> None:
+        """Write the next rows."""
+        self._left -= values.nbytes
+        np.ascontiguousarray(values).tofile(self._file)
+
+    def finish(self) -> None:
+        """Make sure that all that was announced has come."""
+        if self._left:
+            raise ValueError(f"{self._left} bytes that were announced have not been written")
