@@ -28,6 +28,7 @@ from service.inference.lookup import Lookup
 from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
 from service.inference.statistics import Statistics
+from service.inference.v2.repository import router as v2_repository
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
 from service.inference.v2.schemas import InferBody
@@ -80,6 +81,7 @@ def create_app(settings: Settings) -> FastAPI:
         v2,
         inference,
         v2_public,
+        v2_repository,
         health,
         metrics_router,
         catalogue,

@@ -45,6 +45,11 @@ class ModelCache:
                 self._trim()
             return entry.model
 
+    def drop(self, version: Served) -> None:
+        """Forget the model of a version; who has it goes on with it."""
+        with self._lock:
+            self._entries.pop(version.artifact_sha256, None)
+
     def size_bytes(self) -> int:
         """Give the size of all models kept."""
         with self._lock:

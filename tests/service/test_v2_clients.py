@@ -1,6 +1,7 @@
 """A client that nobody here wrote calls models: all its ways, all its options."""
 
 import asyncio
+import re
 
 import numpy as np
 import pytest
@@ -181,3 +182,40 @@ def test_it_raises_the_sentence_of_an_error(client_of):
         )
     with pytest.raises(InferenceServerException, match="no model 'none'"):
         client_of.get_model_metadata("none")
+
+
+def test_a_model_is_loaded_and_unloaded(client_of, client, http):
+    """What the gauge of the cache tells is what was asked for, and calls never mind."""
+    dataset = client.upload({"north": ROWS + 7}, name="of a model with bytes of its own")
+    client.train(dataset, "pca", model="loaded", k=3).wait().name_as("production")
+
+    def cached():
+        numbers = http.get("/metrics").text
+        return float(re.search(r"^sibling_model_cache_bytes (\S+)$", numbers, re.MULTILINE)[1])
+
+    size = client.model("loaded").info["artifact_bytes"]
+    for name in ("loaded", "loaded@production", "loaded.transform"):
+        before = cached()
+        client_of.load_model(name)
+        assert cached() == before + size
+        client_of.load_model(name)
+        assert cached() == before + size
+        client_of.unload_model(name)
+        assert cached() == before
+        client_of.unload_model(name, unload_dependents=True)
+    result = client_of.infer("loaded", [rows_input(ROWS[:2]), task_input(["north"] * 2)])
+    expected = client.model("loaded").transform(ROWS[:2], task="north")
+    np.testing.assert_array_equal(result.as_numpy("transform"), expected)
+
+
+def test_what_cannot_be_loaded_is_told(client_of, http, model):
+    for act in (client_of.load_model, client_of.unload_model):
+        for name in ("none", f"{model.name}.nothing", f"{model.name}@none"):
+            with pytest.raises(InferenceServerException, match="there is no model"):
+                act(name)
+    with pytest.raises(InferenceServerException, match="'config' is not taken"):
+        client_of.load_model(model.name, config="{}")
+    path = f"/v2/repository/models/{model.name}/load"
+    for body in ("[]", '{"parameters": 1}', '{"parameters": {"a": 1}}'):
+        assert http.post(path, content=body).json()["code"] == "invalid-request"
+    assert http.post(path, content="{").json()["code"] == "malformed-json"

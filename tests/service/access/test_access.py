@@ -144,6 +144,8 @@ def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
 def _scope_of(method, path):
     if path == NUMBERS:
         return "metrics:read"
+    if path.startswith("/v2/repository/models"):
+        return "admin"
     if path.startswith("/v2") or (path.endswith(CALLS) and method == "POST"):
         return "infer"
     return f"{path.split('/')[2].partition(':')[0]}:{'read' if method == 'GET' else 'write'}"
