@@ -27,6 +27,42 @@ class Kind:
     cure: str
 
 
+#: Every code of the ``error`` of a job that no response has: what causes it, and what cures it.
+JOB_CODES: Final[dict[str, tuple[str, str]]] = {
+    "diverged": (
+        "The objective became infinite or no number.",
+        "Rescale the data, or regularise more.",
+    ),
+    "out_of_memory": (
+        "The work needed more than `memory_mb`.",
+        "Raise `memory_mb`, or give less data at a time.",
+    ),
+    "timed_out": ("An attempt took longer than `timeout_s`.", "Raise `timeout_s`."),
+    "cancelled": ("Its owner cancelled it.", "Submit it again if it is wanted after all."),
+    "base_model_gone": (
+        "The model that it was to start from, or to call, was deleted as it was submitted.",
+        "Submit it with a model that is there.",
+    ),
+    "worker_lost": (
+        "The process that supervised it died or was cut off, as often as `max_attempts` allows.",
+        "Look at the machine; raise `max_attempts`.",
+    ),
+    "worker_failed": (
+        "The worker could not fetch what it needs.",
+        "Look at the detail, and its log.",
+    ),
+    "not_stored": (
+        "The result could not be stored.",
+        "Make room in the database; submit it again.",
+    ),
+    "not_begun": ("The pool took it and never began, again and again.", "Look at the pool's log."),
+    "not_ready": ("The process of the work did not start.", "Look at the detail and the machine."),
+    "released": ("It was stopped to go on elsewhere.", "Nothing: it goes on by itself."),
+    "stopped": ("The process of the work ended by itself.", "Look at the detail; submit it again."),
+    "crashed": ("The process of the work ended in a crash.", "Look at the detail; report it."),
+    "defect": ("An error of ours; the detail has where.", "Report it with the detail."),
+}
+
 #: Every code that a response can carry; ``docs/errors.md`` is made from it.
 KINDS: Final[dict[str, Kind]] = {
     "malformed-json": Kind(
@@ -101,7 +137,7 @@ KINDS: Final[dict[str, Kind]] = {
         409,
         "Something still needs it",
         "A dataset is needed by a job that has not ended or by a model; a version of a model, by "
-        "an alias that names it.",
+        "such a job too, by an alias that names it, or by a model that goes on from it.",
         "Cancel the job, delete the model or move the alias that the detail names, then delete "
         "again.",
     ),

@@ -16,7 +16,7 @@ from algorithms.registry import ALGORITHMS
 from service.app import openapi
 from service.catalogue.schemas import Algorithm
 from service.cli import app as command
-from service.errors import KINDS
+from service.errors import JOB_CODES, KINDS
 from service.settings import Settings
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -119,6 +119,10 @@ def _errors() -> Iterator[str]:
     for code, kind in sorted(KINDS.items(), key=lambda item: (item[1].status, item[0])):
         yield from ("", f"## `{code}`", "", f"**{kind.status}** {kind.title}.", "")
         yield from (f"- Cause: {kind.cause}", f"- Cure: {kind.cure}")
+    yield from ("", "# Errors of jobs", "")
+    yield "The `error` of a job has one of the codes above, or one of these."
+    for code, (cause, cure) in JOB_CODES.items():
+        yield from ("", f"## `{code}`", "", f"- Cause: {cause}", f"- Cure: {cure}")
 
 
 def _settings() -> Iterator[str]:

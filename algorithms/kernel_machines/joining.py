@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task
+from algorithms.interface.tasks import Task, check_sizes
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.building import error_name, error_of
 from algorithms.kernel_machines.examples import Examples, Target
@@ -22,8 +22,8 @@ Array = NDArray[np.float64]
 
 def check_new_task(model: KernelMachine, task: Task) -> None:
     """Raise InvalidData where a task cannot join the model."""
-    if task.name in model.tasks:
-        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+    model.check_new_name(task.name)
+    check_sizes([task])
     kind = "numbers" if model.targets[0].classes is None else "classes"
     if task.target != kind:
         raise InvalidData(

@@ -11,7 +11,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
-from algorithms.interface.tasks import Task, counted
+from algorithms.interface.tasks import Task, check_sizes, counted
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
 from algorithms.subspaces.moments import (
@@ -215,6 +215,7 @@ def extend_model(model: SubspaceModel, task: Task, U: Array | None) -> SubspaceM
 def check_new_task(model: SubspaceModel, task: Task) -> None:
     """Raise InvalidData where a task cannot join the model."""
     model.check_new_name(task.name)
+    check_sizes([task])
     if task.n_features != model.U.shape[1]:
         raise InvalidData(
             f"task '{task.name}' has {task.n_features} features, the model {model.U.shape[1]}",

@@ -17,9 +17,9 @@ from sqlalchemy.orm import Session
 from service.batch.publish import Outputs, publish_outputs
 from service.blobs import BlobStore
 from service.database import Database
-from service.jobs import part_store, plans, store
+from service.jobs import part_store, store
 from service.jobs.heart import Heart
-from service.jobs.parts import INFER
+from service.jobs.parts import ADAPT, INFER
 from service.jobs.scratch import make_scratch
 from service.jobs.states import JobState, Wish
 from service.jobs.supervisor import Outcome, Supervisor
@@ -168,7 +168,7 @@ class _Attempt:
     def _fetch_base(self) -> Path | None:
         """Give the file of the model that the job starts from, if it is such a one."""
         plan = self._job.plan
-        if plan is None or plan["kind"] not in (plans.ADAPT, INFER):
+        if plan is None or plan["kind"] not in (ADAPT, INFER):
             return None
         with self._worker.database.read() as session:
             version = session.get(VersionRow, plan["version_id"])

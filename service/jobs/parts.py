@@ -7,6 +7,7 @@ from algorithms.interface.algorithm import Algorithm
 
 #: Kind of a plan that calls a model over a dataset.
 INFER: Final = "infer"
+ADAPT: Final = "adapt"
 
 Plan = dict[str, Any]
 Algo = Algorithm[Any, Any]

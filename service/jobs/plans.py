@@ -29,7 +29,7 @@ from service.jobs.comparisons import (
     plan_comparison,
     plan_evaluation,
 )
-from service.jobs.parts import Algo, Part, Plan
+from service.jobs.parts import ADAPT, Algo, Part, Plan
 from service.jobs.searches import (
     SEARCH,
     conclude_search,
@@ -41,7 +41,6 @@ from service.jobs.searches import (
 
 SCORE: Final = "score"
 STUDY: Final = "study"
-ADAPT: Final = "adapt"
 
 Result = Mapping[str, Any]
 
@@ -103,9 +102,9 @@ def lay_out(
     return Study(plan, _numbered(parts, first=0))
 
 
-def adaptation(version_id: str) -> Plan:
+def adaptation(version_id: str, *, model: str, version: int) -> Plan:
     """Give the plan of a job that takes new tasks into a stored version of a model."""
-    return {"kind": ADAPT, "version_id": version_id}
+    return {"kind": ADAPT, "version_id": version_id, "model": model, "version": version}
 
 
 def next_parts(plan: Plan, results: Sequence[Result]) -> tuple[Part, ...]:

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from algorithms.evaluation.comparison import Compare, Evaluate
 from algorithms.evaluation.search import Search
 from service.http import WireModel
-from service.jobs.parts import INFER
+from service.jobs.parts import ADAPT, INFER
 from service.jobs.states import CANCELLING, FINAL, JobState
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
@@ -149,6 +149,21 @@ class Attempt(BaseModel):
         )
 
 
+class Base(BaseModel):
+    """The version of a model that a job goes on from."""
+
+    model: str
+    version: int
+    version_id: str
+
+    @classmethod
+    def from_plan(cls, plan: dict[str, Any] | None) -> "Base | None":
+        """Give the wire form of a plan, if it is of such a job."""
+        if plan is None or plan["kind"] != ADAPT or "model" not in plan:
+            return None
+        return cls(model=plan["model"], version=plan["version"], version_id=plan["version_id"])
+
+
 class Inference(BaseModel):
     """A method of a version over the tasks of a dataset."""
 
@@ -185,6 +200,7 @@ class Job(BaseModel):
         "that is called."
     )
     inference: Inference | None = Field(description="What an inference computes.")
+    warm_start: Base | None = Field(description="What new tasks are taken into, in place of a fit.")
     priority: int
     timeout_s: float
     memory_mb: int
@@ -227,6 +243,7 @@ class Job(BaseModel):
             model=row.model_name,
             version=version if inference is None else inference["version"],
             inference=None if inference is None else Inference.from_plan(inference),
+            warm_start=Base.from_plan(row.plan),
             priority=row.priority,
             timeout_s=row.timeout_s,
             memory_mb=row.memory_mb,

@@ -148,7 +148,9 @@ def _check_warm_start(
     if found is None:
         version = "" if start.version is None else f" with version {start.version}"
         detail = f"there is no model '{start.model}'{version}"
-        raise Problem("not-found", detail, errors=[place("/warm_start/model", detail)])
+        is_there = get_version(session, owner, start.model, None) is not None
+        pointer = "/warm_start/version" if is_there else "/warm_start/model"
+        raise Problem("not-found", detail, errors=[place(pointer, detail)])
     for given, field in (
         (spec.params, "params"),
         (spec.search, "search"),
@@ -164,10 +166,17 @@ def _check_warm_start(
     if not algorithm.takes_new_tasks():
         detail = f"{algorithm.name} cannot take new tasks without a new fit"
         raise Problem("invalid-request", detail, errors=[place("/warm_start", detail)])
+    of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
+    known = summaries(of_model)[0] if of_model is not None else None
     for task in _find_tasks(session, spec, owner=owner):
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
-    return found.row.params, Study(adaptation(found.row.id), ())
+        is_alike = known is None or task.n_features == known.n_features
+        if algorithm.needs.same_features and known is not None and not is_alike:
+            detail = f"task '{task.name}' has {task.n_features} features"
+            raise InvalidData(f"{detail}, those of the model {known.n_features}", task=task.name)
+    plan = adaptation(found.row.id, model=found.name, version=found.row.version)
+    return found.row.params, Study(plan, ())
 
 
 def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:

@@ -17,7 +17,7 @@ from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.datasets.canonical import read_tasks
 from service.jobs import plans
-from service.jobs.parts import INFER
+from service.jobs.parts import ADAPT, INFER
 from service.jobs.wire import Wire
 
 #: Least time between two progress messages.
@@ -72,7 +72,7 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         values = found or values
     params = algorithm.parse(values)
     started = time.monotonic()
-    if kind == plans.ADAPT:
+    if kind == ADAPT:
         model = load_model(Path(order["base"]))
         for task in tasks:
             model = algorithm.adapt(model, task)

@@ -73,7 +73,7 @@ def get_version(
 def delete_version(
     name: Name, version: Version, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Delete one version of a model, which no alias may name."""
+    """Delete one version of a model, which no alias, job or other model needs."""
     with services.database.write() as session:
         alias_store.hold(session, owner, name)
         found = store.get_version(session, owner, name, version)
@@ -83,6 +83,10 @@ def delete_version(
         if found.aliases:
             named = " and ".join(f"'{alias}'" for alias in found.aliases)
             detail = f"version {version} of '{name}' is {named}; move or delete the alias first"
+            raise Problem("in-use", detail)
+        needed = store.needed_by(session, found.row)
+        if needed:
+            detail = f"version {version} of '{name}' is needed by {'; '.join(needed[:20])}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
     return Response(status_code=204)

@@ -9,7 +9,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.rows import AliasRow, DatasetRow, ModelRow, VersionRow
+from service.jobs.states import FINAL
+from service.rows import AliasRow, DatasetRow, JobRow, ModelRow, VersionRow
 
 #: Stands between a model and an alias; no name of a model has it.
 ALIAS_MARK: Final = "@"
@@ -138,6 +139,29 @@ def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]
     """Give the numbers of the versions that jobs made, by job."""
     query = sa.select(VersionRow.job_id, VersionRow.version).where(VersionRow.job_id.in_(job_ids))
     return dict(session.execute(query).tuples().all())
+
+
+def needed_by(session: Session, version: VersionRow) -> list[str]:
+    """Give what still needs a version: jobs that have not ended, and models that go on from it."""
+    jobs = session.scalars(
+        sa.select(JobRow.id)
+        .where(
+            JobRow.owner == sa.select(ModelRow.owner).where(ModelRow.id == version.model_id),
+            JobRow.state.notin_(FINAL),
+            JobRow.plan["version_id"].as_string() == version.id,
+        )
+        .order_by(JobRow.id)
+    )
+    later = session.execute(
+        sa.select(ModelRow.name, VersionRow.version)
+        .join(VersionRow, VersionRow.model_id == ModelRow.id)
+        .where(VersionRow.base_id == version.id)
+        .order_by(ModelRow.name, VersionRow.version)
+    )
+    return [
+        *(f"job {job_id}" for job_id in jobs),
+        *(f"model {name}, version {number}, which goes on from it" for name, number in later),
+    ]
 
 
 def delete_version(session: Session, version: NamedVersion) -> None:

@@ -9,7 +9,7 @@ import pytest
 import service
 from algorithms.registry import ALGORITHMS
 from service.app import openapi
-from service.errors import KINDS
+from service.errors import JOB_CODES, KINDS
 from service.generate import DOCS, pages
 
 SERVICE = Path(service.__file__).parent
@@ -23,6 +23,14 @@ def test_committed_page_is_what_the_code_generates(name):
     assert path.exists(), f"docs/{name} is missing; run `make docs`"
     is_same = path.read_text(encoding="utf-8") == pages()[name]
     assert is_same, f"docs/{name} is not what the code says; run `make docs`"
+
+
+def test_every_code_of_a_job_is_written_down():
+    sources = [*(SERVICE / "jobs").glob("*.py"), *(SERVICE / "batch").glob("*.py")]
+    text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
+    found = set(re.findall(r'(?:Lost\(|Outcome\(\s*"[a-z_]+",\s*|"code": )"([a-z_-]+)"', text))
+    assert {"worker_lost", "base_model_gone", "defect", "timed_out"} <= found
+    assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(KINDS)
 
 
 def test_generating_twice_gives_the_same():
@@ -41,10 +49,12 @@ def test_every_algorithm_has_its_section_with_every_parameter(name):
 def test_every_error_code_has_its_section_with_cause_and_cure():
     found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"])
     sections = dict(found)
-    assert sections.keys() == KINDS.keys()
+    known = {code: (kind.cause, kind.cure) for code, kind in KINDS.items()} | JOB_CODES
+    assert sections.keys() == known.keys()
     for code, text in sections.items():
-        assert KINDS[code].cause in text
-        assert KINDS[code].cure in text
+        cause, cure = known[code]
+        assert cause in text
+        assert cure in text
 
 
 def test_every_error_code_is_raised_somewhere():

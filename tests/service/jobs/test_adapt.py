@@ -42,10 +42,30 @@ def test_without_another_name_it_is_the_next_version(client, rows, base):
     assert (adapted.name, adapted.version) == (base.name, base.version + 1)
 
 
-def test_what_only_the_numbers_tell_fails_the_job_with_the_task(client, base):
+def test_a_task_of_another_width_is_refused_with_the_job(client, base):
     dataset = client.upload({"wide": np.random.default_rng(0).normal(size=(5, 7))})
-    with pytest.raises(JobFailed, match="wide"):
+    with pytest.raises(ServiceError, match="'wide' has 7 features, those of the model 6"):
+        client.adapt(base, dataset)
+
+
+def test_what_only_the_numbers_tell_fails_the_job_with_the_task(client, base):
+    dataset = client.upload({"huge": np.full((5, 6), 1e200) * np.arange(1, 6)[:, np.newaxis]})
+    with pytest.raises(JobFailed, match="huge"):
         client.adapt(base, dataset).wait()
+
+
+def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, rows):
+    first = client.train(client.upload({"a": rows["a"]}), "rmt-pca", model="first", k=2).wait()
+    job = client.adapt(first, client.upload({"b": rows["b"]}), name="second")
+    second = job.wait()
+    assert job.info["warm_start"] == {
+        "model": "first", "version": 1, "version_id": first.info["id"],
+    }  # fmt: skip
+    with pytest.raises(ServiceError, match=r"in-use: .*model second, version 1, which goes on"):
+        first.delete()
+    assert client.model("second").info["lineage"]["base"] == first.info["id"]
+    second.delete()
+    first.delete()
 
 
 @pytest.mark.parametrize(

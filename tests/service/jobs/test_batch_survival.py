@@ -9,7 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.client import Client, JobFailed, ServiceError
-from service.rows import BlobRow, DatasetRow, JobRow
+from service.rows import BlobRow, DatasetRow, JobRow, VersionRow
 
 #: A thousand new rows take this model a good while: the job lasts for seconds.
 SLOW = "gp-lvm"
@@ -158,7 +158,7 @@ def test_a_stopped_service_gives_it_back_uncharged(slow, start_service):
         assert slow.kept(second)[:2] == (1, 1)
 
 
-def test_a_model_deleted_before_its_turn_fails_the_job_with_the_cause(shared):
+def test_a_model_is_needed_until_the_job_has_ended(shared):
     with Client(shared.service.url) as client:
         first = shared.begin(client)
         doomed = client.train(shared.dataset, "pca", model="doomed", limits={"priority": 9}, k=1)
@@ -166,7 +166,11 @@ def test_a_model_deleted_before_its_turn_fails_the_job_with_the_cause(shared):
         model = doomed.wait()
         first = shared.begin(client)
         waiting = client.infer(model, "transform", shared.dataset)
-        model.delete()
+        with pytest.raises(ServiceError, match=f"in-use.*job {waiting.id}"):
+            model.delete()
+        # as where both come in the same moment
+        with shared.service.open_database() as database, database.write() as session:
+            session.execute(sa.delete(VersionRow).where(VersionRow.id == model.info["id"]))
         first.cancel()
         with pytest.raises(JobFailed, match="has been deleted"):
             waiting.wait()
