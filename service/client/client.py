@@ -179,7 +179,8 @@ class Client:
     ) -> JobHandle:
         """Give a handle of the job that takes the tasks of a dataset into a model.
 
-        What the model has learned is frozen; a new version is made, or a model of another name.
+        What the model has learned is frozen; a new version is made, or a model of another name. Of
+        several at once each goes on from the version given, and knows nothing of the others.
         """
         return self._queue(
             {

@@ -38,8 +38,10 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, classifier, judged, curl, batch, protocol, command, offline = outputs
+    python, joined, classifier, judged, curl, batch, protocol, command, offline = outputs
     assert "(8, 2) (8, 12)" in python
+    assert joined.startswith("2 ('patient 0',")
+    assert "'patient 4')" in joined
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
     assert {"helps", "hurts", "unclear"} & set(judged.splitlines())
