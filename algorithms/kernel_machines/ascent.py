@@ -1,8 +1,8 @@
 """Dual coordinate ascent under the trace: SDCA as published, sweeps task by task, blocks of rows.
 
 *SDCA* (Algorithm 1 of Jawanpuria et al. 2015): single examples in random order, O(n + T) per step.
-*Tasks*: each task in turn, the contributions of the others frozen, a few sweeps at O(n_r + T) per
-step and one matrix-vector product behind them: for tasks with rows of their own.
+*Tasks*: each task in turn, the contributions of the others frozen, sweeps at O(n_r + T) per step
+until they move little, and one matrix-vector product behind them: for tasks with rows of their own.
 *Blocks*: 64 shared rows with all tasks, two sweeps on their own kernel and one matrix product
 behind them; blocks are drawn anew in every pass, since fixed ones need ten times as many.
 
@@ -10,7 +10,6 @@ One iteration is one pass over all examples; its objective is the dual bound, it
 relative duality gap.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -23,12 +22,13 @@ from algorithms.kernel_machines.examples import Examples
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.numerics import kernels_fmtl as kernels
+from algorithms.numerics import kernels_fmtl_tasks as task_kernels
 
 Array = NDArray[np.float64]
 AscentName = Literal["sdca", "tasks", "blocks"]
 
-#: Sweeps over one task before the next.
-TASK_SWEEPS = 3
+#: Most sweeps over one task before the next.
+TASK_SWEEPS = 20
 #: Rows of one block, and sweeps over it.
 BLOCK_ROWS = 64
 BLOCK_SWEEPS = 2
@@ -76,18 +76,19 @@ class Problem:
     def predictions(self, products: Array, theta: Array) -> Array:
         """Give F of each example (n,)."""
         e = self.examples
-        mixed = theta @ products
         if self.K is None:
-            parts = [e.X[e.rows(r)] @ mixed[r] for r in range(e.n_outputs)]
-        else:
-            parts = [mixed[r, e.rows(r)] for r in range(e.n_outputs)]
-        return np.concatenate(parts)
+            mixed = theta @ products
+            return np.concatenate([e.X[e.rows(r)] @ mixed[r] for r in range(e.n_outputs)])
+        if e.is_shared:
+            return np.asarray(theta @ products).ravel()
+        return np.concatenate([theta[r] @ products[:, e.rows(r)] for r in range(e.n_outputs)])
 
-    def certificate(self, kappa: Array, products: Array | None = None) -> Certificate:
+    def certificate(
+        self, kappa: Array, products: Array | None = None, g: Array | None = None
+    ) -> Certificate:
         """Give primal, dual and gap of κ (n,)."""
-        if products is None:
-            products = self.products(kappa)
-        g = self.gram(kappa, products)
+        products = self.products(kappa) if products is None else products
+        g = self.gram(kappa, products) if g is None else g
         F = self.predictions(products, self.kernel.theta(g))
         e = self.examples
         return certify(y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=self.loss, kernel=self.kernel)
@@ -106,12 +107,15 @@ class AscentState(LoopState):
     kappa : (n,)
     products : (T, N) or (T, d)
         κ_sᵀK or X_sᵀκ_s, kept current and renewed now and then.
+    g : (T, T)
+        κᵀKκ, task by task.
     epoch
         Passes done: draws the next order.
     """
 
     kappa: Array
     products: Array
+    g: Array
     epoch: int
 
 
@@ -137,83 +141,86 @@ def ascend(
     pieces = problem.loss.pieces(problem.examples.y, problem.examples.w)
     scale = problem.kernel.C
 
-    def step(state: AscentState) -> AscentState:
-        rng = np.random.default_rng([seed, state.epoch])
-        kappa, is_due = state.kappa.copy(), state.epoch % RENEWED_EVERY == 0
-        products = problem.products(kappa) if is_due else state.products.copy()
-        sweep(problem, pieces, kappa, products, rng)
-        return _state(problem, kappa, products, epoch=state.epoch + 1, scale=scale)
+    def state(kappa: Array, products: Array, *, epoch: int) -> AscentState:
+        g = problem.gram(kappa, products)
+        found = problem.certificate(kappa, products, g)
+        return AscentState(
+            objective=scale * found.dual, residual=found.relative_gap, kappa=kappa,
+            products=products, g=g, epoch=epoch,
+        )  # fmt: skip
 
-    first = _state(problem, kappa, problem.products(kappa), epoch=0, scale=scale)
+    def step(before: AscentState) -> AscentState:
+        rng = np.random.default_rng([seed, before.epoch])
+        kappa, products, g = before.kappa.copy(), before.products.copy(), before.g.copy()
+        is_due = before.epoch % RENEWED_EVERY == RENEWED_EVERY - 1
+        sweep(problem, pieces, kappa, products, g, rng=rng, is_due=is_due)
+        return state(kappa, products, epoch=before.epoch + 1)
+
+    first = state(kappa, problem.products(kappa), epoch=0)
     return trace.run(loop, step, first, max_iter=max_iter, tolerance=tolerance)
 
 
-Sweep = Callable[[Problem, Array, Array, Array, np.random.Generator], None]
-
-
-def _state(
-    problem: Problem, kappa: Array, products: Array, *, epoch: int, scale: float
-) -> AscentState:
-    found = problem.certificate(kappa, products)
-    return AscentState(
-        objective=scale * found.dual,
-        residual=found.relative_gap,
-        kappa=kappa,
-        products=products,
-        epoch=epoch,
-    )
-
-
 def _sdca_pass(
-    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+    problem: Problem,
+    pieces: Array,
+    kappa: Array,
+    products: Array,
+    g: Array,
+    *,
+    rng: np.random.Generator,
+    is_due: bool,
 ) -> None:
     """Write κ and the products after a step for every example, in random order."""
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
     row, output = e.row_and_output()
-    g = problem.gram(kappa, products)
     source = e.X if problem.K is None else problem.K
     run = kernels.sdca_linear if problem.K is None else kernels.sdca_dense
     run(
         source, rng.permutation(len(kappa)), output, row, pieces, loss.epsilon, loss.is_logistic,
         kernel.rule, kernel.Theta, kappa, products, g,
     )  # fmt: skip
+    if is_due:
+        products[:] = problem.products(kappa)
 
 
 def _task_pass(
-    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+    problem: Problem,
+    pieces: Array,
+    kappa: Array,
+    products: Array,
+    g: Array,
+    *,
+    rng: np.random.Generator,
+    is_due: bool,
 ) -> None:
-    """Write κ and the products after a few sweeps over each output, the others frozen meanwhile."""
+    """Write κ, products and g after sweeps over each output, the others frozen meanwhile."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
-    g = problem.gram(kappa, products)
-    for r in range(e.n_outputs):
-        rows, part = e.rows(r), e.part(r)
-        own, X_r = kappa[part], e.X[rows]
-        n_r = len(own)
-        order = np.concatenate([rng.permutation(n_r) for _ in range(TASK_SWEEPS)])
-        if K is None:
-            B_r = X_r @ products.T
-            kernels.task_linear(
-                X_r, order, r, pieces[part], loss.epsilon, loss.is_logistic,
-                kernel.rule, kernel.Theta, own, B_r, products[r], g,
-            )  # fmt: skip
-            products[r] = own @ X_r
-        else:
-            B_r = np.ascontiguousarray(products[:, rows].T)
-            kernels.task_dense(
-                K, rows.start, order, r, pieces[part], loss.epsilon, loss.is_logistic,
-                kernel.rule, kernel.Theta, own, B_r, g,
-            )  # fmt: skip
-            products[r] = own @ K[rows]
+    keys = rng.random(len(kappa))
+    steps = (pieces, loss.epsilon, loss.is_logistic, kernel.rule, kernel.Theta)
+    if K is None:  # the products are computed afresh in every pass
+        task_kernels.pass_linear(
+            e.X, e.first, e.offsets, keys, TASK_SWEEPS, *steps, kappa, products, g
+        )
+    else:
+        task_kernels.pass_dense(
+            K, e.first, e.offsets, keys, TASK_SWEEPS, is_due, *steps, kappa, products, g
+        )
 
 
 def _block_pass(
-    problem: Problem, pieces: Array, kappa: Array, products: Array, rng: np.random.Generator
+    problem: Problem,
+    pieces: Array,
+    kappa: Array,
+    products: Array,
+    g: Array,
+    *,
+    rng: np.random.Generator,
+    is_due: bool,
 ) -> None:
     """Write κ and the products after sweeps over blocks of shared rows, each with all outputs."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     T, N = e.n_outputs, len(e.X)
     kappas, by_output = kappa.reshape(T, N), pieces.reshape(T, N, 5)
-    g = problem.gram(kappa, products)
     order = rng.permutation(N)
     for start in range(0, N, BLOCK_ROWS):
         rows = order[start : start + BLOCK_ROWS]
@@ -228,3 +235,5 @@ def _block_pass(
         )  # fmt: skip
         kappas[:, rows] = own.T
         products += (own - before).T @ X_I
+    if is_due:
+        products[:] = problem.products(kappa)

@@ -48,10 +48,12 @@ class Solution:
     W: Array | None = None
 
 
-def solution_of(problem: Problem, kappa: Array, *, reason: StopReason | None) -> Solution:
+def solution_of(
+    problem: Problem, kappa: Array, *, reason: StopReason | None, products: Array | None = None
+) -> Solution:
     """Give the solution with Θ = φ'(ρ) of a dual point κ (n,)."""
     e = problem.examples
-    products = problem.products(kappa)
+    products = problem.products(kappa) if products is None else products
     g = problem.gram(kappa, products)
     theta = problem.kernel.theta(g)
     F = problem.predictions(products, theta)

@@ -15,7 +15,7 @@ from algorithms.kernel_machines.input_kernels import Standard
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import OutputKernel
-from algorithms.numerics import kernels_fmtl as kernels
+from algorithms.numerics import kernels_fmtl_tasks as kernels
 
 Array = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ def _solve(
         kappa, moved = before.kappa.copy(), before.g.copy()
         B = np.column_stack([b, K @ kappa])
         kernels.task_dense(
-            K, 0, np.arange(n), T, pieces, loss.epsilon, loss.is_logistic, kernel.rule,
+            K, np.arange(n), 1, T, pieces, loss.epsilon, loss.is_logistic, kernel.rule,
             kernel.Theta, kappa, B, moved,
         )  # fmt: skip
         return state(kappa)

@@ -1,8 +1,9 @@
 """Sweeps of dual coordinate ascent for output-kernel learning, compiled; κ, b and g in place.
 
 SDCA visits single examples and keeps the products of every example with every task current: O(n)
-per step for a kernel, O(Td) for a linear one. The sweeps of one task, or of one block of shared
-rows, freeze what other rows contribute: O(n_r + T) per step, and one matrix product behind them.
+per step for a kernel, O(Td) for a linear one. The sweeps of one block of shared rows freeze what
+other rows contribute: O(m + T) per step, and one matrix product behind them. Tasks with rows of
+their own: :mod:`algorithms.numerics.kernels_fmtl_tasks`.
 """
 
 # ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
@@ -90,79 +91,6 @@ def sdca_linear(
         if delta != 0.0:
             move(g, b, k_ii, r, delta)
             U[r] += delta * x
-            kappa[i] = new
-
-
-@kernel
-def task_dense(
-    K: Array,
-    first: int,
-    order: Indices,
-    r: int,
-    pieces: Array,
-    eps: float,
-    is_logistic: bool,
-    rule: Rule,
-    Theta: Array,
-    kappa: Array,
-    B_r: Array,
-    g: Array,
-) -> None:
-    """Write κ_r (n_r,), B_r (n_r, T) and g after the steps in order, other tasks frozen.
-
-    Parameters
-    ----------
-    K : (N, N)
-        Rows ``first`` to ``first + n_r`` are those of the task.
-    B_r
-        Only its column r moves: the products with the task's own examples.
-    """
-    n_r = kappa.size
-    own = B_r[:, r].copy()
-    for i in order:
-        b = B_r[i]
-        b[r] = own[i]
-        k_ii = K[first + i, first + i]
-        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
-        delta = new - kappa[i]
-        if delta != 0.0:
-            move(g, b, k_ii, r, delta)
-            line = K[first + i]
-            for j in range(n_r):
-                own[j] += delta * line[first + j]
-            kappa[i] = new
-    B_r[:, r] = own
-
-
-@kernel
-def task_linear(
-    X_r: Array,
-    order: Indices,
-    r: int,
-    pieces: Array,
-    eps: float,
-    is_logistic: bool,
-    rule: Rule,
-    Theta: Array,
-    kappa: Array,
-    B_r: Array,
-    u: Array,
-    g: Array,
-) -> None:
-    """Write κ_r (n_r,), u = X_rᵀκ_r (d,) and g after the steps in order, other tasks frozen."""
-    for i in order:
-        b, x = B_r[i], X_r[i]
-        k_ii, own = 0.0, 0.0
-        for f in range(x.size):
-            k_ii += x[f] * x[f]
-            own += u[f] * x[f]
-        b[r] = own
-        new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
-        delta = new - kappa[i]
-        if delta != 0.0:
-            move(g, b, k_ii, r, delta)
-            for f in range(x.size):
-                u[f] += delta * x[f]
             kappa[i] = new
 
 

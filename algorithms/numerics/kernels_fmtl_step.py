@@ -30,6 +30,8 @@ FIXED, POWER, EXP, COSH = 0, 1, 2, 3
 CUT = 600.0
 #: Steps of a bracketed search; each third one at least halves the logarithm of the bracket.
 MAX_SEARCH = 100
+#: Steps of Newton's method for a cubic, each a fifth of the closed form.
+MAX_NEWTON = 6
 
 
 @kernel
@@ -59,20 +61,33 @@ def theta_slope(rule: Rule, g: float) -> float:
 
 
 @kernel
-def cubic(
-    rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
-) -> tuple[float, float, float, float]:
-    """Give the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
-    c_0, c_1 = 0.0, 0.0
+def pull_here(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
+    """Give F(0): the prediction for the example as it stands."""
+    F = 0.0
     if rule[0] == FIXED:
         for s in range(b.size):
-            c_0 += Theta[r, s] * b[s]
-        return c_0, Theta[r, r] * k_ii, 0.0, 0.0
+            F += Theta[r, s] * b[s]
+        return F
+    if rule[0] == POWER and rule[1] == 1:
+        for s in range(b.size):
+            F += g[r, s] * b[s]
+        return rule[2] * F
     for s in range(b.size):
-        c_0 += g[r, s] * b[s]
+        F += theta(rule, g[r, s] if s != r else max(g[r, r], 0.0)) * b[s]
+    return F
+
+
+@kernel
+def cubic(
+    F: float, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
+) -> tuple[float, float, float, float]:
+    """Give the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
+    if rule[0] == FIXED:
+        return F, Theta[r, r] * k_ii, 0.0, 0.0
+    c_1 = b[r] * b[r] + g[r, r] * k_ii
+    for s in range(b.size):
         c_1 += b[s] * b[s]
-    c_1 += b[r] * b[r] + g[r, r] * k_ii
-    return rule[2] * c_0, rule[2] * c_1, 3.0 * rule[2] * b[r] * k_ii, rule[2] * k_ii * k_ii
+    return F, rule[2] * c_1, 3.0 * rule[2] * b[r] * k_ii, rule[2] * k_ii * k_ii
 
 
 @kernel
@@ -104,10 +119,18 @@ def pull(
 
 @kernel
 def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
-    """Give the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic, in closed form.
+    """Give the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic.
 
-    Cardano's x = A - B without its cancellation: A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
+    By Newton's method from 0, which a step near the optimum needs twice or so; else in closed form:
+    Cardano's x = A - B without its cancellation, A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
     """
+    if a_1 > 0.0:
+        x = R / a_1
+        for _ in range(MAX_NEWTON):
+            rest = R - x * (a_1 + x * (a_2 + x * a_3))
+            x += rest / (a_1 + x * (2.0 * a_2 + x * 3.0 * a_3))
+            if abs(rest) <= 1e-9 * abs(R):  # before a step that squares the error
+                return x
     if a_3 <= 1e-280:
         return R / a_1 if a_1 > 0.0 else math.copysign(math.inf, R) if R != 0.0 else 0.0
     shift = a_2 / (3.0 * a_3)
@@ -125,6 +148,15 @@ def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
     slope = a_1 + delta * (2.0 * a_2 + delta * 3.0 * a_3)  # one Newton step removes rounding
     if slope > 0.0:
         delta += (R - delta * (a_1 + delta * (a_2 + delta * a_3))) / slope
+    return delta
+
+
+@kernel
+def cubic_step(R: float, far: float, a_1: float, a_2: float, a_3: float) -> float:
+    """Give the root of the cubic, or ``far``, which has the sign of R, if that is nearer."""
+    if abs(far) < math.inf and abs(far * (a_1 + far * (a_2 + far * a_3))) <= abs(R):
+        return far
+    delta: float = cubic_root(R, a_1, a_2, a_3)
     return delta
 
 
@@ -212,6 +244,14 @@ def logistic(
 
 
 @kernel
+def stays(kappa: float, R: float, lo: float, hi: float, eps: float) -> bool:
+    """Tell whether κ maximises already, from the rise R without ε: most do at a bound or at 0."""
+    up = R - (eps if kappa >= 0.0 else -eps)
+    down = R - (eps if kappa > 0.0 else -eps)
+    return (up <= 0.0 or kappa >= hi) and (down >= 0.0 or kappa <= lo)
+
+
+@kernel
 def best_kappa(
     kappa: float,
     piece: Array,
@@ -236,25 +276,28 @@ def best_kappa(
     """
     y, q, lo, hi = piece[0], piece[1], piece[2], piece[3]
     is_cubic = rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1)
+    F = pull_here(rule, Theta, b, g, r)
     c = (0.0, 0.0, 0.0, 0.0)
-    if is_cubic:
-        c = cubic(rule, Theta, k_ii, b, g, r)
     if is_logistic:
+        if is_cubic:
+            c = cubic(F, rule, Theta, k_ii, b, g, r)
         return logistic(kappa, piece, rule, c, k_ii, b, g, r)
+    R = y - q * kappa - F
+    if stays(kappa, R, lo, hi, eps):
+        return kappa
+    if is_cubic:
+        c = cubic(F, rule, Theta, k_ii, b, g, r)
     if eps > 0.0:  # the gain has a kink at 0
         rise = y - pull(-kappa, rule, c, k_ii, b, g, r)[0]
         if abs(rise) <= eps:
             return 0.0
-        y -= math.copysign(eps, rise)
-    R = y - q * kappa - pull(0.0, rule, c, k_ii, b, g, r)[0]
+        shift = math.copysign(eps, rise)
+        y, R = y - shift, R - shift
+    far = hi - kappa if R > 0.0 else lo - kappa
     if is_cubic:
-        kappa += cubic_root(R, q + c[1], c[2], c[3])
-        return float(min(max(kappa, lo), hi))
-    sign = math.copysign(1.0, R)
-    far = hi - kappa if sign > 0.0 else kappa - lo
-    if q > 0.0:
-        far = min(far, abs(R) / q)
-    if R == 0.0 or far <= 0.0:
-        return kappa
-    x = search(y, kappa, q, far, sign, rule, c, k_ii, b, g, r)
-    return float(min(max(kappa + sign * x, lo), hi))
+        step = cubic_step(R, far, q + c[1], c[2], c[3])
+    else:
+        sign, far = math.copysign(1.0, R), abs(far)
+        far = min(far, abs(R) / q) if q > 0.0 else far
+        step = sign * search(y, kappa, q, far, sign, rule, c, k_ii, b, g, r) if far > 0.0 else 0.0
+    return float(min(max(kappa + step, lo), hi))

@@ -5,7 +5,7 @@ Set-up and the image call it once; compilation takes tens of seconds, reading th
 
 import numpy as np
 
-from algorithms.numerics import kernels_fmtl
+from algorithms.numerics import kernels_fmtl, kernels_fmtl_tasks
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
 from algorithms.numerics.latent_projection import first_latents, predictor, settle
@@ -39,11 +39,13 @@ def warm_fmtl() -> None:
     kernels_fmtl.sdca_linear(
         X, order, order, order, pieces, *shape, np.zeros(2), np.zeros((2, 2)), np.zeros((2, 2))
     )
-    one = np.zeros((1, 1))
-    kernels_fmtl.task_dense(K, 0, order, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), one)
-    kernels_fmtl.task_linear(
-        X, order, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), np.zeros(2), one
+    one, start, ends = np.zeros((1, 1)), np.zeros(1, dtype=np.intp), np.array([0, 2])
+    kernels_fmtl_tasks.task_dense(
+        K, order, 1, 0, pieces, *shape, np.zeros(2), np.zeros((2, 1)), one
     )
+    rows = (start, ends, np.zeros(2), 1, False)
+    kernels_fmtl_tasks.pass_dense(K, *rows, pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
+    kernels_fmtl_tasks.pass_linear(X, *rows[:4], pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
     kernels_fmtl.block(K, 1, pieces[:, np.newaxis], *shape, np.zeros((2, 1)), np.zeros((2, 1)), one)
 
 

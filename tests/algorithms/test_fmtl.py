@@ -288,6 +288,22 @@ def test_the_gap_is_a_sum_of_terms_of_examples_none_negative(kind, loss, penalty
         assert values[0] >= -1e-10 * max(np.abs(values).max(), 1e-300)
 
 
+@pytest.mark.parametrize("method", ["sdca", "tasks", "blocks"])
+@pytest.mark.parametrize("features", [False, True])
+@pytest.mark.parametrize("n_passes", [4, 25])
+def test_what_a_pass_keeps_current_is_what_is_computed_afresh(method, features, n_passes) -> None:
+    tasks = related("classes", T=5, n=40, is_shared=method == "blocks")
+    kernel = learned_kernel("power", k=1, C=1.0, lam=relative_lam("power", k=1, C=1.0, n_rows=40.0))
+    problem = problem_of(tasks, "hinge", kernel, features=features)
+    end = ascend(problem, method, seed=0, max_iter=n_passes, tolerance=1e-15, trace=Trace())
+    assert np.mean(end.kappa == 0.0) > 0.1  # rows without change are passed by
+    afresh = problem.products(end.kappa)
+    np.testing.assert_allclose(end.products, afresh, atol=1e-13 * np.abs(afresh).max())
+    g = problem.gram(end.kappa, afresh)
+    np.testing.assert_allclose(end.g, g, atol=1e-13 * np.abs(g).max())
+    np.testing.assert_array_equal(end.g, end.g.T)
+
+
 def convex_okl(X, Y, *, C, lam):
     """Give the optimum of p = 2 by the published alternation, in the primal, W exact for each Θ."""
     d, T = X.shape[1], Y.shape[1]

@@ -1,0 +1,230 @@
+"""Sweeps of dual coordinate ascent over tasks with rows of their own, compiled; all in place.
+
+While a task r is swept, what the other tasks contribute to its examples is frozen, so that a step
+costs O(n_r + T), or O(d + T) for a linear kernel; behind the sweeps the products of the task with
+all rows are brought up to date, for the rows that changed. What a sweep leaves where it was, the
+next ones over the same task pass by.
+"""
+
+# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.numerics.compiled import kernel
+from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
+
+Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
+
+#: Up to this part of changed rows, reading those alone is faster than a product with all.
+SPARSE_PART = 0.5
+#: Sweeps over a task end with one that moves less than this part of what one of them moved.
+SETTLED_PART = 0.15
+
+
+@kernel
+def pass_dense(
+    K: Array,
+    first: Indices,
+    offsets: Indices,
+    keys: Array,
+    n_sweeps: int,
+    is_due: bool,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    products: Array,
+    g: Array,
+) -> None:
+    """Write κ (n,), products (T, N) and g (T, T) after sweeps over each task.
+
+    Parameters
+    ----------
+    K : (N, N)
+        Rows from ``first[r]`` on are those of task r.
+    keys : (n,)
+        Numbers in [0, 1) that draw the orders.
+    is_due
+        Compute the products afresh: updates drift.
+    """
+    for r in range(first.size):
+        start, n_r = offsets[r], offsets[r + 1] - offsets[r]
+        part = slice(start, start + n_r)
+        rows = slice(first[r], first[r] + n_r)
+        own, B_r = kappa[part].copy(), products[:, rows].T.copy()
+        task_dense(
+            K[rows, rows].copy(), shuffled(keys[part]), n_sweeps, r, pieces[part], eps,
+            is_logistic, rule, Theta, own, B_r, g,
+        )  # fmt: skip
+        if is_due:
+            products[r] = 0.0
+        change = own if is_due else own - kappa[part]
+        add_rows(K[rows], change, products[r])
+        kappa[part] = own
+
+
+@kernel
+def pass_linear(
+    X: Array,
+    first: Indices,
+    offsets: Indices,
+    keys: Array,
+    n_sweeps: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    products: Array,
+    g: Array,
+) -> None:
+    """Write κ (n,), products (T, d) and g (T, T) after sweeps over each task.
+
+    Parameters
+    ----------
+    X : (N, d)
+        Rows from ``first[r]`` on are those of task r.
+    keys : (n,)
+        Numbers in [0, 1) that draw the orders.
+    """
+    for r in range(first.size):
+        start, n_r = offsets[r], offsets[r + 1] - offsets[r]
+        part = slice(start, start + n_r)
+        X_r = X[first[r] : first[r] + n_r]
+        task_linear(
+            X_r, shuffled(keys[part]), n_sweeps, r, pieces[part], eps, is_logistic, rule, Theta,
+            kappa[part], np.dot(X_r, products.T), products[r], g,
+        )  # fmt: skip
+        products[r] = np.dot(kappa[part], X_r)
+
+
+@kernel
+def shuffled(keys: Array) -> Indices:
+    """Give the places of the keys in a random order that the keys, in [0, 1), draw."""
+    order = np.arange(keys.size)
+    for i in range(keys.size - 1, 0, -1):
+        j = int(keys[i] * (i + 1))
+        order[i], order[j] = order[j], order[i]
+    return order
+
+
+@kernel
+def task_dense(
+    K_rr: Array,
+    order: Indices,
+    n_sweeps: int,
+    r: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_r: Array,
+    g: Array,
+) -> None:
+    """Write κ_r (n_r,), B_r (n_r, T) and g after sweeps over a task.
+
+    Parameters
+    ----------
+    K_rr : (n_r, n_r)
+    B_r
+        Only its column r moves: the products with the task's own examples.
+    """
+    n_left, left, own, most = order.size, order.copy(), B_r[:, r].copy(), 0.0
+    for _ in range(n_sweeps):
+        n_moved, moved = 0, 0.0
+        for place in range(n_left):
+            i = left[place]
+            b, k_ii = B_r[i], K_rr[i, i]
+            b[r] = own[i]
+            new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+            delta = new - kappa[i]
+            if delta != 0.0:
+                move_row(g, b, k_ii, r, delta)
+                for j in range(own.size):
+                    own[j] += delta * K_rr[i, j]
+                kappa[i] = new
+                left[n_moved] = i
+                n_moved += 1
+                moved += abs(delta)
+        if moved <= SETTLED_PART * most:
+            break
+        n_left, most = n_moved, max(most, moved)
+    B_r[:, r] = own
+    g[:, r] = g[r]
+
+
+@kernel
+def task_linear(
+    X_r: Array,
+    order: Indices,
+    n_sweeps: int,
+    r: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_r: Array,
+    u: Array,
+    g: Array,
+) -> None:
+    """Write κ_r (n_r,), u = X_rᵀκ_r (d,) and g after sweeps over a task."""
+    n_left, left, most = order.size, order.copy(), 0.0
+    for _ in range(n_sweeps):
+        n_moved, moved = 0, 0.0
+        for place in range(n_left):
+            i = left[place]
+            b = B_r[i]
+            k_ii, own = 0.0, 0.0
+            for f in range(u.size):
+                k_ii += X_r[i, f] * X_r[i, f]
+                own += u[f] * X_r[i, f]
+            b[r] = own
+            new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+            delta = new - kappa[i]
+            if delta != 0.0:
+                move_row(g, b, k_ii, r, delta)
+                for f in range(u.size):
+                    u[f] += delta * X_r[i, f]
+                kappa[i] = new
+                left[n_moved] = i
+                n_moved += 1
+                moved += abs(delta)
+        if moved <= SETTLED_PART * most:
+            break
+        n_left, most = n_moved, max(most, moved)
+    g[:, r] = g[r]
+
+
+@kernel
+def move_row(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
+    """Write row r of g after a step δ; column r is left to the end of the sweeps."""
+    for s in range(b.size):
+        g[r, s] += b[s] * delta
+    g[r, r] += (b[r] + k_ii * delta) * delta
+
+
+@kernel
+def add_rows(K_r: Array, change: Array, out: Array) -> None:
+    """Add Σ_i change_i K_r[i] to out (N,): rows without change cost nothing."""
+    chosen = np.flatnonzero(change)
+    if chosen.size > SPARSE_PART * change.size:
+        out += np.dot(change, K_r)
+        return
+    n_fours = chosen.size - chosen.size % 4
+    for start in range(0, n_fours, 4):  # out is read and written once for four rows
+        h, i, j, k = chosen[start], chosen[start + 1], chosen[start + 2], chosen[start + 3]
+        c_h, c_i, c_j, c_k = change[h], change[i], change[j], change[k]
+        for x in range(out.size):
+            out[x] += c_h * K_r[h, x] + c_i * K_r[i, x] + c_j * K_r[j, x] + c_k * K_r[k, x]
+    for place in range(n_fours, chosen.size):
+        i = chosen[place]
+        out += change[i] * K_r[i]
