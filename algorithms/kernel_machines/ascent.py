@@ -221,19 +221,22 @@ def _block_pass(
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     T, N = e.n_outputs, len(e.X)
     kappas, by_output = kappa.reshape(T, N), pieces.reshape(T, N, 5)
+    source = e.X if K is None else K
     order = rng.permutation(N)
     for start in range(0, N, BLOCK_ROWS):
         rows = order[start : start + BLOCK_ROWS]
-        X_I = e.X[rows] if K is None else K[rows]
-        K_II = X_I @ X_I.T if K is None else np.ascontiguousarray(X_I[:, rows])
-        B_I = X_I @ products.T if K is None else np.ascontiguousarray(products[:, rows].T)
-        before = np.ascontiguousarray(kappas[:, rows].T)
-        own = before.copy()
-        kernels.block(
-            K_II, BLOCK_SWEEPS, np.ascontiguousarray(by_output[:, rows].swapaxes(0, 1)),
-            loss.epsilon, loss.is_logistic, kernel.rule, kernel.Theta, own, B_I, g,
+        if K is None:
+            K_II, B_I = e.X[rows] @ e.X[rows].T, e.X[rows] @ products.T
+        else:
+            K_II, B_I = K[np.ix_(rows, rows)], np.ascontiguousarray(products[:, rows].T)
+        own = kappas[:, rows]
+        task_kernels.block(
+            K_II, BLOCK_SWEEPS, by_output[:, rows], loss.epsilon,
+            loss.is_logistic, kernel.rule, kernel.Theta, own, B_I, g,
         )  # fmt: skip
-        kappas[:, rows] = own.T
-        products += (own - before).T @ X_I
+        change = own - kappas[:, rows]
+        moved = np.flatnonzero(change.any(axis=0))
+        kappas[:, rows] = own
+        products += change[:, moved] @ source[rows[moved]]
     if is_due:
         products[:] = problem.products(kappa)

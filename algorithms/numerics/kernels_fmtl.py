@@ -1,9 +1,8 @@
-"""Sweeps of dual coordinate ascent for output-kernel learning, compiled; κ, b and g in place.
+"""Passes of SDCA as published for output-kernel learning, compiled; κ, products and g in place.
 
-SDCA visits single examples and keeps the products of every example with every task current: O(n)
-per step for a kernel, O(Td) for a linear one. The sweeps of one block of shared rows freeze what
-other rows contribute: O(m + T) per step, and one matrix product behind them. Tasks with rows of
-their own: :mod:`algorithms.numerics.kernels_fmtl_tasks`.
+It visits single examples and keeps the products of every example with every task current: O(n) per
+step for a kernel, O(Td) for a linear one. What is faster:
+:mod:`algorithms.numerics.kernels_fmtl_tasks`.
 """
 
 # ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
@@ -92,38 +91,3 @@ def sdca_linear(
             move(g, b, k_ii, r, delta)
             U[r] += delta * x
             kappa[i] = new
-
-
-@kernel
-def block(
-    K_II: Array,
-    n_sweeps: int,
-    pieces: Array,
-    eps: float,
-    is_logistic: bool,
-    rule: Rule,
-    Theta: Array,
-    kappa: Array,
-    B_I: Array,
-    g: Array,
-) -> None:
-    """Write κ (m, T), B (m, T) and g after sweeps over m shared rows and all tasks.
-
-    Parameters
-    ----------
-    K_II : (m, m)
-    pieces : (m, T, 5)
-    """
-    for _ in range(n_sweeps):
-        for i in range(kappa.shape[0]):
-            b, k_ii = B_I[i], K_II[i, i]
-            for r in range(kappa.shape[1]):
-                new = best_kappa(
-                    kappa[i, r], pieces[i, r], eps, is_logistic, rule, Theta, k_ii, b, g, r
-                )
-                delta = new - kappa[i, r]
-                if delta != 0.0:
-                    move(g, b, k_ii, r, delta)
-                    for j in range(kappa.shape[0]):
-                        B_I[j, r] += delta * K_II[i, j]
-                    kappa[i, r] = new

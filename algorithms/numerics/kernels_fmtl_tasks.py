@@ -1,9 +1,9 @@
-"""Sweeps of dual coordinate ascent over tasks with rows of their own, compiled; all in place.
+"""Sweeps of dual coordinate ascent task by task, compiled; κ, products and g in place.
 
 While a task r is swept, what the other tasks contribute to its examples is frozen, so that a step
 costs O(n_r + T), or O(d + T) for a linear kernel; behind the sweeps the products of the task with
 all rows are brought up to date, for the rows that changed. What a sweep leaves where it was, the
-next ones over the same task pass by.
+next ones over the same task pass by. A block of shared rows is swept with all tasks by turns.
 """
 
 # ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
-from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
+from algorithms.numerics.kernels_fmtl_step import FIXED, POWER, Rule, best_kappa, stays
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -104,6 +104,34 @@ def pass_linear(
 
 
 @kernel
+def block(
+    K_II: Array,
+    n_sweeps: int,
+    pieces: Array,
+    eps: float,
+    is_logistic: bool,
+    rule: Rule,
+    Theta: Array,
+    kappa: Array,
+    B_I: Array,
+    g: Array,
+) -> None:
+    """Write κ (T, m), B (m, T) and g after sweeps over all tasks of m shared rows.
+
+    Parameters
+    ----------
+    K_II : (m, m)
+    pieces : (T, m, 5)
+    """
+    order = np.arange(K_II.shape[0])
+    for _ in range(n_sweeps):
+        for r in range(kappa.shape[0]):
+            task_dense(
+                K_II, order, 1, r, pieces[r], eps, is_logistic, rule, Theta, kappa[r], B_I, g
+            )
+
+
+@kernel
 def shuffled(keys: Array) -> Indices:
     """Give the places of the keys in a random order that the keys, in [0, 1), draw."""
     order = np.arange(keys.size)
@@ -137,12 +165,21 @@ def task_dense(
         Only its column r moves: the products with the task's own examples.
     """
     n_left, left, own, most = order.size, order.copy(), B_r[:, r].copy(), 0.0
+    is_linear = not is_logistic and (rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1))
+    line, scale = (Theta[r], 1.0) if rule[0] == FIXED else (g[r], rule[2])
     for _ in range(n_sweeps):
         n_moved, moved = 0, 0.0
         for place in range(n_left):
             i = left[place]
+            B_r[i, r] = own[i]
+            if is_linear:  # most stay, and no array need be taken apart to tell
+                F = 0.0
+                for s in range(line.size):
+                    F += line[s] * B_r[i, s]
+                R = pieces[i, 0] - pieces[i, 1] * kappa[i] - scale * F
+                if stays(kappa[i], R, pieces[i, 2], pieces[i, 3], eps):
+                    continue
             b, k_ii = B_r[i], K_rr[i, i]
-            b[r] = own[i]
             new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
             delta = new - kappa[i]
             if delta != 0.0:

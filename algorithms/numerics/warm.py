@@ -46,7 +46,9 @@ def warm_fmtl() -> None:
     rows = (start, ends, np.zeros(2), 1, False)
     kernels_fmtl_tasks.pass_dense(K, *rows, pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
     kernels_fmtl_tasks.pass_linear(X, *rows[:4], pieces, *shape, np.zeros(2), np.zeros((1, 2)), one)
-    kernels_fmtl.block(K, 1, pieces[:, np.newaxis], *shape, np.zeros((2, 1)), np.zeros((2, 1)), one)
+    kernels_fmtl_tasks.block(
+        K, 1, pieces[np.newaxis], *shape, np.zeros((1, 2)), np.zeros((2, 1)), one
+    )
 
 
 def main() -> None:
