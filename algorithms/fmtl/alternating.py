@@ -16,7 +16,7 @@ from scipy.linalg import solve_triangular
 
 from algorithms.fmtl.iterate import (
     best_exponent,
-    lifted,
+    floor_of,
     next_theta,
     penalty_gap,
     safer_exponent,
@@ -33,14 +33,14 @@ Matrix = NDArray[np.floating[Any]]
 
 #: Landmarks of the preconditioner: at most, and as a part of the rows.
 MAX_LANDMARKS = 300
-LANDMARK_PART = 5
+LANDMARK_PART = 8
 #: Steps of conjugate gradients for one θ.
 MAX_INNER = 500
 #: Part of the allowed gap that the inner residuals may take.
 INNER_PART = 0.05
 #: Single precision errs by 1e-7 per product: enough for gaps from here on, from so many rows on.
 SINGLE_TOLERANCE = 1e-5
-SINGLE_ROWS = 2000
+SINGLE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -71,13 +71,23 @@ class Preconditioner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternatingState(LoopState):
-    """θ (T, T), its machines κ (T, N), and the best dual value and the gap over C so far."""
+    """θ as eigenvalues (T,) and eigenvectors (T, T), its machines, best dual value and gap over C.
 
-    theta: Array
+    Parameters
+    ----------
+    kappa : (T, N)
+    g : (T, T)
+        VᵀgV.
+    """
+
+    values: Array
+    V: Array
     kappa: Array
+    g: Array
     dual: float
     gap: float
-    exponent: float
+    #: Of the step from here; 0 where it is not known yet.
+    exponent: float = 0.0
 
 
 def solve_alternating(
@@ -92,40 +102,44 @@ def solve_alternating(
     nystrom = nystrom_preconditioner(problem.K, rng=np.random.default_rng(seed))
     QY = nystrom.Qt @ Y.T
     spectrum = Spectrum(nystrom.S, QY, Y @ Y.T - QY.T @ QY, nystrom.mu)
-    theta = climb(
+    first = climb(
         spectrum, s=s, C=C, max_iter=50, tolerance=0.1 * tolerance, trace=Trace(), loop="nystrom"
     )
-    size = max(machines_at(spectrum, theta, s=s).dual, 1e-300)
-    allowed = INNER_PART * tolerance * size / e.n_outputs
+    allowed = INNER_PART * tolerance * max(first.dual, 1e-300) / e.n_outputs
 
-    def state(theta: Array, start: Array | None, best: float) -> AlternatingState:
-        kappa, residual = _machines(K, nystrom, Y, theta, start=start, allowed=allowed)
-        g = _gram(K, kappa)
-        dual = float(np.vdot(kappa, Y)) - 0.5 * float(np.vdot(kappa, kappa))
+    def state(values: Array, V: Array, start: Array | None, best: float) -> AlternatingState:
+        turned = V.T @ Y
+        X, residual = _machines(
+            K, nystrom, turned, values, start=None if start is None else V.T @ start,
+            allowed=allowed,
+        )  # fmt: skip
+        g = _times(X, K) @ X.T
+        g = (g + g.T) / 2
+        dual = float(np.vdot(X, turned)) - 0.5 * float(np.vdot(X, X))
         dual -= s / 4.0 * float(np.vdot(g, g))
-        primal = dual + penalty_gap(theta, g, s=s) + residual
+        primal = dual + penalty_gap(np.diag(values), g, s=s) + residual
         best = max(best, dual)
         gap = (primal - best) / primal if primal > 0 else 0.0
         return AlternatingState(
-            objective=C * best,
-            residual=gap,
-            theta=theta,
-            kappa=kappa,
-            dual=best,
+            objective=C * best, residual=gap, values=values, V=V, kappa=V @ X, g=g, dual=best,
             gap=primal - best,
-            exponent=best_exponent(machines_at(spectrum, theta, s=s).slope),
-        )
+        )  # fmt: skip
 
     def step(before: AlternatingState) -> AlternatingState:
-        g = _gram(K, before.kappa)
-        theta = next_theta(before.theta, g, s=s, exponent=before.exponent)
-        after = state(lifted(theta, before.gap, s=s, rank=len(e.X)), before.kappa, before.dual)
+        exponent = before.exponent
+        if exponent == 0.0:
+            exponent = best_exponent(machines_at(spectrum, before.values, before.V, s=s).slope)
+        values, V = next_theta(before.values, before.V, before.g, s=s, exponent=exponent)
+        values = values + floor_of(values, before.gap, s=s, rank=len(e.X))
+        after = state(values, V, before.kappa, before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 
     end = trace.run(
-        "alternating", step, state(theta, None, -np.inf), max_iter=max_iter, tolerance=tolerance
-    )
-    return solution_at(problem, end.kappa.ravel(), end.theta, reason=trace.stop_reason)
+        "alternating", step, state(first.values, first.V, None, -np.inf), max_iter=max_iter,
+        tolerance=tolerance,
+    )  # fmt: skip
+    theta = (end.V * end.values) @ end.V.T
+    return solution_at(problem, end.kappa.ravel(), theta, reason=trace.stop_reason)
 
 
 def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditioner:
@@ -148,23 +162,24 @@ def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditio
 def _machines(
     K: Matrix,
     nystrom: Preconditioner,
-    Y: Array,
-    theta: Array,
+    turned: Array,
+    values: Array,
     *,
     start: Array | None,
     allowed: float,
 ) -> tuple[Array, float]:
-    """Give κ (T, N) of (I + θ ⊗ K)κ = y, and half the squared residual.
+    """Give X (T, N) of the systems (I + θ_j K)x_j = ỹ_j, and half the squared residual.
 
     Parameters
     ----------
+    turned : (T, N)
+        Targets ỹ in the eigenvectors of θ.
+    values : (T,)
+        Eigenvalues of θ.
     allowed
         Half squared residual of one system at which it is done.
     """
-    values, V = np.linalg.eigh(theta)
-    values = np.maximum(values, 0.0)
-    turned = V.T @ Y
-    X = nystrom.apply(turned, values) if start is None else V.T @ start
+    X = nystrom.apply(turned, values) if start is None else start
     R = turned - X - values[:, np.newaxis] * _times(X, K)
     P = np.zeros_like(X)
     old = np.ones(len(X))
@@ -182,7 +197,7 @@ def _machines(
         r -= step[:, np.newaxis] * Ap
         R[active], P[active], old[active] = r, p, rho
         active = active[0.5 * np.einsum("ij,ij->i", r, r) > allowed]
-    return V @ X, 0.5 * float(np.vdot(R, R))
+    return X, 0.5 * float(np.vdot(R, R))
 
 
 def _times(X: Array, K: Matrix) -> Array:
@@ -190,8 +205,3 @@ def _times(X: Array, K: Matrix) -> Array:
     if K.dtype == np.float64:
         return np.asarray(X @ K)
     return (X.astype(np.float32) @ K).astype(np.float64)
-
-
-def _gram(K: Matrix, kappa: Array) -> Array:
-    g = _times(kappa, K) @ kappa.T
-    return np.asarray((g + g.T) / 2)

@@ -44,25 +44,38 @@ def power_of(A: Array, exponent: float) -> Array:
     return np.asarray((V * np.maximum(values, 0.0) ** exponent) @ V.T)
 
 
-def next_theta(theta: Array, g: Array, *, s: float, exponent: float) -> Array:
-    """Give (θ^c s g θ^c)^a for the exponent a."""
-    side = power_of(theta, (1.0 / exponent - 1.0) / 2.0)
-    return power_of(side @ (s * g) @ side, exponent)
-
-
-def lifted(theta: Array, gap: float, *, s: float, rank: int) -> Array:
-    """Give θ (T, T) plus a floor that adds no more than a part of the gap (over C) before.
+def next_theta(
+    values: Array, V: Array, g: Array, *, s: float, exponent: float
+) -> tuple[Array, Array]:
+    """Give (θ^c s g θ^c)^a for the exponent a, as eigenvalues (T,) and eigenvectors (T, T).
 
     Parameters
     ----------
+    values, V
+        The same of θ.
+    g : (T, T)
+        VᵀgV: one eigendecomposition (T, T) is all that an outer step needs.
+    """
+    side = values ** ((1.0 / exponent - 1.0) / 2.0)
+    turned = s * (side[:, np.newaxis] * g * side)
+    found, U = np.linalg.eigh((turned + turned.T) / 2)
+    return np.maximum(found, 0.0) ** exponent, V @ U
+
+
+def floor_of(values: Array, gap: float, *, s: float, rank: int) -> float:
+    """Give what added to the eigenvalues of θ (T,) adds no more than a part of the gap before.
+
+    Parameters
+    ----------
+    gap
+        Over C.
     rank
         Of the input kernel; from T on no floor is needed.
     """
-    T = len(theta)
+    T = len(values)
     if rank >= T:
-        return theta
-    floor = min(np.sqrt(4.0 * s * FLOOR * gap / T), FLOOR * float(np.trace(theta)) / T)
-    return np.asarray(theta + floor * np.eye(T))
+        return 0.0
+    return float(min(np.sqrt(4.0 * s * FLOOR * gap / T), FLOOR * values.mean()))
 
 
 def best_exponent(slope: float) -> float:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.fmtl.iterate import lifted, penalty_gap, power_of, safer_exponent, solution_at
+from algorithms.fmtl.iterate import floor_of, penalty_gap, power_of, safer_exponent, solution_at
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
@@ -76,7 +76,8 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
             theta = power_of(s * (before.A.T @ before.A), HALF)
         else:
             theta = power_of(s * (W.T @ W), before.exponent)
-        theta = lifted(theta, before.gap, s=s, rank=e.X.shape[1])
+        floor = floor_of(np.diag(theta), before.gap, s=s, rank=e.X.shape[1])
+        theta = theta + floor * np.eye(T)
         after = state(theta, W @ _inverse(power_of(theta, 0.5)), before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 

@@ -18,7 +18,7 @@ SMOOTH = ("squared", "squared-hinge", "logistic")
 #: Up to here an eigendecomposition of K costs less than anything else.
 SMALL_ROWS = 300
 #: With more outputs than this part of the rows one eigendecomposition of K is worth its price.
-MANY_OUTPUTS = 8
+MANY_OUTPUTS = 4
 #: Rows per feature from which on the weights are the smaller problem.
 MANY_ROWS = 4
 

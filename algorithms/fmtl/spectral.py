@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from algorithms.fmtl.iterate import (
     best_exponent,
-    lifted,
+    floor_of,
     next_theta,
     penalty_gap,
     safer_exponent,
@@ -60,6 +60,7 @@ class Machines:
     Parameters
     ----------
     g : (T, T)
+        VᵀgV, in the eigenvectors of θ.
     dual
         Value of the dual over C.
     slope
@@ -71,10 +72,8 @@ class Machines:
     slope: float
 
 
-def machines_at(spectrum: Spectrum, theta: Array, *, s: float) -> Machines:
-    """Give g, the dual value and the slope at θ (T, T)."""
-    values, V = np.linalg.eigh(theta)
-    values = np.maximum(values, 0.0)
+def machines_at(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> Machines:
+    """Give g, the dual value and the slope at θ with eigenvalues (T,) and eigenvectors (T, T)."""
     Y, E = spectrum.Y @ V, V.T @ spectrum.rest @ V
     shrunk = 1.0 / (1.0 + np.outer(spectrum.S, values))
     shrunk_rest = 1.0 / (1.0 + spectrum.mu * values)
@@ -87,22 +86,23 @@ def machines_at(spectrum: Spectrum, theta: Array, *, s: float) -> Machines:
     slope = 2.0 * float(np.vdot(moved, g)) / size if size > 0 else 0.0
     gain = float(np.vdot(kappa, Y)) - 0.5 * float(np.vdot(kappa, kappa))
     gain += float(np.diag(E) @ shrunk_rest) - 0.5 * float(np.trace(R))
-    g = V @ g @ V.T
     return Machines((g + g.T) / 2, gain - s / 4.0 * size, slope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaState(LoopState):
-    """θ (T, T), and the best dual value and the gap over C so far."""
+    """θ as eigenvalues (T,) and eigenvectors (T, T), VᵀgV, best dual value and gap over C."""
 
-    theta: Array
+    values: Array
+    V: Array
+    g: Array
     dual: float
     gap: float
     exponent: float
 
 
-def isotropic_theta(spectrum: Spectrum, *, s: float) -> Array:
-    """Give the θ = τI with τ = s tr(g)/T: where Θ = 0 every gradient of Θ vanishes."""
+def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
+    """Give τ = s tr(g)/T of θ = τI: where Θ = 0 every gradient of Θ vanishes."""
     T = len(spectrum.rest)
     energy = np.append((spectrum.Y**2).sum(axis=1), np.trace(spectrum.rest)) / T
     S = np.append(spectrum.S, spectrum.mu)
@@ -115,35 +115,36 @@ def isotropic_theta(spectrum: Spectrum, *, s: float) -> Array:
     for _ in range(80):  # excess falls with log τ
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
-    return float(np.exp(low)) * np.eye(T)
+    return float(np.exp(low))
 
 
 def climb(
     spectrum: Spectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
-) -> Array:  # fmt: skip
+) -> ThetaState:  # fmt: skip
     """Give the θ at which the relative gap is below the tolerance."""
 
-    def state(theta: Array, best: float) -> ThetaState:
-        found = machines_at(spectrum, theta, s=s)
-        gap = penalty_gap(theta, found.g, s=s)
+    def state(values: Array, V: Array, best: float) -> ThetaState:
+        found = machines_at(spectrum, values, V, s=s)
+        gap = penalty_gap(np.diag(values), found.g, s=s)
         primal = found.dual + gap
         best = max(best, found.dual)
         residual = (primal - best) / primal if primal > 0 else 0.0
         return ThetaState(
-            objective=C * best, residual=residual, theta=theta, dual=best,
+            objective=C * best, residual=residual, values=values, V=V, g=found.g, dual=best,
             gap=primal - best,
             exponent=best_exponent(found.slope),
         )  # fmt: skip
 
     def step(before: ThetaState) -> ThetaState:
-        found = machines_at(spectrum, before.theta, s=s)
-        theta = next_theta(before.theta, found.g, s=s, exponent=before.exponent)
-        after = state(lifted(theta, before.gap, s=s, rank=len(spectrum.S)), before.dual)
+        values, V = next_theta(before.values, before.V, before.g, s=s, exponent=before.exponent)
+        values = values + floor_of(values, before.gap, s=s, rank=len(spectrum.S))
+        after = state(values, V, before.dual)
         return replace(after, exponent=safer_exponent(before, after))
 
-    start = state(isotropic_theta(spectrum, s=s), -np.inf)
-    return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance).theta
+    T = len(spectrum.rest)
+    start = state(np.full(T, isotropic_theta(spectrum, s=s)), np.eye(T), -np.inf)
+    return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
 def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
@@ -180,11 +181,12 @@ def solve_spectral(
         spectrum, M = spectrum_of_features(eigen, e.X, Y)
     else:
         spectrum, M = spectrum_of(eigen, Y)
-    theta = climb(spectrum, s=s, C=C, max_iter=max_iter, tolerance=tolerance, trace=trace)
-    values, V = np.linalg.eigh(theta)
-    damped = spectrum.S[:, np.newaxis] * np.maximum(values, 0.0)
-    fitted = M @ ((spectrum.Y @ V) * (damped / (1.0 + damped))) @ V.T
+    end = climb(spectrum, s=s, C=C, max_iter=max_iter, tolerance=tolerance, trace=trace)
+    V = end.V
+    damped = spectrum.S[:, np.newaxis] * end.values
+    fitted = M @ (((spectrum.Y @ V) * (damped / (1.0 + damped))) @ V.T)
     kappa = Y - (e.X @ fitted if problem.K is None else fitted)
+    theta = (V * end.values) @ V.T
     return solution_at(problem, kappa.T.ravel(), theta, reason=trace.stop_reason)
 
 

@@ -16,6 +16,7 @@ from algorithms.kernel_machines.building import Solution, build_machine
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows, prepare
+from algorithms.numerics.threads import threads_for
 
 P = TypeVar("P", bound=MachineParams)
 
@@ -88,7 +89,8 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
-        solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
+        with threads_for(_order(prepared)):
+            solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
         facts = {
             **facts,
             "params": params.model_dump(mode="json"),
@@ -99,6 +101,12 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             prepared, solution, tasks, algorithm=self.name, C=params.C, facts=facts,
             tolerance=params.tolerance,
         )  # fmt: skip
+
+
+def _order(prepared: Prepared) -> int:
+    """Give the order of the matrices that a solver multiplies: kernel or features, and outputs."""
+    e = prepared.examples
+    return max(e.X.shape[1] if prepared.K is None else len(prepared.K), e.n_outputs)
 
 
 def candidates(params: P) -> list[P]:

@@ -356,6 +356,23 @@ def test_fast_solvers_for_shared_rows_find_what_coordinate_ascent_finds(C) -> No
         np.testing.assert_allclose(found.F, slow.F, atol=1e-3)
 
 
+@pytest.mark.parametrize(("T", "n", "tolerance"), [(30, 100, 1e-8), (6, 1000, 1e-5)])
+def test_many_outputs_and_single_precision_cost_no_accuracy(T, n, tolerance) -> None:
+    # more outputs than landmarks; enough rows for products in single precision
+    tasks = related("numbers", T=T, n=n, is_shared=True, noise=1.0)
+    kernel = learned_kernel(
+        "power", k=1, C=3.0, lam=relative_lam("power", k=1, C=3.0, n_rows=float(n))
+    )
+    problem = problem_of(tasks, "squared", kernel)
+    found = solve_alternating(problem, seed=0, max_iter=500, tolerance=tolerance, trace=Trace())
+    exact = solve_spectral(
+        problem, np.linalg.eigh(problem.K), max_iter=500, tolerance=1e-9, trace=Trace()
+    )
+    assert found.certificate.relative_gap <= 1.1 * tolerance
+    assert found.certificate.primal == pytest.approx(exact.certificate.primal, rel=1.1 * tolerance)
+    assert found.certificate.dual <= exact.certificate.primal
+
+
 @pytest.mark.parametrize("loss", ["squared", "squared-hinge", "logistic"])
 @pytest.mark.parametrize("C", [0.1, 1e4])
 def test_newton_in_the_weights_finds_what_coordinate_ascent_finds(loss, C) -> None:
