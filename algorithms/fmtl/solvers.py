@@ -14,7 +14,7 @@ from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 
-SMOOTH = ("squared", "squared-hinge", "logistic")
+SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
 #: Up to here an eigendecomposition of K costs less than anything else.
 SMALL_ROWS = 300
 #: With more outputs than this part of the rows one eigendecomposition of K is worth its price.

@@ -10,14 +10,16 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import entr, expit
+from scipy.special import entr, expit, huber
 
 Array = NDArray[np.float64]
-LossName = Literal["squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
+LossName = Literal["squared", "huber", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
 
 #: Losses for numbers, and for classes.
-NUMBER_LOSSES = ("squared", "epsilon-insensitive")
+NUMBER_LOSSES = ("squared", "huber", "epsilon-insensitive")
 CLASS_LOSSES = ("squared", "hinge", "squared-hinge", "logistic")
+#: Losses whose gain has the term -½κ²/w.
+CURVED = ("squared", "huber", "squared-hinge")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +30,13 @@ class Loss:
     ----------
     epsilon
         Of the ε-insensitive loss; 0 elsewhere.
+    delta
+        Of the Huber loss: the error from which on it is linear.
     """
 
     name: LossName
     epsilon: float = 0.0
+    delta: float = 1.0
 
     @property
     def is_logistic(self) -> bool:
@@ -44,6 +49,8 @@ class Loss:
         match self.name:
             case "squared":
                 loss = 0.5 * (y - F) ** 2
+            case "huber":
+                loss = np.asarray(huber(self.delta, y - F), dtype=np.float64)
             case "hinge":
                 loss = np.maximum(margin, 0.0)
             case "squared-hinge":
@@ -60,17 +67,19 @@ class Loss:
             u = np.clip(y * kappa / w, 0.0, 1.0)
             return np.asarray(w * (entr(u) + entr(1.0 - u)))
         gain = y * kappa - self.epsilon * np.abs(kappa)
-        if self.name in ("squared", "squared-hinge"):
+        if self.name in CURVED:
             gain = gain - 0.5 * kappa**2 / w
         return np.asarray(gain)
 
     def pieces(self, y: Array, w: Array) -> Array:
         """Give (y, q, lo, hi, w) of each example, (..., 5), as the compiled step reads them."""
         zero, inf = np.zeros_like(y), np.full_like(y, np.inf)
-        q = 1.0 / w if self.name in ("squared", "squared-hinge") else zero
+        q = 1.0 / w if self.name in CURVED else zero
         match self.name:
             case "squared":
                 lo, hi = -inf, inf
+            case "huber":
+                lo, hi = -self.delta * w, self.delta * w
             case "epsilon-insensitive":
                 lo, hi = -w, w
             case "squared-hinge":
@@ -84,6 +93,8 @@ class Loss:
         match self.name:
             case "squared":
                 kappa = y - F
+            case "huber":
+                kappa = np.clip(y - F, -self.delta, self.delta)
             case "squared-hinge":
                 kappa = y * np.maximum(1.0 - y * F, 0.0)
             case "logistic":
@@ -97,6 +108,8 @@ class Loss:
         match self.name:
             case "squared":
                 return np.asarray(w * np.ones_like(y))
+            case "huber":
+                return np.asarray(w * (np.abs(y - F) < self.delta))
             case "squared-hinge":
                 return np.asarray(w * (y * F < 1.0))
             case "logistic":

@@ -6,7 +6,9 @@ from pydantic import Field
 
 from algorithms.interface.params import Folds, Grid, Iterations, Params
 
-Loss = Literal["auto", "squared", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
+Loss = Literal[
+    "auto", "squared", "huber", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"
+]
 Strength = Annotated[float, Field(ge=1e-6, le=1e6)]
 
 #: Evenly spaced in logarithm.
@@ -92,7 +94,7 @@ class MachineParams(KernelParams):
         title="Loss",
         description="'auto': squared for numbers, hinge for classes. 'squared': ½(y - f)², for "
         "both. 'hinge', 'squared-hinge' (½ its square), 'logistic': for classes. "
-        "'epsilon-insensitive': for numbers.",
+        "'huber' (½(y - f)² up to 'delta', linear beyond) and 'epsilon-insensitive': for numbers.",
     )
     epsilon: float = Field(
         0.1,
@@ -101,6 +103,14 @@ class MachineParams(KernelParams):
         title="Tube ε",
         description="Errors below it are free under the loss 'epsilon-insensitive'; on the "
         "relative scale in units of the standard deviation of the targets.",
+    )
+    delta: float = Field(
+        1.0,
+        gt=0.0,
+        le=1e6,
+        title="Threshold δ",
+        description="Errors from here on count linearly under the loss 'huber', which outliers do "
+        "not drag along; on the relative scale in units of the standard deviation of the targets.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
@@ -156,6 +166,7 @@ COMMON = (
     *KernelParams.model_fields,
     "loss",
     "epsilon",
+    "delta",
     "class_weight",
     "scale",
     "center_targets",

@@ -132,7 +132,8 @@ def loss_of(params: MachineParams, examples: Examples) -> Loss:
     is_classes = examples.targets[0].classes is not None
     if params.loss == "auto":
         return Loss("hinge" if is_classes else "squared")
-    return Loss(params.loss, params.epsilon if params.loss == "epsilon-insensitive" else 0.0)
+    epsilon = params.epsilon if params.loss == "epsilon-insensitive" else 0.0
+    return Loss(params.loss, epsilon, params.delta)
 
 
 def mean_rows(examples: Examples) -> float:
