@@ -84,10 +84,20 @@ def cubic(
     """Give the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
     if rule[0] == FIXED:
         return F, Theta[r, r] * k_ii, 0.0, 0.0
-    c_1 = b[r] * b[r] + g[r, r] * k_ii
+    square = 0.0
     for s in range(b.size):
-        c_1 += b[s] * b[s]
-    return F, rule[2] * c_1, 3.0 * rule[2] * b[r] * k_ii, rule[2] * k_ii * k_ii
+        square += b[s] * b[s]
+    c_1, c_2, c_3 = cubic_terms(rule[2], square, b[r], k_ii, g[r, r])
+    return F, c_1, c_2, c_3
+
+
+@kernel
+def cubic_terms(
+    scale: float, square: float, b_r: float, k_ii: float, g_rr: float
+) -> tuple[float, float, float]:
+    """Give c_1, c_2, c_3 of F(δ) for power 1, with Σ_s b_s² as ``square``."""
+    c_1 = scale * (square + b_r * b_r + g_rr * k_ii)
+    return c_1, 3.0 * scale * b_r * k_ii, scale * k_ii * k_ii
 
 
 @kernel

@@ -12,7 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.compiled import kernel
-from algorithms.numerics.kernels_fmtl_step import FIXED, POWER, Rule, best_kappa, stays
+from algorithms.numerics.kernels_fmtl_step import (
+    FIXED,
+    POWER,
+    Rule,
+    best_kappa,
+    cubic_step,
+    cubic_terms,
+    stays,
+)
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -166,24 +174,31 @@ def task_dense(
     """
     n_left, left, own, most = order.size, order.copy(), B_r[:, r].copy(), 0.0
     is_linear = not is_logistic and (rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1))
+    is_cubic = is_linear and rule[0] == POWER and eps == 0.0
     line, scale = (Theta[r], 1.0) if rule[0] == FIXED else (g[r], rule[2])
     for _ in range(n_sweeps):
         n_moved, moved = 0, 0.0
         for place in range(n_left):
             i = left[place]
             B_r[i, r] = own[i]
-            if is_linear:  # most stay, and no array need be taken apart to tell
-                F = 0.0
-                for s in range(line.size):
-                    F += line[s] * B_r[i, s]
-                R = pieces[i, 0] - pieces[i, 1] * kappa[i] - scale * F
-                if stays(kappa[i], R, pieces[i, 2], pieces[i, 3], eps):
+            k_ii, b_r, q = K_rr[i, i], own[i], pieces[i, 1]
+            if is_linear:  # most stay; and arrays that are taken apart cost more than a step
+                F, square = sums(line, B_r, i)
+                R, lo, hi = pieces[i, 0] - q * kappa[i] - scale * F, pieces[i, 2], pieces[i, 3]
+                if stays(kappa[i], R, lo, hi, eps):
                     continue
-            b, k_ii = B_r[i], K_rr[i, i]
-            new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
+            if is_cubic:
+                c_1, c_2, c_3 = cubic_terms(scale, square, b_r, k_ii, line[r])
+                far = hi - kappa[i] if R > 0.0 else lo - kappa[i]
+                new = min(max(kappa[i] + cubic_step(R, far, q + c_1, c_2, c_3), lo), hi)
+            else:
+                b = B_r[i]
+                new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
             delta = new - kappa[i]
             if delta != 0.0:
-                move_row(g, b, k_ii, r, delta)
+                for s in range(line.size):
+                    g[r, s] += B_r[i, s] * delta
+                g[r, r] += (b_r + k_ii * delta) * delta
                 for j in range(own.size):
                     own[j] += delta * K_rr[i, j]
                 kappa[i] = new
@@ -195,6 +210,16 @@ def task_dense(
         n_left, most = n_moved, max(most, moved)
     B_r[:, r] = own
     g[:, r] = g[r]
+
+
+@kernel
+def sums(line: Array, B_r: Array, i: int) -> tuple[float, float]:
+    """Give Σ_s line_s b_s and Σ_s b_s² of row b = B_i."""
+    F, square = 0.0, 0.0
+    for s in range(line.size):
+        F += line[s] * B_r[i, s]
+        square += B_r[i, s] * B_r[i, s]
+    return F, square
 
 
 @kernel
