@@ -9,6 +9,8 @@ from typing import Any
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.access.gate import Gate
 from service.batch.routes import router as batch
@@ -22,13 +24,15 @@ from service.errors import install_handlers
 from service.health.routes import metrics_router
 from service.health.routes import router as health
 from service.health.watch import Watch
-from service.http import ProblemSchema
+from service.http import ProblemSchema, StrictRoute
 from service.inference.cache import ModelCache
+from service.inference.direct import DirectCalls
 from service.inference.lookup import Lookup
 from service.inference.pool import ComputePool
 from service.inference.routes import router as inference
 from service.inference.statistics import Statistics
 from service.inference.v2.repository import router as v2_repository
+from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
 from service.inference.v2.schemas import InferBody
@@ -75,9 +79,8 @@ def create_app(settings: Settings) -> FastAPI:
     )
     install_handlers(app)
     app.state.metrics = metrics
-    app.add_middleware(RequestContext, metrics=metrics)
-    # routes are tried in order: those that are called all day come first
     for router in (
+        v2_calls,
         v2,
         inference,
         v2_public,
@@ -98,7 +101,34 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 class _App(FastAPI):
-    """An application whose document tells what no route does by itself: problems and keys."""
+    """An application that answers what is called all day ahead of the framework.
+
+    Its document tells what no route does by itself: problems and keys.
+    """
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Give what answers a request."""
+        framework = super().build_middleware_stack()
+        assert isinstance(framework, ServerErrorMiddleware)  # tells defects in its own way
+        calls = [
+            route
+            for route in (*v2_calls.routes, *inference.routes)
+            if isinstance(route, StrictRoute)
+        ]
+        return RequestContext(
+            DirectCalls(framework.app, calls),
+            self.state.metrics,
+            calls=[route.path for route in calls],
+        )
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or self.middleware_stack is None:
+            await super().__call__(scope, receive, send)
+            return
+        # what the framework does besides, it does from there on
+        scope["app"] = self
+        await self.middleware_stack(scope, receive, send)
 
     def openapi(self) -> dict[str, Any]:
         """Give the OpenAPI document."""

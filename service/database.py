@@ -15,7 +15,6 @@ from sqlalchemy import event
 from sqlalchemy.engine.interfaces import ExceptionContext, ExecutionContext
 from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
-from sqlalchemy.pool import PoolProxiedConnection
 
 #: How long a writer waits for another one.
 BUSY_TIMEOUT_S = 30
@@ -46,9 +45,10 @@ class Database:
     def __init__(self, url: str) -> None:
         self.url = _with_driver(url)
         self.engine = _open(self.url)
+        self._is_sqlite = self.engine.dialect.name == "sqlite"
         # on SQLite a writer takes its lock at once: one that reads first could not wait for it
         self._writer = self.engine.execution_options(is_writer=True)
-        self._marker: PoolProxiedConnection | None = None
+        self._marker: sqlite3.Connection | None = None
         self._marker_lock = threading.Lock()
 
     @contextmanager
@@ -69,18 +69,16 @@ class Database:
         SQLite has one, and tells it a hundred times as fast as it answers a query. Nor is there one
         where the file cannot be read: a query tells why.
         """
-        if self.engine.dialect.name != "sqlite":
+        if not self._is_sqlite:
             return None
-        with self._marker_lock, suppress(sqlite3.Error, SQLAlchemyError):
+        with self._marker_lock, suppress(sqlite3.Error):
             if self._marker is None:
-                # one that stays open, and never writes: its own commits would not count
-                self._marker = self.engine.raw_connection()
-            cursor = self._marker.cursor()
-            try:
-                cursor.execute("PRAGMA data_version")
-                return int(cursor.fetchone()[0])  # type: ignore[index]  # there is always one
-            finally:
-                cursor.close()
+                # it stays open, and never writes: its own commits would not count; nor does it
+                # wait, for that nothing is known is an answer too
+                self._marker = sqlite3.connect(
+                    str(self.engine.url.database), timeout=0, check_same_thread=False
+                )
+            return int(self._marker.execute("PRAGMA data_version").fetchone()[0])
         return None
 
     def trouble(self) -> str | None:

@@ -327,17 +327,34 @@ def problem_response(problem: Problem, path: str = "") -> Response:
     )
 
 
+def problem_of(error: Exception) -> Problem | None:
+    """Give the problem that an error below a route stands for; None for a defect."""
+    if isinstance(error, Problem):
+        return error
+    if isinstance(error, AlgorithmError):
+        return from_algorithm_error(error)
+    if isinstance(error, OperationalError):
+        log.error("database.away", exc_info=error)
+        detail = "the database does not answer; try again"
+        return Problem("unavailable", detail, headers={"Retry-After": "1"})
+    return None
+
+
 def install_handlers(app: FastAPI) -> None:
     """Make the app answer every error as a problem."""
+    for kind in (Problem, AlgorithmError, OperationalError):
+        app.add_exception_handler(kind, _on_problem)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
-    app.add_exception_handler(AlgorithmError, _on_algorithm_error)
-    app.add_exception_handler(OperationalError, _on_database_away)
+
+
+async def _on_problem(request: Request, error: Exception) -> Response:
+    problem = problem_of(error)
+    assert problem is not None
+    return problem_response(problem, request.url.path)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
-    if isinstance(error, Problem):
-        return problem_response(error, request.url.path)
     assert isinstance(error, HTTPException)
     code = _CODES_BY_STATUS.get(error.status_code, "invalid-request")
     if code == "method-not-allowed":
@@ -386,16 +403,3 @@ def _place(error: Mapping[str, Any]) -> dict[str, Any]:
 def json_pointer(path: Sequence[str | int]) -> str:
     """Give the JSON pointer (RFC 6901) of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)
-
-
-async def _on_algorithm_error(request: Request, error: Exception) -> Response:
-    assert isinstance(error, AlgorithmError)
-    return problem_response(from_algorithm_error(error), request.url.path)
-
-
-async def _on_database_away(request: Request, error: Exception) -> Response:
-    log.error("database.away", exc_info=error)
-    detail = "the database does not answer; try again"
-    return problem_response(
-        Problem("unavailable", detail, headers={"Retry-After": "1"}), request.url.path
-    )

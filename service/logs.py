@@ -2,18 +2,21 @@
 
 import logging
 import sys
-from typing import Any
+from collections.abc import MutableMapping
+from contextvars import ContextVar
+from typing import Any, Final
 
 import structlog
 
 log: Any = structlog.get_logger()
+_request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
 
 
 def configure_logs(level: str = "info") -> None:
     """Write one JSON object per event to standard error."""
     structlog.configure(
         processors=[
-            structlog.contextvars.merge_contextvars,
+            _add_request_id,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
             structlog.processors.dict_tracebacks,
@@ -28,5 +31,16 @@ def configure_logs(level: str = "info") -> None:
 
 def request_id() -> str | None:
     """Give the id of the request that is being answered."""
-    value = structlog.contextvars.get_contextvars().get("request_id")
-    return None if value is None else str(value)
+    return _request_id.get()
+
+
+def answer_for(request_id: str) -> None:
+    """Note that what follows in this context is the answer to a request."""
+    _request_id.set(request_id)
+
+
+def _add_request_id(
+    _logger: object, _method: str, event: MutableMapping[str, Any]
+) -> MutableMapping[str, Any]:
+    found = request_id()
+    return event if found is None else {"request_id": found, **event}

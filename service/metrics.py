@@ -38,15 +38,26 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self._registry,
         )
+        # to find them by their labels takes longer than to count
+        self._counted: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
 
     def observe(
         self, *, method: str, route: str | None, status: int | None, elapsed_s: float
     ) -> None:
         """Count a request; no status: the caller went away."""
-        known = method if method in _METHODS else _OTHER
-        path = route or _OTHER
-        self._requests.labels(known, path, str(status or _OTHER)).inc()
-        self._seconds.labels(known, path).observe(elapsed_s)
+        counted = self._counted.get((method, route, status))
+        if counted is None:
+            known = method if method in _METHODS else _OTHER
+            path = route or _OTHER
+            counted = (
+                self._requests.labels(known, path, str(status or _OTHER)),
+                self._seconds.labels(known, path),
+            )
+            if method in _METHODS:  # of others there may be any number
+                self._counted[method, route, status] = counted
+        requests, seconds = counted
+        requests.inc()
+        seconds.observe(elapsed_s)
 
     def watch(self, services: Services) -> None:
         """Tell the state of the parts too."""

@@ -1,19 +1,21 @@
 """What happens to every request before a route sees it, and to every answer after."""
 
+import random
 import time
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
-from uuid import uuid4
 
-import structlog
-from starlette.requests import ClientDisconnect, Request
+from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from service.errors import Problem, problem_response
+from service.errors import Problem, problem_of, problem_response
 from service.http import REQUEST_ID
-from service.logs import log
+from service.logs import answer_for, log
 from service.metrics import Metrics
 
+_OK: Final = 200
+_ids: Final = random.Random()  # noqa: S311 - see below
 #: Answers to these carry no body; a route sees GET.
 _HEAD: Final = "HEAD"
 
@@ -43,11 +45,18 @@ class _Answer:
 
 
 class RequestContext:
-    """Gives each request an id, answers defects as problems, and logs and counts each."""
+    """Gives each request an id, answers defects as problems, and logs and counts each.
 
-    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
+    Parameters
+    ----------
+    calls
+        Routes that are called too often to log what went well: that takes as long as the call.
+    """
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, calls: Collection[str]) -> None:
         self._app = app
         self._metrics = metrics
+        self._calls = frozenset(calls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -57,8 +66,7 @@ class RequestContext:
         started = time.monotonic()
         method = scope["method"]
         answer = _Answer(send, _request_id(scope), has_body=method != _HEAD)
-        structlog.contextvars.clear_contextvars()
-        structlog.contextvars.bind_contextvars(request_id=answer.request_id)
+        answer_for(answer.request_id)
         # a copy: the server below decides by the true method what it puts on the wire
         inner = {**scope, "method": "GET"} if method == _HEAD else scope
         try:
@@ -71,13 +79,14 @@ class RequestContext:
             self._metrics.observe(
                 method=method, route=route, status=answer.status, elapsed_s=elapsed_s
             )
-            log.info(
-                "request",
-                method=method,
-                route=route,
-                status=answer.status,
-                elapsed_ms=round(elapsed_s * 1000, 2),
-            )
+            if answer.status != _OK or route not in self._calls:
+                log.info(
+                    "request",
+                    method=method,
+                    route=route,
+                    status=answer.status,
+                    elapsed_ms=round(elapsed_s * 1000, 2),
+                )
 
     async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
         try:
@@ -85,19 +94,21 @@ class RequestContext:
             await self._app(scope, receive, answer)
         except (_HeadersOnly, ClientDisconnect):
             raise
-        except Problem as problem:
-            await problem_response(problem, scope["path"])(scope, receive, answer)
         except Exception as error:
-            log.error("defect", path=scope["path"], exc_info=error)
+            problem = problem_of(error)
+            if problem is None:
+                log.error("defect", path=scope["path"], exc_info=error)
+                problem = Problem("internal", "the service failed; the defect is in its log")
             if answer.status is not None:
                 raise  # half an answer is out: only a broken connection can tell
-            defect = Problem("internal", "the service failed; the defect is in its log")
-            await problem_response(defect, scope["path"])(scope, receive, answer)
+            await problem_response(problem, scope["path"])(scope, receive, answer)
 
 
 def _request_id(scope: Scope) -> str:
-    given = Request(scope).headers.get("x-request-id", "")
-    return given if REQUEST_ID.fullmatch(given) else uuid4().hex
+    given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
+    text = given.decode("latin-1")
+    # told apart, not kept secret: the system's own randomness would let other threads go first
+    return text if REQUEST_ID.fullmatch(text) else f"{_ids.getrandbits(128):032x}"
 
 
 def _check_no_nul(scope: Scope) -> None:

@@ -1,10 +1,13 @@
 """Listening: a socket, a server, and a word on where it is."""
 
+import asyncio
 import contextlib
 import ctypes
 import errno
+import gc
 import socket
 import sys
+from typing import Any, cast
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
@@ -20,6 +23,9 @@ from service.settings import MIB, Settings
 #: Open streams get so long to end before the server stops.
 STOP_TIMEOUT_S = 3
 _M_MMAP_THRESHOLD = -3
+_MOST_HELD_BYTES = 65_536
+#: A call of a model makes some hundred objects, and leaves none behind that refer to one another.
+_GC_THRESHOLDS = 10_000, 20, 20
 
 
 def run(settings: Settings, *, any_port: bool) -> None:
@@ -39,6 +45,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
         http=_Protocol,
         log_config=None,
         access_log=False,
+        proxy_headers=False,  # nothing here depends on who the caller says to be
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
     _Server(config).run(sockets=[listener])
@@ -52,6 +59,16 @@ def _return_large_buffers() -> None:
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library does it its own way
         ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MIB)
+
+
+def _spare_collections() -> None:
+    """Have the garbage collector not look at what stays: modules, routes, schemas.
+
+    It would go through all of them again and again, and calls wait meanwhile.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _check_ground(settings: Settings) -> None:
@@ -71,8 +88,50 @@ def _check_ground(settings: Settings) -> None:
         )
 
 
+class _Joining:
+    """A transport that sends at once what is written in one turn of the event loop.
+
+    The head of an answer and its body come one after the other; sent apart they wake the caller
+    twice, and the kernel is asked twice.
+    """
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._held: list[bytes] = []
+        self._n_held = 0
+
+    def __getattr__(self, name: str) -> Any:
+        """Give what the transport itself has."""
+        return getattr(self._transport, name)
+
+    def write(self, data: bytes) -> None:
+        """Send, soon."""
+        if not self._held:
+            self._loop.call_soon(self._flush)
+        self._held.append(data)
+        self._n_held += len(data)
+        if self._n_held > _MOST_HELD_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Close once everything is sent."""
+        self._flush()
+        self._transport.close()
+
+    def _flush(self) -> None:
+        held, self._held, self._n_held = self._held, [], 0
+        if held:
+            self._transport.writelines(held)
+
+
 class _Protocol(HttpToolsProtocol):
     """HTTP that tells also what is no HTTP as a problem."""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a new connection."""
+        joining = _Joining(cast("asyncio.Transport", transport), self.loop)
+        super().connection_made(cast("asyncio.Transport", joining))
 
     def send_400_response(self, msg: str) -> None:
         """Answer and hang up: where the next request would begin is not known."""
@@ -89,6 +148,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start, then tell the address on standard output."""
         await super().startup(sockets)
+        _spare_collections()
         for listener in sockets or ():
             host, port = listener.getsockname()[:2]
             url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"

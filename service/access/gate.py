@@ -1,9 +1,9 @@
 """Lets a request in as its owner, or tells why not. Asked before a body is read."""
 
+import hashlib
 import hmac
 import time
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Final
 
 from service.access import store
@@ -20,12 +20,11 @@ _REMEMBERED: Final = 1024
 
 @dataclass(frozen=True, slots=True)
 class _Grant:
+    """What a key allowed when it was looked up; good until a time of the monotonic clock."""
+
     owner: str
     scopes: list[str]
-    secret_sha256: str
-    expires_at: datetime | None
-    is_revoked: bool
-    looked_up: float
+    until: float
 
 
 class Gate:
@@ -41,7 +40,18 @@ class Gate:
         self.is_open = is_open
         self.open_owner = LOCAL_OWNER
         self._database = database
-        self._grants: dict[str, _Grant] = {}
+        # by a hash of the header: no key is kept
+        self._grants: dict[bytes, _Grant] = {}
+
+    def known_owner(self, authorization: str | None, scope: str | None) -> str | None:
+        """Give what :meth:`owner_of` gives, where the database need not be asked; else None."""
+        if self.is_open:
+            return self.open_owner
+        if authorization is None:
+            return None
+        grant = self._grants.get(_digest(authorization))
+        is_known = grant is not None and time.monotonic() < grant.until
+        return grant.owner if grant and is_known and allows(grant.scopes, scope) else None
 
     def owner_of(self, authorization: str | None, scope: str | None) -> str:
         """Give the owner on whose behalf a request comes.
@@ -67,51 +77,34 @@ class Gate:
         if kind.lower() != "bearer" or key is None:
             raise _unauthenticated("the Authorization header is not 'Bearer sib_<id>_<secret>'")
         grant = self._look_up(key)
+        if len(self._grants) >= _REMEMBERED:
+            self._grants.clear()
+        self._grants[_digest(authorization)] = grant
         if not allows(grant.scopes, scope):
             has = ", ".join(grant.scopes)
             raise Problem("forbidden", f"this needs the scope '{scope}'; the key has {has}")
         return grant.owner
 
-    def is_ready(self, authorization: str | None) -> bool:
-        """Tell whether :meth:`owner_of` answers without asking the database."""
-        if self.is_open or authorization is None:
-            return True
-        key = parse_key(authorization.partition(" ")[2].strip())
-        return key is None or not _is_old(self._grants.get(key.id))
-
     def _look_up(self, key: Key) -> _Grant:
-        grant = self._grants.get(key.id)
-        if grant is None or _is_old(grant):
-            grant = self._read(key)
-            if len(self._grants) >= _REMEMBERED:
-                self._grants.clear()
-            self._grants[key.id] = grant
-        # the same words for an unknown id and a wrong secret: ids are not to be found out
-        if not hmac.compare_digest(grant.secret_sha256, key.secret_sha256()):
-            raise _unauthenticated("the key is not known here")
-        if grant.is_revoked:
-            raise _unauthenticated("the key was revoked")
-        if grant.expires_at is not None and grant.expires_at <= now():
-            raise _unauthenticated(f"the key expired at {grant.expires_at.isoformat()}")
-        return grant
-
-    def _read(self, key: Key) -> _Grant:
+        until = time.monotonic() + _REMEMBER_S
         with self._database.read() as session:
             row = store.get(session, key.id)
-        if row is None:
-            return _Grant("", [], "", None, is_revoked=False, looked_up=time.monotonic())
-        return _Grant(
-            row.owner,
-            row.scopes,
-            row.secret_sha256,
-            row.expires_at,
-            is_revoked=row.revoked_at is not None,
-            looked_up=time.monotonic(),
-        )
+        # the same words for an unknown id and a wrong secret: ids are not to be found out
+        secret_sha256 = "" if row is None else row.secret_sha256
+        if not hmac.compare_digest(secret_sha256, key.secret_sha256()) or row is None:
+            raise _unauthenticated("the key is not known here")
+        if row.revoked_at is not None:
+            raise _unauthenticated("the key was revoked")
+        if row.expires_at is not None:
+            left_s = (row.expires_at - now()).total_seconds()
+            if left_s <= 0:
+                raise _unauthenticated(f"the key expired at {row.expires_at.isoformat()}")
+            until = min(until, time.monotonic() + left_s)
+        return _Grant(row.owner, row.scopes, until)
 
 
-def _is_old(grant: _Grant | None) -> bool:
-    return grant is None or time.monotonic() - grant.looked_up > _REMEMBER_S
+def _digest(authorization: str) -> bytes:
+    return hashlib.sha256(authorization.encode()).digest()
 
 
 def _unauthenticated(detail: str) -> Problem:

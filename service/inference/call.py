@@ -37,6 +37,9 @@ class Wish:
 class Rows(Protocol):
     """Rows as they came; they are looked at closely where their width is known."""
 
+    def n_values(self) -> int:
+        """Give the number of values in all rows."""
+
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the rows (n_rows, width), NaN where a value is missing, or say what is wrong."""
 
@@ -72,6 +75,10 @@ class ArrayRows:
     """Rows of an array that came as one."""
 
     array: NDArray[Any]
+
+    def n_values(self) -> int:
+        """Give the number of values."""
+        return self.array.size
 
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the rows, without a copy where they are float64."""

@@ -10,6 +10,7 @@ from algorithms.interface.model import CLASS_METHODS, Model, apply
 from service.context import Services
 from service.errors import Problem
 from service.inference.call import Answer, Call, Columns, Matrix, Wish, misfit
+from service.inference.lookup import Found
 from service.models import store
 from service.models.store import Served
 
@@ -17,7 +18,7 @@ from service.models.store import Served
 _TRIED_ROWS = 1000
 
 
-def compute(services: Services, served: Served, method: str, call: Call) -> Answer:
+def compute(services: Services, found: Found, call: Call) -> Answer:
     """Give what a method of a model makes of the rows.
 
     Raises
@@ -27,6 +28,7 @@ def compute(services: Services, served: Served, method: str, call: Call) -> Answ
     AlgorithmError
         A task is unknown, or a value is not finite.
     """
+    served, method = found
     if method not in served.methods:
         can = ", ".join(served.methods)
         detail = f"'{served.name}' ({served.algorithm}) cannot {method}; it can {can}"

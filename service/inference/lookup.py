@@ -1,15 +1,32 @@
 """Finds what serves a model; what was found is kept while nothing is written."""
 
 import threading
-from typing import Final
+from collections.abc import Callable
+from typing import Final, NamedTuple
 
 from service.database import Database
 from service.errors import Problem
 from service.models import store
 from service.models.store import Served
 
-#: Names that are remembered; beyond, all are forgotten.
+#: Targets that are remembered; beyond, all are forgotten.
 _MOST: Final = 10_000
+
+
+class Target(NamedTuple):
+    """What a caller names: a protocol or method, and a model by its name there."""
+
+    kind: str
+    owner: str
+    name: str
+    version: int | None
+
+
+class Found(NamedTuple):
+    """What a target stands for."""
+
+    served: Served
+    method: str
 
 
 class Lookup:
@@ -21,7 +38,7 @@ class Lookup:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._found: dict[tuple[str, str, int | None], Served | None] = {}
+        self._found: dict[Target, Found] = {}
         self._mark: int | None = None
         self._lock = threading.Lock()
 
@@ -35,18 +52,27 @@ class Lookup:
 
     def find_any(self, owner: str, name: str, version: int | None) -> Served | None:
         """Give a version of a model, or None."""
-        key = (owner, name, version)
+        with self._database.read() as session:
+            return store.find_served(session, owner, name, version)
+
+    def known(self, target: Target) -> Found | None:
+        """Give what a target stands for, without a query; None where only a query can tell."""
         mark = self._database.mark()
         with self._lock:
             if mark is None or mark != self._mark or len(self._found) > _MOST:
                 self._found.clear()
                 self._mark = mark
-            elif key in self._found:
-                return self._found[key]
-        with self._database.read() as session:
-            found = store.find_served(session, owner, name, version)
+            return self._found.get(target)
+
+    def find_target(self, target: Target, find: Callable[[], Found]) -> Found:
+        """Give what a target stands for: what is known, or else what ``find`` gives."""
+        known = self.known(target)
+        if known is not None:
+            return known
+        mark = self._mark
+        found = find()
         with self._lock:
             # a mark that has changed meanwhile may stand for what this did not see yet
             if mark is not None and mark == self._mark:
-                self._found[key] = found
+                self._found[target] = found
         return found

@@ -2,19 +2,19 @@
 
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.model import METHODS
 from service.context import Context, Services
-from service.http import JSON, Owner, problems, secured
+from service.http import JSON, Owner, StrictRequest, problems, secured
 from service.inference.call import Answer, Call
 from service.inference.encoding import compress, expand
 from service.inference.formats import FORMATS, accepted_type, format_of
+from service.inference.lookup import Found, Target
 from service.inference.schemas import InferenceRequest, InferenceResponse
-from service.inference.serving import serve
+from service.inference.serving import LIGHT_BYTES, serve
 from service.inference.statistics import Clock
 from service.models.routes import Name, Version
-from service.models.store import Served
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
@@ -61,14 +61,19 @@ def _add_method(method: str) -> None:
     """Add the two addresses of a method: of a model's latest version, and of one version."""
 
     async def call_latest(
-        name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
+        name: Name,
+        request: StrictRequest,
+        services: Context,
+        owner: Owner,
+        *,
+        task: TaskName = None,
     ) -> Response:
         return await _call(request, (name, None, method), services, owner, task=task)
 
     async def call_version(
         name: Name,
         version: Version,
-        request: Request,
+        request: StrictRequest,
         *,
         services: Context,
         owner: Owner,
@@ -91,7 +96,7 @@ def _add_method(method: str) -> None:
 
 
 async def _call(
-    request: Request,
+    request: StrictRequest,
     target: tuple[str, int | None, str],
     services: Services,
     owner: str,
@@ -100,13 +105,13 @@ async def _call(
 ) -> Response:
     clock = Clock()
     name, version, method = target
-    headers = request.headers
-    media_type = accepted_type(",".join(headers.getlist("accept")))
+    headers = request.first_headers()
+    media_type = accepted_type(",".join(request.headers.getlist("accept")))
     format_ = format_of(headers.get("content-type", JSON))
     body = await request.body()
 
-    def find() -> tuple[Served, str]:
-        return services.lookup.find(owner, name, version), method
+    def find() -> Found:
+        return Found(services.lookup.find(owner, name, version), method)
 
     def read() -> Call:
         plain = expand(body, headers.get("content-encoding", ""), services.settings)
@@ -116,10 +121,17 @@ async def _call(
         written = FORMATS[media_type].write(answer)
         return compress(written, headers.get("accept-encoding", ""))
 
-    def work() -> tuple[bytes, str | None]:
-        return serve(services, owner, clock=clock, find=find, read=read, write=write)
-
-    content, coding = await services.compute.run(work)
+    content, coding = await serve(
+        services,
+        Target(method, owner, name, version),
+        clock=clock,
+        find=find,
+        read=read,
+        write=write,
+        is_light=format_.is_light
+        and len(body) <= LIGHT_BYTES
+        and "content-encoding" not in headers,
+    )
     answered = {"Content-Type": media_type, "Vary": "Accept, Accept-Encoding"}
     if coding is not None:
         answered["Content-Encoding"] = coding

@@ -8,14 +8,15 @@ from typing import Final
 
 import numpy as np
 
-from service.models.store import Served
+from service.inference.lookup import Found
 
 #: Latest calls that quantiles are taken of.
 _LATEST: Final = 1024
 #: Methods of versions that are remembered; the longest unused leaves first.
 _MOST: Final = 4096
-#: Phases of a call, in order, as the protocol names them.
+#: Phases of a call, in order, as the protocol names them; and their places there.
 PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
+QUEUE, INPUT, INFER, OUTPUT = range(len(PHASES))
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
@@ -26,12 +27,12 @@ class Clock:
 
     def __init__(self) -> None:
         self.arrived = self._last = time.perf_counter_ns()
-        self.phases: list[int] = []
+        self.phases = [0] * len(PHASES)
 
-    def end_phase(self) -> None:
-        """Note the end of a phase."""
+    def end(self, phase: int) -> None:
+        """Note that what was done since the end before was a part of a phase."""
         now = time.perf_counter_ns()
-        self.phases.append(now - self._last)
+        self.phases[phase] += now - self._last
         self._last = now
 
     def total(self) -> int:
@@ -74,25 +75,26 @@ class Statistics:
         self._totals: dict[str, list[int]] = {}
         self._lock = threading.Lock()
 
-    def succeeded(self, owner: str, served: Served, method: str, clock: Clock, n_rows: int) -> None:
+    def succeeded(self, owner: str, found: Found, clock: Clock, n_rows: int) -> None:
         """Count a call that was answered."""
         total = clock.total()
         with self._lock:
-            record = self._record(owner, served, method)
+            record = self._record(owner, found)
             record.n_calls += 1
-            self._add(method, calls=1, rows=n_rows)
+            self._add(found.method, calls=1, rows=n_rows)
             record.n_rows += n_rows
             record.total_ns += total
-            record.phases_ns = [a + b for a, b in zip(record.phases_ns, clock.phases, strict=True)]
+            for i, spent in enumerate(clock.phases):
+                record.phases_ns[i] += spent
             record.last_ms = time.time_ns() // 1_000_000
             record.latest_ns.append(total)
 
-    def failed(self, owner: str, served: Served, method: str, clock: Clock) -> None:
+    def failed(self, owner: str, found: Found, clock: Clock) -> None:
         """Count a call that was refused."""
         with self._lock:
-            record = self._record(owner, served, method)
+            record = self._record(owner, found)
             record.n_failed += 1
-            self._add(method, failures=1)
+            self._add(found.method, failures=1)
             record.failed_ns += clock.total()
 
     def of(self, owner: str, name: str, version: int, method: str) -> Record:
@@ -110,9 +112,11 @@ class Statistics:
         for i, n in enumerate((calls, rows, failures)):
             total[i] += n
 
-    def _record(self, owner: str, served: Served, method: str) -> Record:
-        key = (owner, served.name, served.version, method)
-        record = self._records.setdefault(key, Record())
+    def _record(self, owner: str, found: Found) -> Record:
+        key = (owner, found.served.name, found.served.version, found.method)
+        record = self._records.get(key)
+        if record is None:
+            record = self._records[key] = Record()
         self._records.move_to_end(key)
         if len(self._records) > _MOST:
             self._records.popitem(last=False)

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from service.errors import Problem
@@ -15,16 +16,23 @@ from service.inference.formats.npy import read_npy, write_npy
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to write rows: ``read(body, task of the query)`` and ``write(answer)``."""
+    """A way to write rows: ``read(body, task of the query)`` and ``write(answer)``.
+
+    Attributes
+    ----------
+    is_light
+        A small body is read at once: it holds few values, and nothing expands.
+    """
 
     read: Callable[[bytes, str | None], Call]
     write: Callable[[Answer], bytes]
+    is_light: bool = False
 
 
 #: By media type; the first is given to those who accept anything.
 FORMATS: Final = {
-    JSON: Format(read_json, write_json),
-    "application/x-npy": Format(read_npy, write_npy),
+    JSON: Format(read_json, write_json, is_light=True),
+    "application/x-npy": Format(read_npy, write_npy, is_light=True),
     "application/vnd.apache.arrow.stream": Format(read_arrow, write_arrow),
     "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
     "text/csv": Format(read_csv, write_csv),
@@ -42,6 +50,7 @@ def format_of(content_type: str) -> Format:
     return found
 
 
+@lru_cache(256)
 def accepted_type(accept: str) -> str:
     """Give the format to answer in: of those the caller accepts, the most wanted of ours."""
     wanted = sorted(_ranges(accept or "*/*"), key=lambda item: -item[1])

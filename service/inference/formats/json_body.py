@@ -45,6 +45,11 @@ class ListRows:
     pointer: str
     flat_width: int | None = None
 
+    def n_values(self) -> int:
+        """Give the number of values, were all of them numbers in rows."""
+        rows = self.rows if isinstance(self.rows, list) else []
+        return sum(len(row) if isinstance(row, list) else 1 for row in rows)
+
     def place(self, row: int, column: int) -> str:
         """Give the pointer to a value."""
         if self.flat_width is not None:
@@ -88,6 +93,10 @@ class ParsedRows:
 
     array: Matrix
     pointer: str
+
+    def n_values(self) -> int:
+        """Give the number of values."""
+        return self.array.size
 
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the rows."""

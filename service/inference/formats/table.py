@@ -31,6 +31,10 @@ class TableRows:
     columns: Sequence[NDArray[Any]]
     n_rows: int
 
+    def n_values(self) -> int:
+        """Give the number of values."""
+        return self.n_rows * len(self.columns)
+
     def as_matrix(self, wish: Wish) -> Matrix:
         """Give the columns by the names that the model knows, else by their order."""
         chosen = positions_of(self.names, len(self.columns), wish)

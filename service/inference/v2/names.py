@@ -9,22 +9,21 @@ from typing import Final
 from algorithms.interface.model import METHODS
 from service.context import Services
 from service.errors import Problem
+from service.inference.lookup import Found
 from service.models.store import ALIAS_MARK, Served
 
 #: The first that a model has is its main one.
 _MAIN: Final = ("predict", "transform")
 
 
-def find_named(
-    services: Services, owner: str, name: str, version: int | None
-) -> tuple[Served, str]:
+def find_named(services: Services, owner: str, name: str, version: int | None) -> Found:
     """Give the version and the method that a name of the protocol stands for.
 
     A model may itself have a name that ends like a method; then the name is that model's.
     """
     served = services.lookup.find_any(owner, name, version)
     if served is not None:
-        return served, main_method(served.methods)
+        return Found(served, main_method(served.methods))
     base, _, method = name.rpartition(".")
     if not base or method not in METHODS:
         base, method = name, ""
@@ -33,7 +32,7 @@ def find_named(
         can = ", ".join(names_of(served))
         detail = f"there is no model '{name}': '{base}' cannot {method}; there is {can}"
         raise Problem("not-found", detail)
-    return served, method
+    return Found(served, method)
 
 
 def main_method(methods: Sequence[str]) -> str:

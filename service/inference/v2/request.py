@@ -67,6 +67,10 @@ class _RawRows:
 
     body: bytes
 
+    def n_values(self) -> int:
+        """Give the number of values."""
+        return len(self.body) // 8
+
     def as_matrix(self, wish: Wish) -> Matrix:
         size = 8 * wish.width
         if len(self.body) % size:

@@ -8,10 +8,11 @@ from fastapi import APIRouter, Path, Query, Request, Response
 
 from service.context import Context, Services
 from service.errors import Problem
-from service.http import JSON, Owner, parse_json, secured, v2_problems
+from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
 from service.inference.call import Answer, Call, invalid
 from service.inference.encoding import compress, expand
-from service.inference.serving import serve
+from service.inference.lookup import Target
+from service.inference.serving import LIGHT_BYTES, serve
 from service.inference.statistics import Clock
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
@@ -30,7 +31,13 @@ from service.models.routes import Version
 from service.models.store import Served
 
 #: Whoever may call models may look at them by the protocol.
-router = APIRouter(prefix="/v2", tags=["open inference protocol"], route_class=secured("infer"))
+_SECURED: Final[dict[str, Any]] = {
+    "prefix": "/v2",
+    "tags": ["open inference protocol"],
+    "route_class": secured("infer"),
+}
+calls = APIRouter(**_SECURED)
+router = APIRouter(**_SECURED)
 public = APIRouter(tags=["open inference protocol"])
 
 _OCTETS: Final = "application/octet-stream"
@@ -87,7 +94,7 @@ async def server() -> ServerMetadata:
 
 
 async def _infer(
-    request: Request,
+    request: StrictRequest,
     target: tuple[str, int | None],
     services: Services,
     owner: str,
@@ -96,32 +103,29 @@ async def _infer(
 ) -> Response:
     name, number = target
     clock = Clock()
-    headers = request.headers
+    headers = request.first_headers()
     _check_type(headers.get("content-type", JSON))
     body = await request.body()
+    asked: list[InferRequest] = []
 
-    def work() -> tuple[bytes, str | None, int | None]:
-        asked: list[InferRequest] = []
+    def read() -> Call:
+        plain = expand(body, headers.get("content-encoding", ""), services.settings)
+        asked.append(read_request(plain, headers.get(_HEADER_LENGTH.lower()), task))
+        return asked[0].call
 
-        def read() -> Call:
-            plain = expand(body, headers.get("content-encoding", ""), services.settings)
-            asked.append(read_request(plain, headers.get(_HEADER_LENGTH), task))
-            return asked[0].call
+    def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
+        content, length = write_response(asked[0], answer, name)
+        return *compress(content, headers.get("accept-encoding", "")), length
 
-        def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
-            content, length = write_response(asked[0], answer, name)
-            return *compress(content, headers.get("accept-encoding", "")), length
-
-        return serve(
-            services,
-            owner,
-            clock=clock,
-            find=lambda: find_named(services, owner, name, number),
-            read=read,
-            write=write,
-        )
-
-    content, coding, length = await services.compute.run(work)
+    content, coding, length = await serve(
+        services,
+        Target("v2", owner, name, number),
+        clock=clock,
+        find=lambda: find_named(services, owner, name, number),
+        read=read,
+        write=write,
+        is_light=len(body) <= LIGHT_BYTES and "content-encoding" not in headers,
+    )
     answered = {"Content-Type": JSON if length is None else _OCTETS}
     if length is not None:
         answered[_HEADER_LENGTH] = str(length)
@@ -130,19 +134,19 @@ async def _infer(
     return Response(content, headers=answered)
 
 
-@router.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
+@calls.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
 async def infer_latest(
-    name: Name, request: Request, services: Context, owner: Owner, *, task: TaskName = None
+    name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
     """Call the latest version of a model."""
     return await _infer(request, (name, None), services, owner, task=task)
 
 
-@router.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
+@calls.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
 async def infer_version(
     name: Name,
     version: Version,
-    request: Request,
+    request: StrictRequest,
     *,
     services: Context,
     owner: Owner,
