@@ -61,7 +61,7 @@ def create_app(settings: Settings) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
-        services = await run_in_threadpool(_start, settings)
+        services = await run_in_threadpool(_start, settings, metrics)
         app.state.services = services
         metrics.watch(services)
         try:
@@ -188,7 +188,7 @@ def open_database(settings: Settings) -> Database:
     return database
 
 
-def _start(settings: Settings) -> Services:
+def _start(settings: Settings, metrics: Metrics) -> Services:
     data_dir = settings.data_dir.resolve()
     database = open_database(settings)
     blobs = BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes)
@@ -215,9 +215,12 @@ def _start(settings: Settings) -> Services:
     watch.start()
     ingester = Ingester(database, blobs, settings)
     threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
-    models = ModelCache(blobs, max_bytes=settings.model_cache_bytes)
+    models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
     compute = ComputePool(
-        threads=settings.resolved_inference_threads(), waiting=settings.inference_waiting
+        metrics,
+        threads=settings.resolved_inference_threads(),
+        waiting=settings.inference_waiting,
+        processes=settings.server_processes,
     )
     gate = Gate(database, is_open=not settings.asks_for_keys())
     return Services(
@@ -231,7 +234,7 @@ def _start(settings: Settings) -> Services:
         Lookup(database),
         models,
         compute,
-        Statistics(),
+        Statistics(metrics),
     )
 
 

@@ -1,15 +1,20 @@
-"""Numbers for Prometheus: requests as they come, the rest read when they are asked for."""
+"""Numbers for Prometheus: what happens as it happens, the rest read when it is asked for."""
 
+import os
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+import psutil
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import generate_latest
+from prometheus_client.multiprocess import MultiProcessCollector
 from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.context import Services
+from service.crew import COUNTS
 from service.database import now
 from service.jobs import store
 
@@ -20,23 +25,55 @@ _OTHER: Final = "other"
 
 
 class Metrics:
-    """What one process counts. Labels are templates of routes, never ids: they must stay few."""
+    """What one process counts, or several together.
+
+    Labels are templates of routes and names of methods, never ids: they must stay few.
+
+    Attributes
+    ----------
+    pending
+        Calls of models that are computed in threads, or wait for one.
+    cache_bytes
+        Size of the models that are loaded.
+    """
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
-        ProcessCollector(registry=self._registry)
+        # several count in files, which are read instead of what this process knows
+        is_one = COUNTS not in os.environ
+        own = self._registry if is_one else None
+        if is_one:
+            ProcessCollector(registry=self._registry)
+        else:
+            MultiProcessCollector(self._registry)  # type: ignore[no-untyped-call]
+            self._registry.register(_Crew())
         self._requests = Counter(
             "sibling_http_requests",
             "Requests answered.",
             ("method", "route", "status"),
-            registry=self._registry,
+            registry=own,
         )
         self._seconds = Histogram(
             "sibling_http_request_seconds",
             "Time from the head of a request to the end of its answer.",
             ("method", "route"),
             buckets=_BUCKETS,
-            registry=self._registry,
+            registry=own,
+        )
+        self._calls, self._rows, self._failures = (
+            Counter(f"sibling_inference_{name}", what, ("method",), registry=own)
+            for name, what in (
+                ("calls", "Calls answered."),
+                ("rows", "Rows answered."),
+                ("failures", "Calls refused."),
+            )
+        )
+        self.pending, self.cache_bytes = (
+            Gauge(f"sibling_{name}", what, registry=own, multiprocess_mode="livesum")
+            for name, what in (
+                ("inference_pending", "Calls that are computed in threads or wait for one."),
+                ("model_cache_bytes", "Size of the models that are loaded."),
+            )
         )
         # to find them by their labels takes longer than to count
         self._counted: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
@@ -58,6 +95,15 @@ class Metrics:
         requests, seconds = counted
         requests.inc()
         seconds.observe(elapsed_s)
+
+    def called(self, method: str, n_rows: int) -> None:
+        """Count a call of a model that was answered."""
+        self._calls.labels(method).inc()
+        self._rows.labels(method).inc(n_rows)
+
+    def refused(self, method: str) -> None:
+        """Count a call of a model that was refused."""
+        self._failures.labels(method).inc()
 
     def watch(self, services: Services) -> None:
         """Tell the state of the parts too."""
@@ -81,7 +127,6 @@ class _Parts(Collector):
     def collect(self) -> Iterator[Metric]:
         """Give the metrics."""
         yield from self._jobs()
-        yield from self._inference()
         reasons = self._services.watch.reasons()
         yield GaugeMetricFamily(
             "sibling_ready", "Whether jobs and inference can be served.", value=float(not reasons)
@@ -102,22 +147,23 @@ class _Parts(Collector):
             "sibling_queue_age_seconds", "Age of the job that waits longest.", value=age
         )
 
-    def _inference(self) -> Iterator[Metric]:
-        labels = ("method",)
-        calls = CounterMetricFamily("sibling_inference_calls", "Calls answered.", labels=labels)
-        rows = CounterMetricFamily("sibling_inference_rows", "Rows answered.", labels=labels)
-        failed = CounterMetricFamily("sibling_inference_failures", "Calls refused.", labels=labels)
-        for method, totals in self._services.statistics.totals().items():
-            for family, n in zip((calls, rows, failed), totals, strict=True):
-                family.add_metric((method,), n)
-        yield from (calls, rows, failed)
+
+class _Crew(Collector):
+    """What the processes that serve together take of the machine."""
+
+    def describe(self) -> Iterator[Metric]:
+        """Give nothing, as above."""
+        return iter(())
+
+    def collect(self) -> Iterator[Metric]:
+        """Give the metrics, named as those of one process are."""
+        cpu_s, resident_bytes = 0.0, 0
+        for process in psutil.Process(os.getppid()).children():
+            with suppress(psutil.NoSuchProcess):
+                times = process.cpu_times()
+                cpu_s += times.user + times.system
+                resident_bytes += process.memory_info().rss
+        yield CounterMetricFamily("process_cpu_seconds", "Time of the processors.", value=cpu_s)
         yield GaugeMetricFamily(
-            "sibling_inference_pending",
-            "Calls that are computed or wait for it.",
-            value=self._services.compute.n_taken,
-        )
-        yield GaugeMetricFamily(
-            "sibling_model_cache_bytes",
-            "Size of the models that are loaded.",
-            value=self._services.models.size_bytes(),
+            "process_resident_memory_bytes", "Memory that is resident.", value=resident_bytes
         )

@@ -87,6 +87,13 @@ def _started(pid: int) -> int | None:
     return None if fields[0] in "ZX" else int(fields[19])
 
 
+def stop_with(parent: int) -> None:
+    """Have the kernel tell this process to stop when its parent ends, however that comes about."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    if os.getppid() != parent:  # it ended before the line above
+        sys.exit(1)
+
+
 def die_with(parent: int) -> None:
     """Have the kernel kill this process when its parent ends, however that comes about.
 

@@ -7,6 +7,8 @@ import errno
 import gc
 import socket
 import sys
+from collections.abc import Callable
+from functools import partial
 from typing import Any, cast
 
 import uvicorn
@@ -15,6 +17,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.access.first import ensure_first_key
 from service.app import create_app, open_database
+from service.crew import Crew
 from service.errors import Problem, problem_response
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
@@ -37,9 +40,19 @@ def run(settings: Settings, *, any_port: bool) -> None:
         Take a free port where the usual one is taken.
     """
     configure_logs(settings.log_level)
-    _return_large_buffers()
     _check_ground(settings)
     listener = _listen(settings.host, settings.port, any_port=any_port)
+    serve, on_start = partial(_serve, settings), partial(_announce, listener)
+    if settings.server_processes == 1:
+        serve(listener, on_start)
+    else:
+        sys.exit(Crew(settings.server_processes, listener, serve).run(on_start))
+
+
+def _serve(settings: Settings, listener: socket.socket, on_start: Callable[[], None]) -> None:
+    """Serve on a socket until a signal comes."""
+    configure_logs(settings.log_level)
+    _return_large_buffers()
     config = uvicorn.Config(
         create_app(settings),
         http=_Protocol,
@@ -48,7 +61,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
         proxy_headers=False,  # nothing here depends on who the caller says to be
         timeout_graceful_shutdown=STOP_TIMEOUT_S,
     )
-    _Server(config).run(sockets=[listener])
+    _Server(config, on_start).run(sockets=[listener])
 
 
 def _return_large_buffers() -> None:
@@ -143,18 +156,26 @@ class _Protocol(HttpToolsProtocol):
 
 
 class _Server(uvicorn.Server):
-    """A server that says where it is, once it answers there."""
+    """A server that says when it answers."""
+
+    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._on_start = on_start
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell the address on standard output."""
+        """Start, then tell it."""
         await super().startup(sockets)
         _spare_collections()
-        for listener in sockets or ():
-            host, port = listener.getsockname()[:2]
-            url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
-            line = f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n"
-            sys.stdout.write(line)
-            sys.stdout.flush()
+        if self.started:
+            self._on_start()
+
+
+def _announce(listener: socket.socket) -> None:
+    """Tell the address on standard output."""
+    host, port = listener.getsockname()[:2]
+    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    sys.stdout.write(f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n")
+    sys.stdout.flush()
 
 
 def _listen(host: str, port: int, *, any_port: bool) -> socket.socket:

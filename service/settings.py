@@ -20,6 +20,13 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    server_processes: int = Field(
+        1,
+        ge=1,
+        le=256,
+        description="Processes that answer requests at one address; limits on inference and "
+        "statistics under /v2 are those of each, /metrics tells sums.",
+    )
     require_keys: bool = Field(
         default=False, description="Ask for API keys on loopback too; elsewhere they always are."
     )
@@ -83,7 +90,9 @@ class Settings(BaseSettings):
         2, ge=0, description="An upload parsed sooner is answered at once."
     )
     inference_threads: int = Field(
-        0, ge=0, description="Inference calls computed at a time; 0: one a core."
+        0,
+        ge=0,
+        description="Inference calls computed at a time; 0: one a core, in all processes.",
     )
     inference_waiting: int = Field(
         256, ge=0, description="Inference calls that may wait; one more is answered 503."
@@ -119,5 +128,6 @@ class Settings(BaseSettings):
         return self.slots or os.cpu_count() or 1
 
     def resolved_inference_threads(self) -> int:
-        """Give the number of inference calls that are computed at a time."""
-        return self.inference_threads or os.cpu_count() or 1
+        """Give the number of inference calls that each process computes at a time."""
+        share = (os.cpu_count() or 1) // self.server_processes
+        return self.inference_threads or max(1, share)

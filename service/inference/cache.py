@@ -9,6 +9,7 @@ from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
 from service.inference.lookup import Found
+from service.metrics import Metrics
 from service.models.store import Served
 
 #: How much of a pace is left after a faster call.
@@ -32,8 +33,9 @@ class ModelCache:
         Bound on the bytes of all models kept; the newest is kept even where it is larger.
     """
 
-    def __init__(self, blobs: BlobStore, *, max_bytes: int) -> None:
+    def __init__(self, blobs: BlobStore, metrics: Metrics, *, max_bytes: int) -> None:
         self._blobs = blobs
+        self._metrics = metrics
         self._max_bytes = max_bytes
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
@@ -68,15 +70,11 @@ class ModelCache:
             before = entry.paces_ns.get(found.method, 0.0)
             entry.paces_ns[found.method] = max(spent_ns / max(1, n_values), _DECAY * before)
 
-    def size_bytes(self) -> int:
-        """Give the size of all models kept."""
-        with self._lock:
-            return sum(entry.size_bytes for entry in self._entries.values())
-
     def _trim(self) -> None:
         with self._lock:
-            excess = sum(entry.size_bytes for entry in self._entries.values()) - self._max_bytes
+            size = sum(entry.size_bytes for entry in self._entries.values())
             for key in list(self._entries)[:-1]:
-                if excess <= 0:
-                    return
-                excess -= self._entries.pop(key).size_bytes
+                if size <= self._max_bytes:
+                    break
+                size -= self._entries.pop(key).size_bytes
+            self._metrics.cache_bytes.set(size)

@@ -10,6 +10,7 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 from service.errors import Problem
+from service.metrics import Metrics
 
 Result = TypeVar("Result")
 
@@ -23,22 +24,23 @@ class ComputePool:
         Work that runs at a time.
     waiting
         Work that may wait; more is refused at once, which keeps memory and delay bounded.
+    processes
+        Those that have such a pool on this machine.
 
     Attributes
     ----------
     share
         Threads of the linear algebra of a call.
-    n_taken
-        Work that runs or waits.
     """
 
-    def __init__(self, *, threads: int, waiting: int) -> None:
+    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, processes: int) -> None:
         # each call on its share of the cores: more threads would only wait for one another
-        self.share = max(1, (os.cpu_count() or 1) // threads)
+        self.share = max(1, (os.cpu_count() or 1) // (threads * processes))
+        self._metrics = metrics
         self._limit = threadpool_limits(self.share, user_api="blas")
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
         self._most = threads + waiting
-        self.n_taken = 0
+        self._n_taken = 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Give the result of the work.
@@ -48,16 +50,18 @@ class ComputePool:
         Problem
             As much as may wait is waiting.
         """
-        if self.n_taken >= self._most:
-            detail = f"{self.n_taken} calls are being computed, the most at a time; call again"
+        if self._n_taken >= self._most:
+            detail = f"{self._n_taken} calls are being computed, the most at a time; call again"
             raise Problem("unavailable", detail, headers={"Retry-After": "1"})
-        self.n_taken += 1
+        self._n_taken += 1
+        self._metrics.pending.inc()
         try:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._executor, context.run, work)
         finally:
-            self.n_taken -= 1
+            self._n_taken -= 1
+            self._metrics.pending.dec()
 
     def close(self) -> None:
         """End the threads once they have done what they are at."""

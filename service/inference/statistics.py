@@ -9,6 +9,7 @@ from typing import Final
 import numpy as np
 
 from service.inference.lookup import Found
+from service.metrics import Metrics
 
 #: Latest calls that quantiles are taken of.
 _LATEST: Final = 1024
@@ -67,21 +68,26 @@ Key = tuple[str, str, int, str]
 
 
 class Statistics:
-    """Records of calls since this process started."""
+    """Records of calls since this process started.
 
-    def __init__(self) -> None:
+    Parameters
+    ----------
+    metrics
+        Counts apart from the records, of which some are forgotten: a counter never goes back.
+    """
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
         self._records: OrderedDict[Key, Record] = OrderedDict()
-        # apart from the records, of which some are forgotten: a counter never goes back
-        self._totals: dict[str, list[int]] = {}
         self._lock = threading.Lock()
 
     def succeeded(self, owner: str, found: Found, clock: Clock, n_rows: int) -> None:
         """Count a call that was answered."""
         total = clock.total()
+        self._metrics.called(found.method, n_rows)
         with self._lock:
             record = self._record(owner, found)
             record.n_calls += 1
-            self._add(found.method, calls=1, rows=n_rows)
             record.n_rows += n_rows
             record.total_ns += total
             for i, spent in enumerate(clock.phases):
@@ -91,26 +97,16 @@ class Statistics:
 
     def failed(self, owner: str, found: Found, clock: Clock) -> None:
         """Count a call that was refused."""
+        self._metrics.refused(found.method)
         with self._lock:
             record = self._record(owner, found)
             record.n_failed += 1
-            self._add(found.method, failures=1)
             record.failed_ns += clock.total()
 
     def of(self, owner: str, name: str, version: int, method: str) -> Record:
         """Give the record of a method; an empty one where it was not called."""
         with self._lock:
             return self._records.get((owner, name, version, method), Record())
-
-    def totals(self) -> dict[str, tuple[int, ...]]:
-        """Give calls, rows and failures by method."""
-        with self._lock:
-            return {method: tuple(counts) for method, counts in self._totals.items()}
-
-    def _add(self, method: str, *, calls: int = 0, rows: int = 0, failures: int = 0) -> None:
-        total = self._totals.setdefault(method, [0, 0, 0])
-        for i, n in enumerate((calls, rows, failures)):
-            total[i] += n
 
     def _record(self, owner: str, found: Found) -> Record:
         key = (owner, found.served.name, found.served.version, found.method)

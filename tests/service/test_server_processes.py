@@ -1,0 +1,137 @@
+"""Several processes behind one address: they are one service, and outlive one of them."""
+
+import contextlib
+import time
+
+import httpx
+import numpy as np
+import psutil
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from service.client import Client
+
+N_PROCESSES = 3
+ROWS = np.random.default_rng(0).standard_normal((40, 4))
+
+
+def members(service):
+    """Give the processes that answer; others below are a pool, and what Python itself starts."""
+    children = psutil.Process(service.process.pid).children()
+    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+
+
+def counted(service, name):
+    text = httpx.get(f"{service.url}/metrics").text
+    samples = (s for family in text_string_to_metric_families(text) for s in family.samples)
+    return {tuple(sorted(s.labels.items())): s.value for s in samples if s.name == name}
+
+
+def calls_of(service):
+    return counted(service, "sibling_inference_calls_total")[("method", "transform"),]
+
+
+def until(is_right, seconds=20):
+    deadline = time.monotonic() + seconds
+    while not is_right():
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+
+
+@pytest.fixture(scope="module")
+def crew(launch_service):
+    with launch_service(SIBLING_SERVER_PROCESSES=N_PROCESSES, SIBLING_SLOTS=1) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def trained(crew):
+    with Client(crew.url) as client:
+        yield client.train(client.upload({"a": ROWS}), "pca", model="crewed", k=2).wait()
+
+
+def call(service, name="crewed"):
+    """Call once, on a connection of its own: any process may answer."""
+    body = {"task": "a", "inputs": ROWS[:2].tolist()}
+    return httpx.post(f"{service.url}/v1/models/{name}/transform", json=body)
+
+
+def test_all_answer_alike(crew, trained):
+    assert len(members(crew)) == N_PROCESSES
+    expected = call(crew).json()
+    assert expected["version"] == trained.version
+    for _ in range(30):
+        response = call(crew)
+        assert response.status_code == 200
+        assert response.json() == expected
+
+
+def test_metrics_are_sums_over_all_processes(crew, trained):
+    assert trained.name == "crewed"
+    before = calls_of(crew)
+    for _ in range(60):
+        assert call(crew).status_code == 200
+    # whichever process is asked
+    assert {calls_of(crew) for _ in range(10)} == {before + 60}
+    requests = counted(crew, "sibling_http_requests_total")
+    path = "/v1/models/{name}/transform"
+    asked = requests[("method", "POST"), ("route", path), ("status", "200")]
+    assert asked >= before + 60
+    (resident,) = counted(crew, "process_resident_memory_bytes").values()
+    assert resident > sum(m.memory_info().rss for m in members(crew)) / 2
+    assert set(counted(crew, "sibling_inference_pending").values()) == {0}
+
+
+def test_connections_are_spread_over_them(crew):
+    with contextlib.ExitStack() as stack:
+        for _ in range(40):
+            http = stack.enter_context(httpx.Client(base_url=crew.url))
+            assert http.get("/v2/health/live").status_code == 200
+        held = [
+            sum(c.status == psutil.CONN_ESTABLISHED for c in member.net_connections("tcp4"))
+            for member in members(crew)
+        ]
+    assert sum(n > 0 for n in held) >= 2, held
+
+
+def test_one_of_them_dispatches(crew):
+    """The pool of this machine exists once, and jobs run once each."""
+    with Client(crew.url) as client:
+        data = client.upload({"a": ROWS + 1})
+        jobs = [client.train(data, "pca", model=f"crew-{i}", k=1) for i in range(6)]
+        assert [job.wait().version for job in jobs] == [1] * 6
+    assert sum(member.children() != [] for member in members(crew)) == 1
+
+
+def test_one_that_is_killed_is_replaced_and_counts_go_on(crew, trained):
+    assert trained.name == "crewed"
+    before = calls_of(crew)
+    victim = members(crew)[0]
+    victim.kill()
+    until(lambda: len(members(crew)) == N_PROCESSES and victim not in members(crew))
+    until(lambda: httpx.get(f"{crew.url}/v2/health/ready").status_code == 200, 40)
+    for _ in range(20):
+        assert call(crew).status_code == 200
+    assert calls_of(crew) == before + 20
+    assert "server.process_ended" in crew.log()
+
+
+def test_a_signal_ends_all_and_answers_what_was_asked(start_service):
+    service = start_service(SIBLING_SERVER_PROCESSES=2, SIBLING_SLOTS=1)
+    found = members(service)
+    with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=30) as http:
+        job = client.train(client.upload({"a": ROWS}), "pca", model="last", k=1)
+        job.wait()
+        service.process.terminate()
+        assert service.process.wait(30) == 0
+        with pytest.raises(httpx.TransportError):
+            http.get("/v2/health/live")
+    assert not any(member.is_running() for member in found)
+
+
+def test_processes_whose_parent_is_killed_end_too(start_service):
+    service = start_service(SIBLING_SERVER_PROCESSES=2, SIBLING_SLOTS=1)
+    family = psutil.Process(service.process.pid).children(recursive=True)
+    service.process.kill()
+    _, left = psutil.wait_procs(family, timeout=20)
+    assert left == []
