@@ -225,6 +225,16 @@ def test_answers_tell_model_version_and_id(http):
     assert "id" not in body
 
 
+def test_model_and_version_may_be_repeated_from_the_address(http):
+    """As KServe's own client does."""
+    for name in ("shared", "shared/versions/1"):
+        for more in ({"model_version": None}, {"model_version": "1"}, {}):
+            checked(infer(http, ask(model_name="shared", **more), name=name), "infer")
+    refused(infer(http, ask(model_name="other")), 400, "invalid-request", "other", "shared")
+    wrong = infer(http, ask(model_version="2"), name="shared/versions/1")
+    assert refused(wrong, 400, "invalid-request")["errors"][0]["pointer"] == "/model_version"
+
+
 def test_binary_and_json_may_be_mixed(http, offline):
     tasks = ["süd", "north", "a/b"]
     packed = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in tasks)

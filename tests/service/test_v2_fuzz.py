@@ -60,7 +60,7 @@ requests = nearly(
 def decode(content, length=None):
     """Read a body as the service does, down to the matrix; a problem is an answer."""
     with contextlib.suppress(Problem):
-        request = read_request(content, length, "north")
+        request = read_request(content, length, "north", address={})
         rows = request.call.rows.as_matrix(WISH)
         assert rows.dtype == np.float64
         assert rows.shape[1] == 5
@@ -116,7 +116,7 @@ def test_texts_in_binary_are_read_whole_or_refused(texts, cut):
     task["parameters"] = {"binary_data_size": len(kept)}
     header = json.dumps({"inputs": [rows, task]}).encode()
     try:
-        found = read_request(header + kept, str(len(header)), None)
+        found = read_request(header + kept, str(len(header)), None, address={})
     except Problem:
         assert cut
     else:

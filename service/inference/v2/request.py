@@ -1,5 +1,6 @@
 """An inference request of the protocol: a JSON header, and tensors in it or after it."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NoReturn
 
@@ -17,6 +18,8 @@ from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
 ROWS: Final = "rows"
 TASK: Final = "task"
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
+#: What KServe's client repeats from the address.
+_REPEATED: Final = frozenset({"model_name", "model_version"})
 _OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
 #: Parameters that clients send of themselves; they change nothing here.
 _IDLE: Final = frozenset({"priority", "timeout", "content_type", "headers"})
@@ -79,7 +82,9 @@ class _RawRows:
         return np.frombuffer(self.body, np.dtype("<f8")).reshape(-1, wish.width)
 
 
-def read_request(body: bytes, header_length: str | None, task: str | None) -> InferRequest:
+def read_request(
+    body: bytes, header_length: str | None, task: str | None, *, address: Mapping[str, object]
+) -> InferRequest:
     """Give what a body asks for.
 
     Parameters
@@ -89,6 +94,8 @@ def read_request(body: bytes, header_length: str | None, task: str | None) -> In
         it is JSON; 0: all of it are the rows, as FP64.
     task
         Of the query.
+    address
+        The ``model_name`` and ``model_version`` that the address names.
 
     Raises
     ------
@@ -104,10 +111,15 @@ def read_request(body: bytes, header_length: str | None, task: str | None) -> In
     document = _parse(header)
     if not isinstance(document, dict):
         invalid("", "an inference request is an object with 'inputs'")
-    unknown = sorted(document.keys() - _FIELDS)
+    unknown = sorted(document.keys() - _FIELDS - _REPEATED)
     if unknown:
         known = ", ".join(sorted(_FIELDS))
         invalid(json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; known: {known}")
+    for name in _REPEATED & document.keys():
+        said, named = document[name], address.get(name)
+        if said is not None and named is not None and said != str(named):
+            detail = f"{name} is {said!s:.100}, the address says {named}; leave it out"
+            invalid(f"/{name}", detail)
     parameters = _parameters(document.get("parameters", {}), "/parameters", _OF_REQUEST)
     tensors = _tensors(document.get("inputs"), memoryview(body)[len(header) :])
     given = parameters.get(TASK, task)

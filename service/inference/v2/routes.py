@@ -110,7 +110,9 @@ async def _infer(
 
     def read() -> Call:
         plain = expand(body, headers.get("content-encoding", ""), services.settings)
-        asked.append(read_request(plain, headers.get(_HEADER_LENGTH.lower()), task))
+        address = {"model_name": name, "model_version": number}
+        length = headers.get(_HEADER_LENGTH.lower())
+        asked.append(read_request(plain, length, task, address=address))
         return asked[0].call
 
     def write(answer: Answer) -> tuple[bytes, str | None, int | None]:

@@ -78,9 +78,11 @@ class OutputName(BaseModel):
 class InferBody(BaseModel):
     """Rows for a model."""
 
-    model_config = ConfigDict(extra="forbid")
+    model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
     id: str | None = Field(None, description="Given back in the answer.")
+    model_name: str | None = Field(None, description="As in the address, where it is repeated.")
+    model_version: str | None = Field(None, description="As in the address.")
     parameters: dict[str, Any] = Field(
         default_factory=dict, description="`task` of all rows; `binary_data_output`."
     )
