@@ -24,6 +24,8 @@ IDLE_TIMEOUT_S = 30
 #: How long a server may take to let us in.
 CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
+#: So long at most what PostgreSQL answered stands for what it would answer.
+REMEMBER_S = 0.25
 #: A server that a network no longer reaches is given up, not waited for: by default for hours.
 KEEPALIVE = {
     "tcp_user_timeout": 30_000,  # milliseconds, for what was sent
@@ -64,13 +66,14 @@ class Database:
             yield session
 
     def mark(self) -> int | None:
-        """Give a number that changes with every commit of anybody; None where there is none.
+        """Give a number: while it stays the same, what was read before still holds.
 
-        SQLite has one, and tells it a hundred times as fast as it answers a query. Nor is there one
-        where the file cannot be read: a query tells why.
+        It changes with every commit of anybody on SQLite, which tells it a hundred times as fast as
+        it answers a query; elsewhere with the time. None where the file cannot be read: a query
+        tells why.
         """
         if not self._is_sqlite:
-            return None
+            return int(time.monotonic() / REMEMBER_S)
         with self._marker_lock, suppress(sqlite3.Error):
             if self._marker is None:
                 # it stays open, and never writes: its own commits would not count; nor does it

@@ -4,6 +4,7 @@ import base64
 import binascii
 import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
+from functools import cached_property
 from hashlib import sha256
 from typing import Annotated, Any, ClassVar, Final, Generic, TypeVar
 
@@ -41,7 +42,7 @@ class StrictRequest(Request):
         """
         if not hasattr(self, "_body"):
             limit = self.app.state.services.settings.max_body_bytes
-            check_length(self, limit)
+            _check_length(self.first_headers.get("content-length", ""), limit)
             chunks, size, is_more = [], 0, True
             while is_more:  # stream() takes longer than to read a small body
                 message = await self.receive()
@@ -55,8 +56,9 @@ class StrictRequest(Request):
             self._body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
         return self._body
 
+    @cached_property
     def first_headers(self) -> dict[str, str]:
-        """Give the first header of each name: to look up several, one after the other, is slow."""
+        """The first header of each name: to look up several, one after the other, is slow."""
         pairs = reversed(self.scope["headers"])
         return {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
 
@@ -87,18 +89,19 @@ class StrictRoute(APIRoute):
         takes_json = self.body_field is not None
 
         async def strict(request: Request) -> Response:
-            request.scope["owner"] = await self.owner_of(request)
+            bounded = StrictRequest(request.scope, request.receive)
+            request.scope["owner"] = await self.owner_of(bounded)
             if takes_json:
                 _check_is_json(request)
-            return await handle(StrictRequest(request.scope, request.receive))
+            return await handle(bounded)
 
         return strict
 
-    async def owner_of(self, request: Request) -> str:
+    async def owner_of(self, request: StrictRequest) -> str:
         """Give who calls: before the body is read, so that a stranger costs little."""
         gate: Gate = request.app.state.services.gate
         needed = self.needed[request.method in _READING]
-        authorization = request.headers.get("authorization")
+        authorization = request.first_headers.get("authorization")
         known = gate.known_owner(authorization, needed)
         if known is not None:
             return known
@@ -156,7 +159,10 @@ def _walk(value: Any) -> Iterator[tuple[tuple[str | int, ...], Any]]:
 
 def check_length(request: Request, limit: int) -> None:
     """Refuse a body that says itself that it is too large."""
-    length = request.headers.get("content-length", "")
+    _check_length(request.headers.get("content-length", ""), limit)
+
+
+def _check_length(length: str, limit: int) -> None:
     if length.isdecimal() and int(length) > limit:
         raise too_large(limit)
 

@@ -77,6 +77,7 @@ class Metrics:
         )
         # to find them by their labels takes longer than to count
         self._counted: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
+        self._counted_calls: dict[str, tuple[Counter, Counter]] = {}
 
     def observe(
         self, *, method: str, route: str | None, status: int | None, elapsed_s: float
@@ -98,8 +99,13 @@ class Metrics:
 
     def called(self, method: str, n_rows: int) -> None:
         """Count a call of a model that was answered."""
-        self._calls.labels(method).inc()
-        self._rows.labels(method).inc(n_rows)
+        counted = self._counted_calls.get(method)
+        if counted is None:
+            counted = self._calls.labels(method), self._rows.labels(method)
+            self._counted_calls[method] = counted
+        calls, rows = counted
+        calls.inc()
+        rows.inc(n_rows)
 
     def refused(self, method: str) -> None:
         """Count a call of a model that was refused."""

@@ -3,17 +3,13 @@
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass, field
-from typing import Final
 
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
-from service.inference.lookup import Found
+from service.inference.pace import Pace
 from service.metrics import Metrics
 from service.models.store import Served
-
-#: How much of a pace is left after a faster call.
-_DECAY: Final = 0.8
 
 
 @dataclass(slots=True)
@@ -21,7 +17,7 @@ class _Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     model: Model | None = None
     size_bytes: int = 0
-    paces_ns: dict[str, float] = field(default_factory=dict)
+    pace: Pace = field(default_factory=Pace)
 
 
 class ModelCache:
@@ -57,20 +53,15 @@ class ModelCache:
         """Forget the model of a version; who has it goes on with it."""
         with self._lock:
             self._entries.pop(version.artifact_sha256, None)
+        self._trim()
 
-    def pace_ns(self, found: Found) -> float | None:
-        """Give the time that a method takes for a value; None where it was not called yet."""
-        entry = self._entries.get(found.served.artifact_sha256)
-        return None if entry is None else entry.paces_ns.get(found.method)
-
-    def learn(self, found: Found, n_values: int, spent_ns: int) -> None:
-        """Note what a call took; one that took long is remembered for some calls."""
-        entry = self._entries.get(found.served.artifact_sha256)
-        if entry is not None:
-            before = entry.paces_ns.get(found.method, 0.0)
-            entry.paces_ns[found.method] = max(spent_ns / max(1, n_values), _DECAY * before)
+    def pace(self, version: Served) -> Pace:
+        """Give the pace of a version; that of one which is not loaded knows nothing."""
+        entry = self._entries.get(version.artifact_sha256)
+        return Pace() if entry is None else entry.pace
 
     def _trim(self) -> None:
+        """Have the models kept fit, and tell their size."""
         with self._lock:
             size = sum(entry.size_bytes for entry in self._entries.values())
             for key in list(self._entries)[:-1]:

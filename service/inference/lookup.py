@@ -32,8 +32,9 @@ class Found(NamedTuple):
 class Lookup:
     """Looks models up by owner, name and version.
 
-    An answer is true at the time of the call: the latest version changes with a commit, so on a
-    database that tells of commits it is looked up once after each, and on others at every call.
+    The latest version changes with a commit, so on a database that tells of commits it is looked
+    up once after each, and an answer is true at the time of the call; on others it may be a
+    fraction of a second old. That there is no such model is not remembered.
     """
 
     def __init__(self, database: Database) -> None:

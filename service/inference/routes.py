@@ -105,7 +105,7 @@ async def _call(
 ) -> Response:
     clock = Clock()
     name, version, method = target
-    headers = request.first_headers()
+    headers = request.first_headers
     media_type = accepted_type(",".join(request.headers.getlist("accept")))
     format_ = format_of(headers.get("content-type", JSON))
     body = await request.body()

@@ -63,7 +63,8 @@ async def serve(
         clock.end(INFER)
         body = write(answer)
         clock.end(OUTPUT)
-        services.models.learn(found, call.rows.n_values(), time.thread_time_ns() - started)
+        spent_ns = time.thread_time_ns() - started
+        services.models.pace(found.served).learn(found.method, call.rows.n_values(), spent_ns)
         services.statistics.succeeded(target.owner, found, clock, len(answer.outputs))
         return body
 
@@ -81,7 +82,8 @@ async def serve(
 
 
 def _is_quick(services: Services, found: Found, call: Call) -> bool:
-    pace = services.models.pace_ns(found)
-    # several tasks are computed one by one: values do not tell how long that takes
-    is_one = isinstance(call.task, str)
-    return pace is not None and is_one and pace * call.rows.n_values() <= _QUICK_NS
+    if not isinstance(call.task, str):  # of several, values do not tell how long they take
+        return False
+    pace = services.models.pace(found.served)
+    expected_ns = pace.expected_ns(found.method, call.rows.n_values())
+    return expected_ns is not None and expected_ns <= _QUICK_NS

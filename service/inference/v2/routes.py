@@ -103,7 +103,7 @@ async def _infer(
 ) -> Response:
     name, number = target
     clock = Clock()
-    headers = request.first_headers()
+    headers = request.first_headers
     _check_type(headers.get("content-type", JSON))
     body = await request.body()
     asked: list[InferRequest] = []

@@ -1,0 +1,94 @@
+"""Calls answered ahead of the framework are answered as it would; what is slow goes to a thread."""
+
+import json
+
+import numpy as np
+import pytest
+
+from service.inference.pace import Pace
+
+ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
+V1 = {"task": "north", "inputs": ROWS.tolist()}
+TENSOR = {"name": "rows", "shape": [2, 5], "datatype": "FP64", "data": ROWS.ravel().tolist()}
+V2 = {"inputs": [TENSOR], "parameters": {"task": "north"}}
+#: Addresses that are not plain, and stand for the same as the plain ones.
+ALIKE = [
+    ("/v1/models/shared/transform", "/v1/models/shared/transform?task=north", V1),
+    ("/v1/models/shared/transform", "/v1/models/%73hared/transform", V1),
+    ("/v1/models/shared/versions/1/transform", "/v1/models/shared/versions/01/transform", V1),
+    ("/v2/models/shared/infer", "/v2/models/shared/infer?other=1", V2),
+    ("/v2/models/shared/versions/1/infer", "/v2/models/shared/versions/+1/infer", V2),
+]
+
+
+@pytest.mark.parametrize(("plain", "other", "body"), ALIKE)
+def test_both_ways_give_the_same_answer(http, plain, other, body):
+    first, second = http.post(plain, json=body), http.post(other, json=body)
+    assert first.status_code == 200
+    assert (second.status_code, second.content) == (200, first.content)
+    assert second.headers["content-type"] == first.headers["content-type"]
+
+
+@pytest.mark.parametrize("query", ["", "?other=1"])
+@pytest.mark.parametrize(
+    ("path", "body", "status", "code"),
+    [
+        ("/v1/models/none/transform", V1, 404, "not-found"),
+        ("/v1/models/shared/predict", V1, 422, "unsupported-method"),
+        ("/v1/models/shared/transform", {**V1, "task": "none"}, 422, "unknown-task"),
+        ("/v1/models/shared/transform", {**V1, "inputs": [[1]]}, 422, "invalid-data"),
+        ("/v2/models/none/infer", V2, 404, "not-found"),
+        ("/v2/models/shared/infer", {"inputs": 1}, 400, "invalid-request"),
+    ],
+)
+def test_both_ways_refuse_alike(http, path, query, body, status, code):
+    response = http.post(path + query, json=body, headers={"X-Request-Id": "mine"})
+    assert response.status_code == status
+    found = response.json()
+    assert (found["code"], found["status"], found["request_id"]) == (code, status, "mine")
+    assert response.headers["x-request-id"] == "mine"
+
+
+@pytest.mark.parametrize("version", ["0", "x", "1.5", "4294967296", "9" * 30])
+def test_a_version_that_is_none_is_told_by_the_framework(http, version):
+    response = http.post(f"/v1/models/shared/versions/{version}/transform", json=V1)
+    assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
+
+
+def test_calls_that_went_well_are_counted_and_not_logged(service, http):
+    def logged():
+        events = (json.loads(line) for line in service.log().splitlines() if line.startswith("{"))
+        return [e for e in events if e["event"] == "request" and e.get("request_id") == "watched"]
+
+    headers = {"X-Request-Id": "watched"}
+    assert http.post("/v2/models/shared/infer", json=V2, headers=headers).status_code == 200
+    assert http.post("/v2/models/none/infer", json=V2, headers=headers).status_code == 404
+    (event,) = logged()
+    assert (event["status"], event["route"]) == (404, "/v2/models/{name}/infer")
+
+
+def test_answers_do_not_change_from_the_first_call_to_the_hundredth(http, client):
+    """The first are computed in a thread, later ones where they arrive."""
+    remote = client.train(client.datasets()[0]["id"], "common-pca", model="many", k=2).wait()
+    width = remote.transform(np.zeros((0, 5)), task=remote.info["tasks"][0]).shape[1]
+    body = {"task": remote.info["tasks"][0], "inputs": ROWS.tolist()}
+    answers = {http.post("/v1/models/many/transform", json=body).content for _ in range(100)}
+    assert width == 2
+    assert len(answers) == 1
+
+
+def test_what_took_long_is_expected_to_for_some_calls():
+    pace = Pace()
+    assert pace.expected_ns("transform", 5) is None  # nobody knows
+    pace.learn("transform", 5, 50_000)
+    assert pace.expected_ns("transform", 5) == 50_000
+    assert pace.expected_ns("transform", 5000) == 50_000_000
+    assert pace.expected_ns("predict", 5) is None
+    pace.learn("transform", 5, 50_000_000)
+    n_fast = 0
+    while pace.expected_ns("transform", 5) > 300_000:
+        pace.learn("transform", 5, 50_000)
+        n_fast += 1
+    assert 10 < n_fast < 100
+    pace.learn("transform", 0, 10)
+    assert pace.expected_ns("transform", 0) == 0
