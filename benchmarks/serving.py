@@ -43,9 +43,8 @@ from algorithms.registry import load_model
 from service.client import Client
 
 N_FEATURES, N_OUT = 256, 10
+IDLE_PARTS = 6
 PATH = "/v2/models/projection/infer"
-#: The parts that watch and dispatch grow a little while nobody calls: so long is looked at them.
-IDLE_S = 30
 #: One that trains for as long as calls are measured beside it.
 LONG_JOB = {"algorithm": "gp-lvm", "source": "source", "L": 2, "max_iter": 10_000, "n_init": 5}
 #: How a peer is run, called, and named.
@@ -162,7 +161,7 @@ def timed(work: Callable[[], object]) -> float:
     return time.perf_counter() - started
 
 
-def memory(folder: Path) -> None:
+def memory(folder: Path, idle_s: float) -> None:
     """Print how the server grows with calls, and with models that come and go."""
     # a cache that holds one model: each call of the other loads it anew
     with sibling(folder / "ours", SIBLING_MODEL_CACHE_BYTES="1") as (port, pid):
@@ -184,9 +183,12 @@ def memory(folder: Path) -> None:
             return seen
 
         uvloop.run(call(lambda i: requests[i % 2], 200, 100))  # warm
-        before = server.memory_info().rss
-        time.sleep(IDLE_S)
-        print(f"idle: {(server.memory_info().rss - before) / 1024 / IDLE_S:+.1f} KiB a second")
+        # the parts that watch and dispatch grow while nobody calls, for some minutes
+        for _ in range(IDLE_PARTS):
+            before = server.memory_info().rss
+            time.sleep(idle_s / IDLE_PARTS)
+            grown = (server.memory_info().rss - before) / 1024 / idle_s * IDLE_PARTS
+            print(f"idle: {grown:+.1f} KiB a second", flush=True)
         for what, of, n in (
             ("calls", lambda _: requests[0], 100_000),
             ("loads", lambda i: requests[i % 2], 1000),
@@ -235,6 +237,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--peers", nargs="*", default=[], choices=list(PEERS))
     parser.add_argument("--memory", action="store_true")
+    parser.add_argument("--idle", type=float, default=60, help="seconds of rest before --memory")
     parser.add_argument("--training", action="store_true")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--seconds", type=float, default=1.5)
@@ -245,7 +248,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         if options.memory:
-            memory(folder)
+            memory(folder, options.idle)
         elif options.training:
             training(folder, options.rounds, options.seconds)
         else:

@@ -26,7 +26,8 @@ def newest_revision() -> str:
 
 def current_revision(database: Database) -> str | None:
     """Give the revision that the database is at; None where it is empty."""
-    with database.engine.connect() as connection:
+    # Alembic makes its table anew each time, so what is compiled of it is never used again
+    with database.engine.connect().execution_options(compiled_cache=None) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
