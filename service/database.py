@@ -24,7 +24,7 @@ IDLE_TIMEOUT_S = 30
 #: How long a server may take to let us in.
 CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
-#: So long at most what PostgreSQL answered stands for what it would answer.
+#: So long at most what PostgreSQL answered stands for what it would after a commit elsewhere.
 REMEMBER_S = 0.25
 #: A server that a network no longer reaches is given up, not waited for: by default for hours.
 KEEPALIVE = {
@@ -50,6 +50,7 @@ class Database:
         self._is_sqlite = self.engine.dialect.name == "sqlite"
         # on SQLite a writer takes its lock at once: one that reads first could not wait for it
         self._writer = self.engine.execution_options(is_writer=True)
+        self._n_writes = 0
         self._marker: sqlite3.Connection | None = None
         self._marker_lock = threading.Lock()
 
@@ -64,16 +65,17 @@ class Database:
         """Give a session whose changes are committed together at the end, or not at all."""
         with Session(self._writer, expire_on_commit=False) as session, session.begin():
             yield session
+        self._n_writes += 1
 
     def mark(self) -> int | None:
         """Give a number: while it stays the same, what was read before still holds.
 
         It changes with every commit of anybody on SQLite, which tells it a hundred times as fast as
-        it answers a query; elsewhere with the time. None where the file cannot be read: a query
-        tells why.
+        it answers a query; elsewhere with those made here, and with the time. None where the file
+        cannot be read: a query tells why.
         """
         if not self._is_sqlite:
-            return int(time.monotonic() / REMEMBER_S)
+            return (int(time.monotonic() / REMEMBER_S) << 64) + self._n_writes
         with self._marker_lock, suppress(sqlite3.Error):
             if self._marker is None:
                 # it stays open, and never writes: its own commits would not count; nor does it

@@ -30,11 +30,21 @@ def count_queries(database):
 
 
 def commit(database, name):
-    """Commit something, and wait for as long as an answer from before may be given."""
-    with database.write() as session:
+    """Commit as another process does, and wait for as long as answers from before may come."""
+    other = Database(database.url)
+    with other.write() as session:
         session.add(ModelRow(id=new_id("mod"), owner="ada", name=name, latest_version=0))
+    other.close()
     if database.engine.dialect.name != "sqlite":
         time.sleep(REMEMBER_S)
+
+
+def test_what_this_process_commits_is_seen_at_once(database):
+    for i in range(5):
+        before = database.mark()
+        with database.write() as session:
+            session.add(ModelRow(id=new_id("mod"), owner="ada", name=f"m{i}", latest_version=0))
+        assert database.mark() != before
 
 
 def test_a_name_is_looked_up_once_after_each_commit(database):

@@ -17,8 +17,12 @@ ROWS = np.random.default_rng(0).standard_normal((40, 4))
 
 def members(service):
     """Give the processes that answer; others below are a pool, and what Python itself starts."""
-    children = psutil.Process(service.process.pid).children()
-    return [child for child in children if "spawn_main" in " ".join(child.cmdline())]
+    found = []
+    for child in psutil.Process(service.process.pid).children():
+        with contextlib.suppress(psutil.Error):  # it has just ended
+            if "spawn_main" in " ".join(child.cmdline()):
+                found.append(child)
+    return found
 
 
 def counted(service, name):
