@@ -26,7 +26,7 @@ from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution, solution_of
-from algorithms.kernel_machines.examples import Target
+from algorithms.kernel_machines.examples import Target, meanings_of
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of
@@ -106,7 +106,7 @@ class MeanMachines(_FixedRelation[MeanMachinesParams]):
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Give (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
-        meanings = [meaning for target in targets for meaning in target.meanings()]
+        meanings = meanings_of(targets)
         number = {meaning: i for i, meaning in enumerate(dict.fromkeys(meanings))}
         which = np.array([number[meaning] for meaning in meanings])
         is_same = which[:, np.newaxis] == which

@@ -64,6 +64,21 @@ class Target:
         return np.asarray(labels[chosen])
 
 
+def meanings_of(targets: Sequence[Target]) -> list[Meaning]:
+    """Give what the outputs of all tasks tell.
+
+    A task of one class is of the pair that has it in other tasks, if there is just one such pair.
+    """
+    found = [meaning for target in targets for meaning in target.meanings()]
+    pairs = {meaning for meaning in found if meaning is not None and len(meaning) == 2}
+    for target in targets:
+        if target.classes is not None and len(target.classes) == 1:
+            fitting = [pair for pair in pairs if target.classes[0] in pair]
+            if len(fitting) == 1:
+                found[target.first] = fitting[0]
+    return found
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
     """Every pair of a row and an output of its task, output by output.

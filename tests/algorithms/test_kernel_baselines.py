@@ -145,6 +145,20 @@ def test_tasks_whose_classes_differ_are_not_tied() -> None:
     assert all(np.mean(model.predict(t.X, task=t.name) == t.y) > 0.9 for t in tasks)
 
 
+def test_a_task_of_one_class_is_of_the_pair_that_has_it() -> None:
+    rng = np.random.default_rng(5)
+    X = rng.standard_normal((60, 3))
+    y = np.where(X[:, 0] > 0, "v", "u")
+    for label in ("u", "v"):
+        rows = np.flatnonzero(y == label)[:10]
+        lone = Task.from_rows("lone", X[rows], y=y[rows])
+        model = fit(MeanMachines(), TaskSet((Task.from_rows("pair", X, y=y), lone)), share=1.0)
+        np.testing.assert_allclose(
+            model.decision_function(X, task="lone"), model.decision_function(X, task="pair")
+        )
+        assert set(model.predict(X, task="lone")) == {label}
+
+
 def test_a_task_of_one_class_takes_the_side_of_its_class_elsewhere() -> None:
     rng = np.random.default_rng(4)
     X = rng.standard_normal((40, 2)) + 2
