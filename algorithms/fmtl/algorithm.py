@@ -28,7 +28,24 @@ semidefinite by itself: no eigendecomposition of Θ, and an unconstrained dual,
    them the same names in every task, or the signs of relations mean nothing.
 
 When it pays: related tasks with few rows each. With enough rows, or tasks that have nothing in
-common, a machine per task is as good. p < 2 gives sparser relations, not better scores.
+common, a machine per task is as good. p < 2 gives sparser relations, not better scores. Figures are
+by ``benchmarks/fmtl_tables.py``, C by cross-validation inside the training rows, mean of ten splits
+(one of MNIST), standard deviations 0.6 to 2.9: AUC of Landmine's 19 fields, 80 rows each; explained
+variance within 42 patients (Parkinsons, 20 rows each, RBF kernel) and of 139 schools; share of
+right digits from 1000 rows of USPS and of MNIST, one task of ten classes.
+
+                        alone   near the mean   MTRL    p = 2   p = 4/3   p = 8/7
+    Landmine             72.6        74.9       76.5    76.9     76.4      76.6
+    Parkinsons           80.4        75.9       90.5    87.6     83.4      80.8
+    School               34.3        38.1       34.6    36.4     35.8      35.2
+    USPS, hinge          95.2         -         95.1    95.2     95.2      95.1
+    USPS, squared        95.4         -         95.4    95.4     95.3      95.1
+    MNIST, hinge         94.0         -         93.8    93.2     92.8      93.6
+    MNIST, squared       93.8         -         93.6    93.6     93.2      93.6
+
+The relations of Landmine show its foliated and its bare fields as two groups, which nobody named
+(``benchmarks/fmtl_relations.py``): within 0.62 and 0.57, between 0.30 for p = 2; 0.51, 0.39 and
+0.13 for p = 8/7.
 
 Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
 NIPS 2015, https://arxiv.org/abs/1511.05706
