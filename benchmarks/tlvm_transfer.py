@@ -19,7 +19,7 @@ model beats the source's latent variable model with the target's mean.
 import argparse
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -216,40 +216,43 @@ def report(title: str, problems: Sequence[Sequence[Problem]]) -> None:
 
 def few_rows(title: str, problems: Sequence[Sequence[Problem]]) -> None:
     """Print the error over the number of target rows."""
-    print(f"\n{title}: error by number of target rows")
-    print(f"{'':22}" + "".join(f"{n:8}" for n in SHOTS))
-    given = [p for of_seed in problems for p in of_seed]
-    for label, name, (values, *_) in METHODS:
-        if label not in FEW:
-            continue
-        cells = []
-        for n in SHOTS:
-            found = []
-            # their own rows leave nothing to learn where there is only one
-            if n > 1 or name == "tlvm" or values.get("rows") == "source":
-                for one in given:
-                    targets = [task.take(np.arange(min(n, task.n_samples))) for task in one.train]
-                    model = fit(name, values, one.source, targets)
-                    found += [distance(model, task) for task in one.test]
-            cells.append(f"{np.mean(found):8.3f}" if found else f"{'-':>8}")
-        print(f"{label:22}" + "".join(cells))
-        sys.stdout.flush()
+
+    def found(name: str, values: dict[str, Any], one: Problem, n: int) -> list[float]:
+        # their own rows leave nothing to learn where there is only one
+        if n == 1 and name != "tlvm" and values.get("rows") != "source":
+            return []
+        targets = [task.take(np.arange(min(n, task.n_samples))) for task in one.train]
+        model = fit(name, values, one.source, targets)
+        return [distance(model, task) for task in one.test]
+
+    curve(f"{title}: error by number of target rows", problems, SHOTS, found)
 
 
 def by_dimension(title: str, problems: Sequence[Sequence[Problem]]) -> None:
     """Print the error over the number of latent dimensions."""
-    print(f"\n{title}: error by number of latent dimensions")
-    print(f"{'':22}" + "".join(f"{n:8}" for n in DIMENSIONS))
-    given = [p for of_seed in problems for p in of_seed]
+
+    def found(name: str, values: dict[str, Any], one: Problem, n: int) -> list[float]:
+        model = fit(name, values, one.source, one.train, n_latents=n)
+        return [distance(model, task) for task in one.test]
+
+    curve(f"{title}: error by number of latent dimensions", problems, DIMENSIONS, found)
+
+
+def curve(
+    title: str,
+    problems: Sequence[Sequence[Problem]],
+    over: Sequence[int],
+    found: Callable[[str, dict[str, Any], Problem, int], list[float]],
+) -> None:
+    """Print the mean of the errors that are found, a row for each method."""
+    print(f"\n{title}")
+    print(f"{'':22}" + "".join(f"{n:8}" for n in over))
+    given = [one for of_seed in problems for one in of_seed]
     for label, name, (values, *_) in METHODS:
         if label not in FEW:
             continue
-        cells = []
-        for n in DIMENSIONS:
-            models = [fit(name, values, one.source, one.train, n_latents=n) for one in given]
-            pairs = zip(models, given, strict=True)
-            found = [distance(model, task) for model, one in pairs for task in one.test]
-            cells.append(f"{np.mean(found):8.3f}")
+        errors = [[e for one in given for e in found(name, values, one, n)] for n in over]
+        cells = [f"{np.mean(e):8.3f}" if e else f"{'-':>8}" for e in errors]
         print(f"{label:22}" + "".join(cells))
         sys.stdout.flush()
 

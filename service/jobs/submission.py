@@ -167,14 +167,16 @@ def _check_warm_start(
         detail = f"{algorithm.name} cannot take new tasks without a new fit"
         raise Problem("invalid-request", detail, errors=[place("/warm_start", detail)])
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
-    known = summaries(of_model)[0] if of_model is not None else None
+    assert of_model is not None  # a model was made from it
+    width = summaries(of_model)[0].n_features
     for task in _find_tasks(session, spec, owner=owner):
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
-        is_alike = known is None or task.n_features == known.n_features
-        if algorithm.needs.same_features and known is not None and not is_alike:
-            detail = f"task '{task.name}' has {task.n_features} features"
-            raise InvalidData(f"{detail}, those of the model {known.n_features}", task=task.name)
+        if algorithm.needs.same_features and task.n_features != width:
+            detail = (
+                f"task '{task.name}' has {task.n_features} features, those of the model {width}"
+            )
+            raise InvalidData(detail, task=task.name)
     plan = adaptation(found.row.id, model=found.name, version=found.row.version)
     return found.row.params, Study(plan, ())
 
