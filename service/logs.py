@@ -7,6 +7,8 @@ from contextvars import ContextVar
 from typing import Any, Final
 
 import structlog
+from structlog.processors import ExceptionRenderer
+from structlog.tracebacks import ExceptionDictTransformer
 
 log: Any = structlog.get_logger()
 _request_id: Final[ContextVar[str | None]] = ContextVar("request_id", default=None)
@@ -19,7 +21,8 @@ def configure_logs(level: str = "info") -> None:
             _add_request_id,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            structlog.processors.dict_tracebacks,
+            # without the variables of each frame: they are data, and addresses with passwords
+            ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
