@@ -21,3 +21,11 @@ def kernel(function: Function) -> Function:
     ``python -m algorithms.numerics.warm`` fills the cache, so that no user waits for it.
     """
     return cast("Function", _compile(function))
+
+
+_compile_exact = numba.njit(nogil=True, cache=True, error_model="numpy")
+
+
+def exact_kernel(function: Function) -> Function:
+    """Give the function compiled as :func:`kernel` does, with every operation as it is written."""
+    return cast("Function", _compile_exact(function))

@@ -1,0 +1,136 @@
+"""The kernel that reads decimals against the constructor of float, and against JSON's grammar."""
+
+import json
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from algorithms.numerics.kernels_decimals import EXACT_POWERS, NOT_PLAIN, POWERS, read_lists
+
+FLOATS = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.from_regex(
+    r"-?(0|[1-9][0-9]{0,22})(\.[0-9]{1,24})?([eE][+-]?[0-9]{1,3})?", fullmatch=True
+)
+#: Pieces of JSON, good and bad, so that any grammar comes about.
+PIECES = st.sampled_from([*'[]]],,,.-+eE01907 \n\t"{}x', "1.5", "-2e3", "null", ", ", "0.1"])
+
+
+def read(text, most_hard=100):
+    """Give the place after the list that begins a text, its values, and what is known of them."""
+    data = (text + "}").encode()
+    values = np.full(len(data) + 1, np.nan)
+    hard, facts = np.empty((most_hard, 3), np.uint64), np.empty(4, np.uint64)
+    array = np.frombuffer(data, np.uint8)
+    end = read_lists(array, np.uint64(1), POWERS, EXACT_POWERS, values, hard, facts)
+    if end == NOT_PLAIN:
+        return None, None, None
+    n, n_rows, n_hard, is_integer = facts.tolist()
+    for i, first, last in hard[:n_hard].tolist():
+        values[i] = float(data[first:last])
+    assert np.isnan(values[n:]).all()
+    found = values[:n]
+    return int(end), found.reshape(n_rows, -1) if n_rows else found, (n_hard, bool(is_integer))
+
+
+def check_as_float(texts):
+    """Check that numbers are what float makes of them, to the bit; give how many were left."""
+    text = f"[{','.join(texts)}]"
+    end, values, (n_hard, _) = read(text, most_hard=len(texts))
+    assert end == len(text)
+    expected = np.array([float(one) for one in texts])
+    assert values.tobytes() == expected.tobytes()
+    return n_hard
+
+
+@settings(deadline=None)
+@given(st.lists(FLOATS, min_size=1, max_size=50))
+@example([0.0, -0.0, 5e-324, 2.2250738585072014e-308, 1.7976931348623157e308, 1e22, 1e23])
+def test_floats_written_shortest_are_read_as_the_same(values):
+    check_as_float([repr(value) for value in values])
+
+
+@settings(deadline=None)
+@given(st.lists(NUMBERS, min_size=1, max_size=50))
+@example(["0e400", "-0.0e-400", "0." + "0" * 30, "0." + "0" * 30 + "1", "1e400", "1e-400"])
+@example(["9007199254740993", "9007199254740992.5", "18446744073709551615", "9999999999999999999"])
+def test_any_decimal_is_the_nearest_float(texts):
+    check_as_float(texts)
+
+
+@settings(deadline=None)
+@given(FLOATS.filter(lambda x: 1e-280 < abs(x) < 1e280), st.integers(1, 17))
+def test_rounded_decimals_of_all_sizes_are_read_without_help(value, n_digits):
+    assert check_as_float([f"{value:.{n_digits}e}", f"{value:.{n_digits}E}"]) == 0
+
+
+def test_decimals_half_way_between_two_floats_go_to_the_even_one():
+    rng = np.random.default_rng(0)
+    texts = []
+    for _ in range(20_000):
+        odd = 2 * int(rng.integers(2**52, 2**53)) + 1
+        middle = Fraction(odd) * Fraction(2) ** int(rng.integers(-12, 10))
+        k = middle.denominator.bit_length() - 1
+        digits = middle.numerator * 5**k
+        texts += [f"{digits + d}e-{k}" for d in (-1, 0, 1) if digits < 10**18]
+    assert len(texts) > 10_000
+    assert check_as_float(texts) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("[1]", [1]),
+        (" [ 1 ,\t2\r\n, 3.5 ] ".strip(), [1, 2, 3.5]),
+        ("[[1,2],[3,4]]", [[1, 2], [3, 4]]),
+        ("[ [ 1 ] , [ 2 ] ]", [[1], [2]]),
+        ("[1], [2]", [1]),
+    ],
+)
+def test_lists_and_rows_are_read_to_their_bracket(text, expected):
+    end, values, _ = read(text)
+    assert values.tolist() == expected
+    assert json.loads(text[:end]) == expected
+
+
+ODD = (
+    "[] [[]] [1,] [,1] [1,,2] [01] [-01] [1.] [.5] [+1] [-] [1e] [1e+] [1.e1] [0x1] [1_0] [NaN] "
+    "[Infinity] [-inf] [null] [true] ['1'] [1 [1,2 [1}2] [[1,2],[3]] [[1],2] [1,[2]] [[1],[]] "
+    "[[[1]]] [[1][2]] [[1],] [{}] [1;2]"
+)
+
+
+@pytest.mark.parametrize("text", [*ODD.split(), "[1\x0b]", "[1 2]", "[\x00]"])
+def test_what_is_no_list_of_numbers_is_left(text):
+    assert read(text)[0] is None
+    assert read(text.replace("[1", '["a",1'))[0] is None
+
+
+def test_integers_are_told_from_other_numbers():
+    assert read("[1,-20,0]")[2] == (0, True)
+    for other in ("1.0", "1e0", "0.5"):
+        assert read(f"[1,{other},3]")[2] == (0, False)
+
+
+def test_more_that_are_left_than_there_is_place_for_leave_the_list():
+    text = "[" + ",".join(["0.12345678901234567890123"] * 5) + "]"
+    assert read(text, most_hard=5)[2] == (5, False)
+    assert read(text, most_hard=4)[0] is None
+
+
+@settings(max_examples=1000, deadline=None)
+@given(st.lists(PIECES, max_size=25).map("".join))
+def test_only_json_is_read_and_never_beyond_the_end(inside):
+    text = f"[{inside}"
+    end, values, _ = read(text)
+    if end is not None:
+        assert end <= len(text)
+        assert json.loads(text[:end]) == values.tolist()
+
+
+@pytest.mark.parametrize("text", ["[1.25e-3, -17, 0.1]", "[[1, 2], [3, 4]]"])
+def test_a_list_cut_anywhere_is_left(text):
+    for i in range(1, len(text)):
+        assert read(text[:i])[0] is None
