@@ -4,7 +4,7 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from typing import Any
+from typing import Any, Final
 
 from fastapi import FastAPI
 from fastapi.concurrency import run_in_threadpool
@@ -24,14 +24,17 @@ from service.errors import install_handlers
 from service.health.routes import metrics_router
 from service.health.routes import router as health
 from service.health.watch import Watch
-from service.http import ProblemSchema, StrictRoute
+from service.http import ProblemSchema
+from service.inference.arrival import Calls
 from service.inference.cache import ModelCache
-from service.inference.direct import DirectCalls
 from service.inference.lookup import Lookup
 from service.inference.pool import ComputePool
+from service.inference.respond import MakeExchange, WaitingCalls
+from service.inference.routes import EXCHANGES as V1_EXCHANGES
 from service.inference.routes import router as inference
 from service.inference.statistics import Statistics
 from service.inference.v2.repository import router as v2_repository
+from service.inference.v2.routes import EXCHANGES as V2_EXCHANGES
 from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
@@ -53,6 +56,7 @@ DESCRIPTION = """Train related tasks together, serve them over HTTP.
 
 Upload a dataset of tasks, submit a job, watch it, and call the model it makes.
 Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
+_EXCHANGES: Final[dict[str, MakeExchange]] = {**V2_EXCHANGES, **V1_EXCHANGES}
 
 
 def create_app(settings: Settings) -> FastAPI:
@@ -63,6 +67,7 @@ def create_app(settings: Settings) -> FastAPI:
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = await run_in_threadpool(_start, settings, metrics)
         app.state.services = services
+        app.state.calls = Calls(services, metrics, _EXCHANGES)
         metrics.watch(services)
         try:
             yield
@@ -101,24 +106,14 @@ def create_app(settings: Settings) -> FastAPI:
 
 
 class _App(FastAPI):
-    """An application that answers what is called all day ahead of the framework.
-
-    Its document tells what no route does by itself: problems and keys.
-    """
+    """An application whose document tells what no route does by itself: problems and keys."""
 
     def build_middleware_stack(self) -> ASGIApp:
         """Give what answers a request."""
         framework = super().build_middleware_stack()
         assert isinstance(framework, ServerErrorMiddleware)  # tells defects in its own way
-        calls = [
-            route
-            for route in (*v2_calls.routes, *inference.routes)
-            if isinstance(route, StrictRoute)
-        ]
         return RequestContext(
-            DirectCalls(framework.app, calls),
-            self.state.metrics,
-            calls=[route.path for route in calls],
+            WaitingCalls(framework.app), self.state.metrics, calls=list(_EXCHANGES)
         )
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:

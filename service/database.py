@@ -24,8 +24,9 @@ IDLE_TIMEOUT_S = 30
 #: How long a server may take to let us in.
 CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
-#: So long at most what PostgreSQL answered stands for what it would after a commit elsewhere.
-REMEMBER_S = 0.25
+#: So long at most an answer stands for what it would be after a commit elsewhere. SQLite tells of
+#: commits, which takes as long as a third of a call; PostgreSQL does not.
+REMEMBER_S = {"sqlite": 0.005, "postgresql": 0.25}
 #: A server that a network no longer reaches is given up, not waited for: by default for hours.
 KEEPALIVE = {
     "tcp_user_timeout": 30_000,  # milliseconds, for what was sent
@@ -51,31 +52,50 @@ class Database:
         # on SQLite a writer takes its lock at once: one that reads first could not wait for it
         self._writer = self.engine.execution_options(is_writer=True)
         self._n_writes = 0
+        self._n_sessions = 0
+        # a mark, sessions that had ended then, and the time until which it stands
+        self._known: tuple[int | None, int, float] = (None, -1, 0.0)
         self._marker: sqlite3.Connection | None = None
         self._marker_lock = threading.Lock()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Give a session that sees one state of the database and changes nothing."""
-        with Session(self.engine, expire_on_commit=False) as session:
-            yield session
+        try:
+            with Session(self.engine, expire_on_commit=False) as session:
+                yield session
+        finally:
+            self._n_sessions += 1
 
     @contextmanager
     def write(self) -> Iterator[Session]:
         """Give a session whose changes are committed together at the end, or not at all."""
-        with Session(self._writer, expire_on_commit=False) as session, session.begin():
-            yield session
-        self._n_writes += 1
+        try:
+            with Session(self._writer, expire_on_commit=False) as session, session.begin():
+                yield session
+            self._n_writes += 1
+        finally:
+            self._n_sessions += 1
 
     def mark(self) -> int | None:
         """Give a number: while it stays the same, what was read before still holds.
 
-        It changes with every commit of anybody on SQLite, which tells it a hundred times as fast as
-        it answers a query; elsewhere with those made here, and with the time. None where the file
-        cannot be read: a query tells why.
+        It changes with every commit made here, and with every one that a session opened here could
+        have seen. Of commits elsewhere it may be silent for ``REMEMBER_S``. None where the file of
+        SQLite cannot be read: a query tells why.
         """
         if not self._is_sqlite:
-            return (int(time.monotonic() / REMEMBER_S) << 64) + self._n_writes
+            return (int(time.monotonic() / REMEMBER_S["postgresql"]) << 64) + self._n_writes
+        mark, n_sessions, until = self._known
+        if n_sessions == self._n_sessions and time.monotonic() < until:
+            return mark
+        n_sessions = self._n_sessions
+        mark = self._data_version()
+        self._known = mark, n_sessions, time.monotonic() + REMEMBER_S["sqlite"]
+        return mark
+
+    def _data_version(self) -> int | None:
+        """Give a number that SQLite changes with every commit of anybody else."""
         with self._marker_lock, suppress(sqlite3.Error):
             if self._marker is None:
                 # it stays open, and never writes: its own commits would not count; nor does it

@@ -2,6 +2,7 @@
 
 import base64
 import binascii
+import random
 import re
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from functools import cached_property
@@ -24,9 +25,16 @@ MAX_PAGE_SIZE: Final = 200
 #: Nesting that no request of ours needs, well below what recursive code can bear.
 MAX_DEPTH: Final = 64
 REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
+# told apart, not kept secret: the system's own randomness would let other threads go first
+_ids: Final = random.Random()  # noqa: S311
 _TRACEPARENT: Final = re.compile(r"[0-9a-f]{2}-[0-9a-f]{32}-[0-9a-f]{16}-[0-9a-f]{2}")
 _TOKEN_CHECK_BYTES: Final = 6
 _READING: Final = ("GET", "HEAD", "OPTIONS")
+
+
+def request_id_of(given: str) -> str:
+    """Give the id of a request: what its caller gives, if that can be one, or else a new one."""
+    return given if REQUEST_ID.fullmatch(given) else f"{_ids.getrandbits(128):032x}"
 
 
 class StrictRequest(Request):
@@ -124,7 +132,7 @@ def _check_is_json(request: Request) -> None:
         raise Problem("unsupported-media-type", f"{came} is not read here; send {JSON}")
 
 
-def parse_json(body: bytes) -> Any:
+def parse_json(body: bytes | bytearray) -> Any:
     """Give the value of a JSON body, or raise the problem that says where it ends being JSON."""
     try:
         value = orjson.loads(body)

@@ -1,6 +1,5 @@
 """What happens to every request before a route sees it, and to every answer after."""
 
-import random
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -10,12 +9,11 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Problem, problem_of, problem_response
-from service.http import REQUEST_ID
+from service.http import request_id_of
 from service.logs import answer_for, log
 from service.metrics import Metrics
 
 _OK: Final = 200
-_ids: Final = random.Random()  # noqa: S311 - see below
 #: Answers to these carry no body; a route sees GET.
 _HEAD: Final = "HEAD"
 
@@ -106,9 +104,7 @@ class RequestContext:
 
 def _request_id(scope: Scope) -> str:
     given = next((value for name, value in scope["headers"] if name == b"x-request-id"), b"")
-    text = given.decode("latin-1")
-    # told apart, not kept secret: the system's own randomness would let other threads go first
-    return text if REQUEST_ID.fullmatch(text) else f"{_ids.getrandbits(128):032x}"
+    return request_id_of(given.decode("latin-1"))
 
 
 def _check_no_nul(scope: Scope) -> None:

@@ -1,6 +1,5 @@
 """Listening: a socket, a server, and a word on where it is."""
 
-import asyncio
 import contextlib
 import ctypes
 import errno
@@ -9,24 +8,24 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
-from typing import Any, cast
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
-from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from service.access.first import ensure_first_key
 from service.app import create_app, open_database
 from service.crew import Crew
-from service.errors import Problem, problem_response
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
 from service.settings import MIB, Settings
+from service.wire.protocol import CallProtocol
 
 #: Open streams get so long to end before the server stops.
 STOP_TIMEOUT_S = 3
-_M_MMAP_THRESHOLD = -3
-_MOST_HELD_BYTES = 65_536
+#: Of mallopt(3).
+_M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
+#: An array of a call of a thousand rows has less, a chunk of an upload more.
+_LARGE_BYTES = 5 * MIB // 2
 #: A call of a model makes some hundred objects, and leaves none behind that refer to one another.
 _GC_THRESHOLDS = 10_000, 20, 20
 
@@ -55,7 +54,7 @@ def _serve(settings: Settings, listener: socket.socket, on_start: Callable[[], N
     _return_large_buffers()
     config = uvicorn.Config(
         create_app(settings),
-        http=_Protocol,
+        http=CallProtocol,
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nothing here depends on who the caller says to be
@@ -65,13 +64,18 @@ def _serve(settings: Settings, listener: socket.socket, on_start: Callable[[], N
 
 
 def _return_large_buffers() -> None:
-    """Have memory of large buffers given back at once, by every thread.
+    """Have memory of large buffers given back at once by every thread, and that of others kept.
 
-    The C library would raise its threshold with the first 4 MiB chunk of an upload and keep the
-    next ones in an arena for each thread: 300 MB passing through left the server 70 MB larger.
+    The C library would raise its threshold with the first chunk of an upload and keep the next ones
+    in an arena for each thread: 300 MB passing through left the server 70 MB larger. Of smaller
+    buffers it would give back the last, and get fresh memory for each call, which takes longer than
+    to compute it.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library does it its own way
-        ctypes.CDLL(None).mallopt(_M_MMAP_THRESHOLD, MIB)
+        mallopt = ctypes.CDLL(None).mallopt
+        mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
+        mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
+        mallopt(_M_ARENA_MAX, 2)
 
 
 def _spare_collections() -> None:
@@ -99,60 +103,6 @@ def _check_ground(settings: Settings) -> None:
             "one with 'sibling keys create', or listen on 127.0.0.1, or set "
             "SIBLING_ALLOW_OPEN_NETWORK=true to let everyone in who can reach it"
         )
-
-
-class _Joining:
-    """A transport that sends at once what is written in one turn of the event loop.
-
-    The head of an answer and its body come one after the other; sent apart they wake the caller
-    twice, and the kernel is asked twice.
-    """
-
-    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
-        self._transport = transport
-        self._loop = loop
-        self._held: list[bytes] = []
-        self._n_held = 0
-
-    def __getattr__(self, name: str) -> Any:
-        """Give what the transport itself has."""
-        return getattr(self._transport, name)
-
-    def write(self, data: bytes) -> None:
-        """Send, soon."""
-        if not self._held:
-            self._loop.call_soon(self._flush)
-        self._held.append(data)
-        self._n_held += len(data)
-        if self._n_held > _MOST_HELD_BYTES:
-            self._flush()
-
-    def close(self) -> None:
-        """Close once everything is sent."""
-        self._flush()
-        self._transport.close()
-
-    def _flush(self) -> None:
-        held, self._held, self._n_held = self._held, [], 0
-        if held:
-            self._transport.writelines(held)
-
-
-class _Protocol(HttpToolsProtocol):
-    """HTTP that tells also what is no HTTP as a problem."""
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection."""
-        joining = _Joining(cast("asyncio.Transport", transport), self.loop)
-        super().connection_made(cast("asyncio.Transport", joining))
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer and hang up: where the next request would begin is not known."""
-        problem = Problem("malformed-request", msg, headers={"Connection": "close"})
-        response = problem_response(problem)
-        lines = [b"HTTP/1.1 400 Bad Request", *(b": ".join(pair) for pair in response.raw_headers)]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
-        self.transport.close()
 
 
 class _Server(uvicorn.Server):

@@ -1,10 +1,13 @@
 """Lets a request in as its owner, or tells why not. Asked before a body is read."""
 
+import asyncio
 import hashlib
 import hmac
 import time
 from dataclasses import dataclass
 from typing import Final
+
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.access import store
 from service.access.keys import Key, allows, parse_key
@@ -15,6 +18,8 @@ from service.errors import Problem
 LOCAL_OWNER: Final = "local"
 #: A key is looked up again after so long; a revoked one ends within this time.
 _REMEMBER_S: Final = 2.0
+#: One that is still in use is looked up so long before, so that no call waits for it.
+_RENEW_S: Final = 1.0
 _REMEMBERED: Final = 1024
 
 
@@ -42,16 +47,39 @@ class Gate:
         self._database = database
         # by a hash of the header: no key is kept
         self._grants: dict[bytes, _Grant] = {}
+        self._renewed: set[bytes] = set()
 
     def known_owner(self, authorization: str | None, scope: str | None) -> str | None:
-        """Give what :meth:`owner_of` gives, where the database need not be asked; else None."""
+        """Give what :meth:`owner_of` gives, where the database need not be asked; else None.
+
+        Called on the event loop, where a key that is in use is looked up again in time.
+        """
         if self.is_open:
             return self.open_owner
         if authorization is None:
             return None
-        grant = self._grants.get(_digest(authorization))
-        is_known = grant is not None and time.monotonic() < grant.until
-        return grant.owner if grant and is_known and allows(grant.scopes, scope) else None
+        digest = _digest(authorization)
+        grant = self._grants.get(digest)
+        now_s = time.monotonic()
+        if grant is None or now_s >= grant.until or not allows(grant.scopes, scope):
+            return None
+        if grant.until - now_s < _RENEW_S and digest not in self._renewed:
+            self._renewed.add(digest)
+            asyncio.get_running_loop().run_in_executor(None, self._renew, authorization, digest)
+        return grant.owner
+
+    def _renew(self, authorization: str, digest: bytes) -> None:
+        """Look a key up again; one that is no longer good is forgotten at once."""
+        try:
+            grant = self._look_up(_key_of(authorization))
+        except Problem:
+            self._grants.pop(digest, None)
+        except SQLAlchemyError:
+            pass  # the grant ends in its time, and who calls then is told why
+        else:
+            self._grants[digest] = grant
+        finally:
+            self._renewed.discard(digest)
 
     def owner_of(self, authorization: str | None, scope: str | None) -> str:
         """Give the owner on whose behalf a request comes.
@@ -72,11 +100,7 @@ class Gate:
             return self.open_owner
         if authorization is None:
             raise _unauthenticated("a key is needed; send 'Authorization: Bearer sib_...'")
-        kind, _, text = authorization.partition(" ")
-        key = parse_key(text.strip())
-        if kind.lower() != "bearer" or key is None:
-            raise _unauthenticated("the Authorization header is not 'Bearer sib_<id>_<secret>'")
-        grant = self._look_up(key)
+        grant = self._look_up(_key_of(authorization))
         if len(self._grants) >= _REMEMBERED:
             self._grants.clear()
         self._grants[_digest(authorization)] = grant
@@ -101,6 +125,14 @@ class Gate:
                 raise _unauthenticated(f"the key expired at {row.expires_at.isoformat()}")
             until = min(until, time.monotonic() + left_s)
         return _Grant(row.owner, row.scopes, until)
+
+
+def _key_of(authorization: str) -> Key:
+    kind, _, text = authorization.partition(" ")
+    key = parse_key(text.strip())
+    if kind.lower() != "bearer" or key is None:
+        raise _unauthenticated("the Authorization header is not 'Bearer sib_<id>_<secret>'")
+    return key
 
 
 def _digest(authorization: str) -> bytes:

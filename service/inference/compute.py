@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from algorithms.interface.model import CLASS_METHODS, Model, apply
 from service.context import Services
 from service.errors import Problem
-from service.inference.call import Answer, Call, Columns, Matrix, Wish, misfit
+from service.inference.call import Answer, Call, Matrix, Wish, misfit
 from service.inference.lookup import Found
 from service.models import store
 from service.models.store import Served
@@ -41,15 +41,15 @@ def compute(services: Services, found: Found, call: Call) -> Answer:
 def _apply(
     services: Services, served: Served, model: Model, method: str, call: Call
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
-    if not tasks:
-        raise Problem("invalid-data", "no row names a task, so no width is known; send rows")
-
     def columns() -> tuple[str, ...] | None:
         with services.database.read() as session:
             return store.feature_names(session, served.dataset_id)
 
-    wish = _wish(model, method, tasks, columns)
+    tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
+    if not tasks:
+        raise Problem("invalid-data", "no row names a task, so no width is known; send rows")
+    width = _width(model, method, tasks)
+    wish = Wish(tasks[0], method, width, method in model.takes_missing, columns)
     rows = call.rows.as_matrix(wish)
     limit = services.settings.max_inference_rows
     if len(rows) > limit:
@@ -61,19 +61,18 @@ def _apply(
     return _by_task(run, rows, call.task, tasks)
 
 
-def _wish(model: Model, method: str, tasks: list[str], columns: Columns) -> Wish:
-    """Give what rows are expected; those of several tasks must be of one width."""
-    widths = {task: model.width(method, task=task) for task in tasks}
-    first = tasks[0]
-    other = next((task for task in tasks if widths[task] != widths[first]), None)
-    if other is not None:
-        misfit(
-            f"task '{first}' takes rows of {widths[first]} numbers, task '{other}' of "
-            f"{widths[other]}; send the rows of each width in a call of their own",
-            task=other,
-        )
-    is_missing_taken = method in model.takes_missing
-    return Wish(first, method, widths[first], is_missing_taken=is_missing_taken, columns=columns)
+def _width(model: Model, method: str, tasks: list[str]) -> int:
+    """Give the width of rows; those of several tasks must be of one."""
+    width = model.width(method, task=tasks[0])
+    for task in tasks[1:]:
+        other = model.width(method, task=task)
+        if other != width:
+            misfit(
+                f"task '{tasks[0]}' takes rows of {width} numbers, task '{task}' of {other}; send "
+                "the rows of each width in a call of their own",
+                task=task,
+            )
+    return width
 
 
 class _Run:

@@ -6,6 +6,7 @@ from typing import Final
 
 from service.errors import Problem
 from service.http import too_large
+from service.inference.call import Body
 from service.settings import Settings
 
 #: For zlib: gzip's header, or zlib's own; "deflate" means the latter, and some send neither.
@@ -18,7 +19,7 @@ _MIN_BYTES: Final = 1024
 _LEVEL: Final = 1
 
 
-def expand(body: bytes, encoding: str, settings: Settings) -> bytes:
+def expand(body: Body, encoding: str, settings: Settings) -> Body:
     """Give a body without its Content-Encoding.
 
     Raises
@@ -46,7 +47,7 @@ def expand(body: bytes, encoding: str, settings: Settings) -> bytes:
     raise Problem("malformed-body", f"the body cannot be read as {coding}: {failure}")
 
 
-def _inflate(body: bytes, window: int, limit: int, settings: Settings) -> bytes:
+def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:
     expander = zlib.decompressobj(window)
     expanded = expander.decompress(body, limit + 1)
     if len(expanded) > limit:

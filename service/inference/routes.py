@@ -9,10 +9,11 @@ from service.context import Context, Services
 from service.http import JSON, Owner, StrictRequest, problems, secured
 from service.inference.call import Answer, Call
 from service.inference.encoding import compress, expand
+from service.inference.exchange import LIGHT_BYTES, Address, Exchange, Received, Reply
 from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.lookup import Found, Target
+from service.inference.respond import respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
-from service.inference.serving import LIGHT_BYTES, serve
 from service.inference.statistics import Clock
 from service.models.routes import Name, Version
 
@@ -57,8 +58,52 @@ _DOCS: Final[dict[str, Any]] = {
 }
 
 
+class MethodExchange(Exchange):
+    """A call of a method, which the last part of the address names."""
+
+    def __init__(
+        self, services: Services, address: Address, received: Received, clock: Clock
+    ) -> None:
+        self._method = address.path.rpartition("/")[2].replace("-", "_")
+        target = Target(self._method, received.owner, address.name, address.version)
+        super().__init__(services, target, clock)
+        self._address = address
+        self._received = received
+        headers = received.headers
+        self._media_type = accepted_type(headers.get("accept", ""))
+        self._format = format_of(headers.get("content-type", JSON))
+        is_small = self._format.is_light and len(received.body) <= LIGHT_BYTES
+        self.is_light = is_small and "content-encoding" not in headers
+
+    def find(self) -> Found:
+        """Give the version."""
+        owner, address = self._received.owner, self._address
+        return Found(self.services.lookup.find(owner, address.name, address.version), self._method)
+
+    def read(self) -> Call:
+        """Give the rows."""
+        coding = self._received.headers.get("content-encoding", "")
+        body = expand(self._received.body, coding, self.services.settings)
+        return self._format.read(body, self._address.task)
+
+    def write(self, answer: Answer) -> Reply:
+        """Give the outputs in the format that is accepted."""
+        content = FORMATS[self._media_type].write(answer)
+        body, coding = compress(content, self._received.headers.get("accept-encoding", ""))
+        headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
+        if coding is not None:
+            headers["content-encoding"] = coding
+        return Reply(body, headers)
+
+
+#: What serves the calls of a route.
+EXCHANGES: Final[dict[str, type[MethodExchange]]] = {}
+
+
 def _add_method(method: str) -> None:
     """Add the two addresses of a method: of a model's latest version, and of one version."""
+    dashed = method.replace("_", "-")
+    latest, of_version = f"/{{name}}/{dashed}", f"/{{name}}/versions/{{version}}/{dashed}"
 
     async def call_latest(
         name: Name,
@@ -68,7 +113,8 @@ def _add_method(method: str) -> None:
         *,
         task: TaskName = None,
     ) -> Response:
-        return await _call(request, (name, None, method), services, owner, task=task)
+        address = Address(latest, name, None, task)
+        return await respond(MethodExchange, services, owner, address, request)
 
     async def call_version(
         name: Name,
@@ -79,63 +125,22 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
     ) -> Response:
-        return await _call(request, (name, version, method), services, owner, task=task)
+        address = Address(of_version, name, version, task)
+        return await respond(MethodExchange, services, owner, address, request)
 
     for endpoint, path, of in (
-        (call_latest, "/{name}", "the latest version of a model"),
-        (call_version, "/{name}/versions/{version}", "one version of a model"),
+        (call_latest, latest, "the latest version of a model"),
+        (call_version, of_version, "one version of a model"),
     ):
         router.add_api_route(
-            f"{path}/{method.replace('_', '-')}",
+            path,
             endpoint,
             methods=["POST"],
             name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
             description=f"Apply `{method}` of {of} to rows.",
             **_DOCS,
         )
-
-
-async def _call(
-    request: StrictRequest,
-    target: tuple[str, int | None, str],
-    services: Services,
-    owner: str,
-    *,
-    task: str | None,
-) -> Response:
-    clock = Clock()
-    name, version, method = target
-    headers = request.first_headers
-    media_type = accepted_type(",".join(request.headers.getlist("accept")))
-    format_ = format_of(headers.get("content-type", JSON))
-    body = await request.body()
-
-    def find() -> Found:
-        return Found(services.lookup.find(owner, name, version), method)
-
-    def read() -> Call:
-        plain = expand(body, headers.get("content-encoding", ""), services.settings)
-        return format_.read(plain, task)
-
-    def write(answer: Answer) -> tuple[bytes, str | None]:
-        written = FORMATS[media_type].write(answer)
-        return compress(written, headers.get("accept-encoding", ""))
-
-    content, coding = await serve(
-        services,
-        Target(method, owner, name, version),
-        clock=clock,
-        find=find,
-        read=read,
-        write=write,
-        is_light=format_.is_light
-        and len(body) <= LIGHT_BYTES
-        and "content-encoding" not in headers,
-    )
-    answered = {"Content-Type": media_type, "Vary": "Accept, Accept-Encoding"}
-    if coding is not None:
-        answered["Content-Encoding"] = coding
-    return Response(content, headers=answered)
+        EXCHANGES[router.prefix + path] = MethodExchange
 
 
 for _method in METHODS:

@@ -7,7 +7,7 @@ from typing import Final
 
 from service.errors import Problem
 from service.http import JSON
-from service.inference.call import Answer, Call
+from service.inference.call import Answer, Body, Call
 from service.inference.formats.arrow import read_arrow, read_parquet, write_arrow, write_parquet
 from service.inference.formats.csv_body import read_csv, write_csv
 from service.inference.formats.json_body import read_json, write_json
@@ -24,7 +24,7 @@ class Format:
         A small body is read at once: it holds few values, and nothing expands.
     """
 
-    read: Callable[[bytes, str | None], Call]
+    read: Callable[[Body, str | None], Call]
     write: Callable[[Answer], bytes]
     is_light: bool = False
 

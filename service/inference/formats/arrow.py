@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from service.errors import Problem
-from service.inference.call import Answer, Call, misfit
+from service.inference.call import Answer, Body, Call, misfit
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
 #: Bytes of all columns together, however small the body: runs and dictionaries expand.
@@ -37,7 +37,7 @@ _HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _COMPRESSION = 1, 2, 1, 3
 _DICTIONARY_BATCH: Final = 2
 
 
-def read_arrow(body: bytes, task: str | None) -> Call:
+def read_arrow(body: Body, task: str | None) -> Call:
     """Give the call in an IPC stream."""
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
@@ -49,7 +49,7 @@ def read_arrow(body: bytes, task: str | None) -> Call:
         _refuse("Arrow IPC stream", error)
 
 
-def read_parquet(body: bytes, task: str | None) -> Call:
+def read_parquet(body: Body, task: str | None) -> Call:
     """Give the call in a Parquet file."""
     try:
         with _open(body, []) as file:
@@ -81,7 +81,7 @@ def write_parquet(answer: Answer) -> bytes:
     return bytes(sink.getvalue())
 
 
-def _open(body: bytes, dictionaries: list[str]) -> Any:
+def _open(body: Body, dictionaries: list[str]) -> Any:
     return pq.ParquetFile(
         pa.BufferReader(body),
         read_dictionary=dictionaries,

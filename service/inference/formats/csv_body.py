@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from service.errors import Problem
-from service.inference.call import Answer, Call, misfit
+from service.inference.call import Answer, Body, Call, misfit
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
 _SHOWN: Final = 40
@@ -16,7 +16,7 @@ _MAX_LINES: Final = 1_000_000
 _DIGITS: Final = frozenset("0123456789+-.eE \t")
 
 
-def read_csv(body: bytes, task: str | None) -> Call:
+def read_csv(body: Body, task: str | None) -> Call:
     """Give the call in a table; a first line of numbers only is a row, not a header."""
     # each line becomes a list, which takes many times the bytes of a short one
     n_lines = body.count(b"\n") + body.count(b"\r")

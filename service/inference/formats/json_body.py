@@ -2,20 +2,18 @@
 
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
 import orjson
-import simdjson
 
-from service.errors import json_pointer
+from service.errors import Problem, json_pointer
 from service.http import parse_json
-from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit
-from service.inference.formats.parsing import parse
+from service.inference.call import Answer, Body, Call, Matrix, Wish, invalid, misfit
+from service.inference.formats.numbers import TOKEN, beginning_of, cut_out
 
 _FIELDS: Final = frozenset({"task", "inputs"})
-#: How the fast parser refuses what the other one is to look at; RuntimeError is for large integers.
-NOT_PLAIN: Final = (ValueError, TypeError, OverflowError, RuntimeError)
+_INPUTS: Final = beginning_of("inputs")
 #: Types of JSON values that are numbers, and words for all types.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
@@ -87,8 +85,7 @@ class ListRows:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class ParsedRows:
+class ParsedRows(NamedTuple):
     """Rows of lists of the same length that held numbers only."""
 
     array: Matrix
@@ -107,7 +104,7 @@ class ParsedRows:
         return self.array
 
 
-def read_json(body: bytes, task: str | None) -> Call:
+def read_json(body: Body, task: str | None) -> Call:
     """Give the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
     del task  # the body names it
     return _read_plain(body) or _read_closely(body)
@@ -127,41 +124,24 @@ def write_json(answer: Answer) -> bytes:
     return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _read_plain(body: bytes) -> Call | None:
+def _read_plain(body: Body) -> Call | None:
     """Give the call where it is as it should be, read without an object for each number."""
+    cut = cut_out(body, _INPUTS)
+    if cut is None or cut.numbers.ndim == 1:
+        return None
     try:
-        document = parse(body)
-        if not isinstance(document, simdjson.Object) or sorted(document) != ["inputs", "task"]:
-            return None
-        task, inputs = document["task"], document["inputs"]
-        if not isinstance(task, str) or not isinstance(inputs, simdjson.Array):
-            return None
-        matrix = plain_matrix(inputs)
-    except NOT_PLAIN:
+        document = parse_json(cut.rest)
+    except Problem:
         return None
-    # lists within rows would be read as if they were flat
-    if matrix is None or "\0" in task or body.count(b"[") != len(matrix) + 1:
+    if not isinstance(document, dict) or document.keys() != _FIELDS:
         return None
-    return Call(task, ParsedRows(matrix, "/inputs"))
-
-
-def plain_matrix(rows: simdjson.Array) -> Matrix | None:
-    """Give the numbers of rows of the same length, which the caller knows to hold no lists.
-
-    Raises
-    ------
-    ValueError, TypeError
-        Something is no number that float64 can hold.
-    """
-    widths = {len(row) for row in rows}  # type: ignore[arg-type]  # refused where it has none
-    if len(widths) != 1:
+    task = document["task"]
+    if not isinstance(task, str) or document["inputs"] != TOKEN:
         return None
-    flat = np.frombuffer(rows.as_buffer(of_type="d"), np.float64)
-    width = widths.pop()
-    return flat.reshape(len(rows), width) if flat.size == len(rows) * width else None
+    return Call(task, ParsedRows(cut.numbers, "/inputs"))
 
 
-def _read_closely(body: bytes) -> Call:
+def _read_closely(body: Body) -> Call:
     value = parse_json(body)
     if not isinstance(value, dict):
         invalid("", 'expected an object {"task": ..., "inputs": [[...]]}')

@@ -11,7 +11,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from service.errors import Problem
-from service.inference.call import Answer, ArrayRows, Call, invalid
+from service.inference.call import Answer, ArrayRows, Body, Call, invalid
 
 _MAGIC: Final = b"\x93NUMPY"
 #: Bytes that hold the length of the header, by version of the format.
@@ -22,7 +22,7 @@ _MAX_DIMENSIONS: Final = 8
 _NUMBERS: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 
 
-def read_npy(body: bytes, task: str | None) -> Call:
+def read_npy(body: Body, task: str | None) -> Call:
     """Give the call with the array in a body; its task is named in the query."""
     if task is None:
         invalid("query:task", "name the task as ?task=...")
@@ -36,7 +36,7 @@ def write_npy(answer: Answer) -> bytes:
     return buffer.getvalue()
 
 
-def _read_array(body: bytes) -> NDArray[Any]:
+def _read_array(body: Body) -> NDArray[Any]:
     """Give the array of numbers in a body, without a copy and without trust.
 
     Raises
@@ -62,7 +62,7 @@ def _read_array(body: bytes) -> NDArray[Any]:
     return flat.reshape(shape, order="F" if is_fortran else "C")
 
 
-def _split(body: bytes) -> tuple[str, int]:
+def _split(body: Body) -> tuple[str, int]:
     """Give the header as text, and where the numbers begin."""
     n_length = _LENGTH_BYTES.get(body[6], 0) if len(body) > 8 else 0
     if not body.startswith(_MAGIC) or not n_length:

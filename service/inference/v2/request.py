@@ -1,20 +1,21 @@
 """An inference request of the protocol: a JSON header, and tensors in it or after it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Final, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
-import simdjson
+from numpy.typing import NDArray
 
 from service.errors import Problem, json_pointer
 from service.http import parse_json
-from service.inference.call import Call, Matrix, Rows, Wish, invalid, misfit
-from service.inference.formats.json_body import NOT_PLAIN
-from service.inference.formats.parsing import parse
+from service.inference.call import Body, Call, Matrix, Rows, Wish, invalid, misfit
+from service.inference.formats.numbers import TOKEN, Cut, beginning_of, cut_out
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
 
+_DATA: Final = beginning_of("data")
+#: Below, a float is the integer that is written.
+_EXACT: Final = 2**53
 ROWS: Final = "rows"
 TASK: Final = "task"
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
@@ -38,16 +39,14 @@ _REFUSED: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(NamedTuple):
     """An output that is asked for."""
 
     name: str
     is_binary: bool
 
 
-@dataclass(frozen=True, slots=True)
-class InferRequest:
+class InferRequest(NamedTuple):
     """What a request asks for.
 
     Attributes
@@ -64,11 +63,10 @@ class InferRequest:
     is_binary: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _RawRows:
+class _RawRows(NamedTuple):
     """Float64 numbers and nothing else, row after row."""
 
-    body: bytes
+    body: Body
 
     def n_values(self) -> int:
         """Give the number of values."""
@@ -83,7 +81,11 @@ class _RawRows:
 
 
 def read_request(
-    body: bytes, header_length: str | None, task: str | None, *, address: Mapping[str, object]
+    body: Body,
+    header_length: str | None,
+    task: str | None,
+    *,
+    address: Mapping[str, object],
 ) -> InferRequest:
     """Give what a body asks for.
 
@@ -108,11 +110,11 @@ def read_request(
             invalid("query:task", "a raw binary request names its task as ?task=...")
         return InferRequest(None, Call(task, _RawRows(body)), [], is_binary=True)
     header = body if length is None else body[:length]
-    document = _parse(header)
+    document = _parse_plain(header) or parse_json(header)
     if not isinstance(document, dict):
         invalid("", "an inference request is an object with 'inputs'")
-    unknown = sorted(document.keys() - _FIELDS - _REPEATED)
-    if unknown:
+    if not document.keys() <= _FIELDS | _REPEATED:
+        unknown = sorted(document.keys() - _FIELDS - _REPEATED)
         known = ", ".join(sorted(_FIELDS))
         invalid(json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; known: {known}")
     for name in _REPEATED & document.keys():
@@ -224,75 +226,34 @@ def _flag(parameters: dict[str, Any], name: str, pointer: str, *, default: bool 
     return value
 
 
-def _parse(header: bytes) -> Any:
-    """Give the header; numbers of tensors as arrays where they are plain, else as lists."""
+def _parse_plain(header: Body) -> dict[str, Any] | None:
+    """Give a header with the numbers of a tensor as an array; None where they are not plain."""
+    cut = cut_out(header, _DATA)
+    if cut is None:
+        return None
     try:
-        plain = _parse_plain(header)
-    except NOT_PLAIN:
-        plain = None
-    return parse_json(header) if plain is None else plain
-
-
-def _parse_plain(header: bytes) -> dict[str, Any] | None:
-    document = parse(header)
-    # one character is found much faster than six
-    has_nul = b"\\" in header and b"\\u0000" in header
-    if not isinstance(document, simdjson.Object) or has_nul:
+        document = parse_json(cut.rest)
+    except Problem:
         return None
-    inputs = document.get("inputs")
-    if not isinstance(inputs, simdjson.Array):
+    inputs = document.get("inputs") if isinstance(document, dict) else None
+    for entry in inputs if isinstance(inputs, list) else ():
+        if isinstance(entry, dict) and entry.get("data") == TOKEN:
+            entry["data"] = _typed(cut, entry)
+            return None if entry["data"] is None else document
+    return None
+
+
+def _typed(cut: Cut, entry: dict[str, Any]) -> NDArray[Any] | None:
+    """Give numbers as their tensor has them; None where that is to be looked at closely."""
+    dtype, numbers = NUMBERS.get(str(entry.get("datatype"))), cut.numbers
+    if dtype is None:
         return None
-    n_lists = 1  # the inputs themselves
-    entries = []
-    for tensor in inputs:
-        if not isinstance(tensor, simdjson.Object):
-            return None
-        entry = _members_but(tensor, "data")
-        n_lists += "shape" in entry
-        data = tensor.get("data")
-        if isinstance(data, simdjson.Array):
-            n_lists += 1
-            entry["data"] = _numbers(data, entry)
-            is_nested = len(data) > 0 and isinstance(data[0], simdjson.Array)
-            n_lists += len(data) if is_nested else 0
-        elif data is not None:
-            return None
-        entries.append(entry)
-    head = _members_but(document, "inputs")
-    n_lists += "outputs" in head
-    # any list more would have been read as if it were flat
-    return {**head, "inputs": entries} if header.count(b"[") == n_lists else None
-
-
-def _numbers(data: simdjson.Array, entry: dict[str, Any]) -> Any:
-    dtype = NUMBERS.get(str(entry.get("datatype")))
-    if dtype is None or not len(data):
-        return data.as_list()
-    first = data[0]
-    if isinstance(first, simdjson.Array):
-        # of rows of one length, which is the second of the shape
-        widths = {len(row) for row in data}  # type: ignore[arg-type]  # refused where it has none
-        if widths != {len(first)} or entry.get("shape") != [len(data), len(first)]:
-            raise ValueError("its lists are not of its shape")
+    if numbers.ndim == 2 and entry.get("shape") != list(numbers.shape):
+        return None
     if dtype.kind == "f":
-        return np.frombuffer(data.as_buffer(of_type="d"), np.float64)
-    if dtype.kind == "i":
-        return np.frombuffer(data.as_buffer(of_type="i"), np.int64)
-    return np.frombuffer(data.as_buffer(of_type="u"), np.uint64)
-
-
-def _members_but(parent: simdjson.Object, large: str) -> dict[str, Any]:
-    """Give the members of an object but one, which items() would make a value for each part of."""
-    keys = list(parent)
-    if len(set(keys)) < len(keys):
-        raise ValueError("a member comes twice; which one counts is for the other parser to say")
-    return {key: _value(parent[key]) for key in keys if key != large}
-
-
-def _value(value: Any) -> Any:
-    if isinstance(value, simdjson.Object):
-        return value.as_dict()
-    return value.as_list() if isinstance(value, simdjson.Array) else value
+        return numbers.ravel()
+    is_exact = cut.is_integer and np.abs(numbers).max() < _EXACT
+    return numbers.ravel().astype(np.int64) if is_exact else None
 
 
 def _refuse(why: str) -> NoReturn:

@@ -11,8 +11,9 @@ from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
 from service.inference.call import Answer, Call, invalid
 from service.inference.encoding import compress, expand
-from service.inference.lookup import Target
-from service.inference.serving import LIGHT_BYTES, serve
+from service.inference.exchange import LIGHT_BYTES, Address, Exchange, Received, Reply
+from service.inference.lookup import Found, Target
+from service.inference.respond import respond
 from service.inference.statistics import Clock
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
@@ -41,7 +42,7 @@ router = APIRouter(**_SECURED)
 public = APIRouter(tags=["open inference protocol"])
 
 _OCTETS: Final = "application/octet-stream"
-_HEADER_LENGTH: Final = "Inference-Header-Content-Length"
+_HEADER_LENGTH: Final = "inference-header-content-length"
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
 Name = Annotated[
@@ -93,58 +94,65 @@ async def server() -> ServerMetadata:
     )
 
 
-async def _infer(
-    request: StrictRequest,
-    target: tuple[str, int | None],
-    services: Services,
-    owner: str,
-    *,
-    task: str | None,
-) -> Response:
-    name, number = target
-    clock = Clock()
-    headers = request.first_headers
-    _check_type(headers.get("content-type", JSON))
-    body = await request.body()
-    asked: list[InferRequest] = []
+class InferExchange(Exchange):
+    """A call by the protocol."""
 
-    def read() -> Call:
-        plain = expand(body, headers.get("content-encoding", ""), services.settings)
-        address = {"model_name": name, "model_version": number}
-        length = headers.get(_HEADER_LENGTH.lower())
-        asked.append(read_request(plain, length, task, address=address))
-        return asked[0].call
+    def __init__(
+        self, services: Services, address: Address, received: Received, clock: Clock
+    ) -> None:
+        target = Target("v2", received.owner, address.name, address.version)
+        super().__init__(services, target, clock)
+        self._address = address
+        self._received = received
+        self._asked: InferRequest | None = None
+        _check_type(received.headers.get("content-type", JSON))
+        is_small = len(received.body) <= LIGHT_BYTES
+        self.is_light = is_small and "content-encoding" not in received.headers
 
-    def write(answer: Answer) -> tuple[bytes, str | None, int | None]:
-        content, length = write_response(asked[0], answer, name)
-        return *compress(content, headers.get("accept-encoding", "")), length
+    def find(self) -> Found:
+        """Give the version and the method of a name."""
+        address = self._address
+        return find_named(self.services, self._received.owner, address.name, address.version)
 
-    content, coding, length = await serve(
-        services,
-        Target("v2", owner, name, number),
-        clock=clock,
-        find=lambda: find_named(services, owner, name, number),
-        read=read,
-        write=write,
-        is_light=len(body) <= LIGHT_BYTES and "content-encoding" not in headers,
-    )
-    answered = {"Content-Type": JSON if length is None else _OCTETS}
-    if length is not None:
-        answered[_HEADER_LENGTH] = str(length)
-    if coding is not None:
-        answered["Content-Encoding"] = coding
-    return Response(content, headers=answered)
+    def read(self) -> Call:
+        """Give the rows, and remember which outputs are wanted, and how."""
+        headers, address = self._received.headers, self._address
+        coding = headers.get("content-encoding", "")
+        body = expand(self._received.body, coding, self.services.settings)
+        named = {"model_name": address.name, "model_version": address.version}
+        length = headers.get(_HEADER_LENGTH)
+        self._asked = read_request(body, length, address.task, address=named)
+        return self._asked.call
+
+    def write(self, answer: Answer) -> Reply:
+        """Give the outputs."""
+        assert self._asked is not None  # it was read
+        content, length = write_response(self._asked, answer, self._address.name)
+        body, coding = compress(content, self._received.headers.get("accept-encoding", ""))
+        headers = {"content-type": JSON if length is None else _OCTETS}
+        if length is not None:
+            headers[_HEADER_LENGTH] = str(length)
+        if coding is not None:
+            headers["content-encoding"] = coding
+        return Reply(body, headers)
 
 
-@calls.post("/models/{name}/infer", name="v2_infer_latest", **_INFER)
+_INFER_LATEST: Final = "/models/{name}/infer"
+_INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
+#: What serves the calls of a route.
+EXCHANGES: Final = {f"/v2{path}": InferExchange for path in (_INFER_LATEST, _INFER_VERSION)}
+
+
+@calls.post(_INFER_LATEST, name="v2_infer_latest", **_INFER)
 async def infer_latest(
     name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
     """Call the latest version of a model."""
-    return await _infer(request, (name, None), services, owner, task=task)
+    address = Address(_INFER_LATEST, name, None, task)
+    return await respond(InferExchange, services, owner, address, request)
 
 
-@calls.post("/models/{name}/versions/{version}/infer", name="v2_infer_version", **_INFER)
+@calls.post(_INFER_VERSION, name="v2_infer_version", **_INFER)
 async def infer_version(
     name: Name,
     version: Version,
@@ -155,7 +163,8 @@ async def infer_version(
     task: TaskName = None,
 ) -> Response:
     """Call one version of a model."""
-    return await _infer(request, (name, version), services, owner, task=task)
+    address = Address(_INFER_VERSION, name, version, task)
+    return await respond(InferExchange, services, owner, address, request)
 
 
 @router.get("/models/stats", name="v2_all_stats", responses=v2_problems())

@@ -1,9 +1,8 @@
 """Tensors as they come: JSON or binary, of a shape that must be theirs."""
 
 import math
-from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +13,7 @@ from service.inference.v2.datatypes import BYTES, NUMBERS, read_texts
 
 _MAX_DIM: Final = 2**31
 _FIELDS: Final = frozenset({"name", "shape", "datatype", "parameters", "data"})
+_DATATYPES: Final = frozenset({*NUMBERS, BYTES})
 #: Why a datatype is not taken.
 _UNLIKE: Final = {
     "BOOL": "truth values are no numbers here; send them as UINT8",
@@ -21,8 +21,7 @@ _UNLIKE: Final = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(NamedTuple):
     """An input whose head has been checked.
 
     Attributes
@@ -49,14 +48,14 @@ def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, 
     """Give name, shape, datatype and parameters of an input, or say which is wrong."""
     if not isinstance(entry, dict):
         invalid(pointer, "an input is an object {name, shape, datatype, data}")
-    unknown = sorted(entry.keys() - _FIELDS)
-    if unknown:
+    if not entry.keys() <= _FIELDS:
+        unknown = sorted(entry.keys() - _FIELDS)
         known = ", ".join(sorted(_FIELDS))
         invalid(pointer, f"unknown field '{unknown[0]}' of an input; known: {known}")
     name, datatype = entry.get("name"), entry.get("datatype")
     if not isinstance(name, str):
         invalid(f"{pointer}/name", "an input has a name, a string")
-    if not isinstance(datatype, str) or datatype not in (*NUMBERS, BYTES):
+    if not isinstance(datatype, str) or datatype not in _DATATYPES:
         known = ", ".join((*NUMBERS, BYTES))
         came = f"'{datatype}'" if isinstance(datatype, str) else "none"
         why = _UNLIKE.get(str(datatype), f"known: {known}")

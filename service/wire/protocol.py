@@ -1,0 +1,200 @@
+"""One connection.
+
+A plain call of a model is answered as it arrives, where it takes little time. All else the server
+hands to the application as ever.
+"""
+
+import asyncio
+from typing import Any, Final, cast
+
+import httptools
+from uvicorn.config import Config
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.server import ServerState
+
+from service.errors import Problem, problem_response
+from service.inference.arrival import Calls, Head, written
+from service.inference.call import Body
+from service.inference.exchange import Exchange, Reply
+from service.inference.respond import WAITING
+from service.wire.bodies import Bodies, LargeBody
+from service.wire.joining import Joining
+from service.wire.repeats import Repeats
+
+#: What is read at once; a body that is larger is read into memory of its own.
+_ARRIVING: Final = memoryview(bytearray(256 * 1024))
+_bodies: Final = Bodies()
+#: A body of more is not put together from parts.
+_LARGE_BYTES: Final = 65_536
+_STATUS_LINE: Final = STATUS_LINE[200]
+
+
+class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
+    """One connection."""
+
+    def __init__(
+        self,
+        config: Config,
+        server_state: ServerState,
+        app_state: dict[str, Any],
+        _loop: asyncio.AbstractEventLoop | None = None,
+    ) -> None:
+        super().__init__(config, server_state, app_state, _loop)
+        self._calls: Calls = cast("Any", config.app).state.calls
+        self._head: Head | None = None
+        self._body = b""
+        self._large: LargeBody | None = None
+        self._lent: bytearray | None = None
+        self._repeats = Repeats()
+        self._served: Head | None = None
+        self._exchange: Exchange | None = None
+        self._is_between = True
+        self._is_last = False
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take a new connection."""
+        self._joining = Joining(cast("asyncio.Transport", transport), self.loop)
+        super().connection_made(cast("asyncio.Transport", self._joining))
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Give where to put what arrives."""
+        del sizehint
+        return _ARRIVING if self._large is None else self._large.free()
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what has arrived."""
+        if self._large is None:
+            self._take(_ARRIVING[:nbytes])
+            return
+        self._large.fill(nbytes)
+        if self._large.is_here():
+            self.on_message_complete()
+            # that one still waits for a body
+            self.parser = httptools.HttpRequestParser(self)
+            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+
+    def _take(self, data: memoryview) -> None:
+        """Take a part of a request, or several."""
+        was_between = self._is_between
+        if was_between and self._is_free():
+            found = self._repeats.match(data)
+            if found is not None and self._answer_again(*found):
+                return
+        before = self._served
+        self.data_received(cast("bytes", data))
+        self._exchange = None
+        served = self._served
+        if was_between and self._is_between and served is not None and served is not before:
+            self._repeats.note(data, served)
+
+    def _answer_again(self, before: Head, data: memoryview) -> bool:
+        """Answer a call whose head came before, where that takes little time."""
+        head = self._calls.repeated(before, len(data))
+        if head is None:
+            return False
+        exchange = self._calls.exchange(head, bytes(data))
+        reply = None if exchange is None else exchange.here()
+        if exchange is None or reply is None:
+            self._exchange = exchange  # it is parsed, and goes on from there
+            return False
+        self._unset_keepalive_if_required()
+        self._send(head, exchange, reply)
+        return True
+
+    def _is_free(self) -> bool:
+        """Tell whether a request could be answered at once."""
+        is_idle = self.cycle is None or self.cycle.response_complete
+        return is_idle and not self.flow.write_paused and not self._is_last
+
+    def on_message_begin(self) -> None:
+        """Begin a request."""
+        self._is_between = False
+        super().on_message_begin()
+
+    def on_headers_complete(self) -> None:
+        """Keep a plain call until its body is here."""
+        if self._is_free() and self._is_plain():
+            self._head = self._calls.recognise(self.url, self.headers)
+        if self._head is None:
+            super().on_headers_complete()
+        elif self._head.n_bytes > _LARGE_BYTES:
+            self._lent = _bodies.take()
+            self._large = LargeBody(self._lent, self._head.n_bytes)
+
+    def _is_plain(self) -> bool:
+        parser = self.parser
+        return (
+            parser.get_method() == b"POST"
+            and parser.get_http_version() == "1.1"
+            and parser.should_keep_alive()
+        )
+
+    def on_body(self, body: bytes) -> None:
+        """Take a part of a body."""
+        if self._head is None:
+            super().on_body(body)
+        elif self._large is None:
+            self._body += body
+        else:
+            self._large.put(body)
+
+    def on_message_complete(self) -> None:
+        """Answer a call, or hand it on."""
+        self._is_between = True
+        head, self._head = self._head, None
+        if head is None:
+            super().on_message_complete()
+            return
+        self._served = head
+        body: Body = self._body if self._large is None else self._large.memory
+        self._body, self._large = b"", None
+        exchange, self._exchange = self._exchange, None
+        reply = None
+        if exchange is None:
+            exchange = self._calls.exchange(head, body)
+            reply = None if exchange is None or self._is_last else exchange.here()
+        if exchange is None or reply is None:
+            self._hand_on(head, body, exchange)
+        else:
+            self._send(head, exchange, reply)
+
+    def _send(self, head: Head, exchange: Exchange, reply: Reply) -> None:
+        common = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
+        self._joining.write_now(b"".join([_STATUS_LINE, *common, written(head, reply)]))
+        # the caller has its answer
+        self._calls.count(head, exchange)
+        self.on_response_complete()
+
+    def _hand_on(self, head: Head, body: Body, exchange: Exchange | None) -> None:
+        """Have the application answer; what is wrong with a head it tells by its own reading."""
+        if exchange is not None:
+            self.scope["state"][WAITING] = exchange
+            cast("dict[str, Any]", self.scope)["route"] = head.address
+        super().on_headers_complete()
+        if self._is_last:
+            self.cycle.keep_alive = False
+        if exchange is None:
+            super().on_body(bytes(body))
+        super().on_message_complete()
+
+    def on_response_complete(self) -> None:
+        """Go on to the next request."""
+        if self._lent is not None:
+            self.scope["state"].pop(WAITING, None)
+            _bodies.give_back(self._lent)
+            self._lent = None
+        super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """End the connection once what is arriving is answered."""
+        if self._head is None:
+            super().shutdown()
+        self._is_last = True
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP with a problem and hang up: where the next begins is not known."""
+        problem = Problem("malformed-request", msg, headers={"Connection": "close"})
+        response = problem_response(problem)
+        lines = [b"HTTP/1.1 400 Bad Request", *(b": ".join(pair) for pair in response.raw_headers)]
+        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
+        self.transport.close()

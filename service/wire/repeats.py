@@ -1,0 +1,53 @@
+"""Heads that come again: a caller sends the one before, but for the length of the body."""
+
+import re
+from typing import Final, NamedTuple
+
+from service.inference.arrival import Head
+
+_END: Final = b"\r\n\r\n"
+_LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)\r\n", re.IGNORECASE)
+#: A length has no more digits: bodies are far smaller.
+_MOST_DIGITS: Final = 12
+
+
+class _Before(NamedTuple):
+    """A head as it came, without the digits of the length, and what it says."""
+
+    until_length: bytes
+    after_length: bytes
+    head: Head
+
+
+class Repeats:
+    """Remembers the last head of a connection, which need not be parsed when it comes again."""
+
+    def __init__(self) -> None:
+        self._before: _Before | None = None
+
+    def note(self, data: memoryview, head: Head) -> None:
+        """Remember the head of one whole request; nothing where there is more in the data."""
+        raw = bytes(data[: len(data) - head.n_bytes])
+        length = _LENGTH.search(raw)
+        if length is not None and raw.find(_END) == len(raw) - len(_END):
+            self._before = _Before(raw[: length.start(1)], raw[length.end(1) :], head)
+
+    def match(self, data: memoryview) -> tuple[Head, memoryview] | None:
+        """Give the head and the body of one whole request whose head came before; else None.
+
+        The number of bytes in the head is that of the request before.
+        """
+        before = self._before
+        if before is None:
+            return None
+        start, n_after = len(before.until_length), len(before.after_length)
+        if bytes(data[:start]) != before.until_length:
+            return None
+        rest = bytes(data[start : start + n_after + _MOST_DIGITS])
+        n_digits = rest.find(b"\r")
+        body = data[start + n_digits + n_after :]
+        is_alike = rest[n_digits : n_digits + n_after] == before.after_length
+        digits = rest[:n_digits]
+        if not (is_alike and digits.isdigit() and int(digits) == len(body)):
+            return None
+        return before.head, body

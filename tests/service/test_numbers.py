@@ -1,0 +1,81 @@
+"""Bodies whose numbers are read where they stand say what a parser of JSON says they say."""
+
+import json
+
+import numpy as np
+import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from service.inference.formats.numbers import TOKEN, beginning_of, cut_out
+
+DATA = beginning_of("data")
+NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
+LISTS = st.lists(NUMBERS, max_size=4) | st.lists(st.lists(NUMBERS, max_size=2), max_size=3)
+KEYS = st.sampled_from(["data", "datum", 'a"data', "b"])
+VALUES = st.recursive(
+    LISTS | st.text(max_size=4) | st.none() | st.sampled_from(['"data": [1]', '\\"data":[1,']),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(KEYS, inner, max_size=3),
+    max_leaves=6,
+)
+
+
+def put_back(value, numbers):
+    """Give a document with the numbers where the token stands, and how often it stands there."""
+    if value == TOKEN:
+        return numbers, 1
+    if isinstance(value, dict):
+        found = {key: put_back(item, numbers) for key, item in value.items()}
+        return {key: item for key, (item, _) in found.items()}, sum(n for _, n in found.values())
+    if isinstance(value, list):
+        found = [put_back(item, numbers) for item in value]
+        return [item for item, _ in found], sum(n for _, n in found)
+    return value, 0
+
+
+@given(
+    st.dictionaries(KEYS, VALUES, min_size=1),
+    st.sampled_from([None, 1]),
+    st.sampled_from([bytes, bytearray]),
+)
+@example({"data": "\\", "b": {"data": [1, 2]}}, None, bytes)
+@example({"b": '"data":[1]', "data": [[1.5], [2]]}, None, bytearray)
+def test_the_rest_with_the_numbers_in_it_is_the_body(document, indent, kind):
+    text = json.dumps(document, indent=indent).encode()
+    cut = cut_out(kind(text), DATA)
+    if cut is not None:
+        rest, n_tokens = put_back(json.loads(cut.rest), cut.numbers.tolist())
+        # within a text it would not have been JSON, or not the same
+        assert (rest, n_tokens) == (json.loads(text), 1)
+
+
+def test_every_plain_body_is_cut():
+    rows = np.random.default_rng(0).standard_normal((7, 3))
+    for data in (rows.tolist(), rows.ravel().tolist()):
+        for separators in ((",", ":"), (", ", ": ")):
+            cut = cut_out(json.dumps({"a": 1, "data": data}, separators=separators).encode(), DATA)
+            assert cut.numbers.tolist() == data
+
+
+@pytest.mark.parametrize("n_rows", [10, 40_000])
+def test_small_and_large_bodies_are_read_alike(n_rows):
+    rows = np.random.default_rng(0).standard_normal((n_rows, 2))
+    cut = cut_out(json.dumps({"data": rows.tolist()}).encode(), DATA)
+    assert cut.numbers.tobytes() == rows.tobytes()
+    assert json.loads(cut.rest) == {"data": TOKEN}
+
+
+@pytest.mark.parametrize(
+    "body", [b"", b"}", b'{"data":[1]', b'{"data":[', b'{"data":[1e999]}', b"{}"]
+)
+def test_what_cannot_be_cut_is_left(body):
+    assert cut_out(body, DATA) is None
+
+
+def test_a_token_that_is_sent_stands_for_nothing(http):
+    """It is made anew by each process; even the right one is but a text."""
+    tensor = {"name": "rows", "shape": [1, 5], "datatype": "FP64", "data": TOKEN}
+    body = {"inputs": [tensor], "parameters": {"task": "north"}}
+    response = http.post("/v2/models/shared/infer", json=body)
+    assert response.status_code == 400
+    assert "needs data" in response.json()["error"]
