@@ -1,9 +1,8 @@
-"""The Open Inference Protocol as others read it: KServe's client, and its published schema.
+"""The Open Inference Protocol as KServe's own REST client speaks it.
 
-KServe's own REST client calls a running service in all its ways, and its answers are compared with
-those of the model offline. Then every answer in JSON is checked against the OpenAPI document of the
-protocol, as MLServer carries it. Both are installed into environments of their own below --folder:
-too much hangs on them for an extra of this project.
+It calls a running service in all its ways, and its answers are compared with those of the model
+offline. It is installed into an environment of its own below --folder: too much hangs on it for an
+extra of this project.
 
     python benchmarks/protocol_clients.py
 """
@@ -14,10 +13,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import Any
 
-import httpx
-import jsonschema_rs
 import numpy as np
 from serving_calls import KEY
 from serving_servers import environment_of, sibling
@@ -118,7 +114,6 @@ def main() -> None:
             (folder / "matrix.py").write_text(KSERVE)
             # not in this project's folder, whose packages it would find first
             subprocess.run([python, "matrix.py", url, KEY, folder], cwd=folder, check=True)
-            check_answers(url, published(options.folder))
 
 
 def train(url: str, folder: Path) -> Model:
@@ -137,52 +132,6 @@ def write_expected(model: Model, folder: Path) -> None:
     arrays = {"rows": rows, "north": north, "mixed": np.array(mixed), "tasks": json.dumps(tasks)}
     np.savez(folder / "arrays.npz", **arrays)
 
-
-def published(environments: Path) -> dict[str, Any]:
-    """Give the protocol's document in OpenAPI."""
-    environment = environment_of("mlserver", environments)
-    (path,) = environment.glob("lib/*/site-packages/mlserver/rest/openapi/dataplane.json")
-    found: dict[str, Any] = json.loads(path.read_text())
-    tensor = found["components"]["schemas"]["TensorData"]
-    # "bytes" is a word of MLServer's own, for what is not in JSON
-    tensor["oneOf"] = [one for one in tensor["oneOf"] if one.get("type") != "bytes"]
-    return found
-
-
-def check_answers(url: str, document: dict[str, Any]) -> None:
-    """Check each kind of answer against the schema that the document has for it."""
-    shown = {"name": "rows", "shape": [1, WIDTH], "datatype": "FP64", "data": [1.0] * WIDTH}
-    body = {"id": "42", "parameters": {"task": "north"}, "inputs": [shown]}
-    answers = []
-    with httpx.Client(base_url=url, headers={"Authorization": f"Bearer {KEY}"}) as http:
-        for path in document["paths"]:
-            for method, operation in document["paths"][path].items():
-                address = path.format(model_name="matrix", model_version=1)
-                if method not in ("get", "post") or "stream" in path or "generate" in path:
-                    continue  # what is not of the protocol, but MLServer's own
-                content = body if method == "post" else None
-                answers.append((http.request(method, address, json=content), operation))
-                wrong = address.replace("matrix", "none")
-                if wrong != address:
-                    answers.append((http.request(method, wrong, json=content), operation))
-                if method == "post":
-                    answers.append((http.post(address, json={"inputs": 1}), operation))
-    n = 0
-    for answer, operation in answers:
-        told = operation["responses"].get(str(answer.status_code))
-        if told is None:
-            assert answer.status_code == 404, answer.text  # the document leaves it out
-            told = {"content": {"application/json": {"schema": ERROR}}}
-        schema = told.get("content", {}).get("application/json", {}).get("schema")
-        if schema is not None:
-            whole = {**schema, "components": document["components"]}
-            jsonschema_rs.Draft4Validator(whole).validate(answer.json())
-            n += 1
-    print(f"{n} of {len(answers)} answers have a schema in the published document, and are so")
-
-
-#: What the document says of every error.
-ERROR = {"$ref": "#/components/schemas/InferenceErrorResponse"}
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -15,6 +15,17 @@ from algorithms.registry import ALGORITHMS, load_model
 from service.client.errors import JobFailed, ServiceError
 
 DEFINITIONS = json.loads((Path(__file__).parent / "data/open_inference_protocol.json").read_text())
+#: The protocol's own document, which has fewer kinds of answers.
+PUBLISHED = json.loads((Path(__file__).parent / "data/dataplane.json").read_text())
+PUBLISHED_KINDS = {
+    "server": "MetadataServerResponse",
+    "model": "MetadataModelResponse",
+    "infer": "InferenceResponse",
+    "error": "InferenceErrorResponse",
+}
+# "bytes" is no word of JSON's: it stands for what is not in it
+TENSOR = PUBLISHED["components"]["schemas"]["TensorData"]
+TENSOR["oneOf"] = [one for one in TENSOR["oneOf"] if one.get("type") != "bytes"]
 NUMBERS = {
     "FP16": "<f2",
     "FP32": "<f4",
@@ -51,6 +62,10 @@ def checked(response, kind, status=200):
     content = response.content if length is None else response.content[: int(length)]
     body = json.loads(content)
     jsonschema_rs.validate({**DEFINITIONS, "$ref": f"#/$defs/{kind}"}, body)
+    if kind in PUBLISHED_KINDS and length is None:
+        published = {"$ref": f"#/components/schemas/{PUBLISHED_KINDS[kind]}"}
+        whole = {**published, "components": PUBLISHED["components"]}
+        jsonschema_rs.Draft4Validator(whole).validate(body)
     return body
 
 
