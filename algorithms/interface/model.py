@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
@@ -93,10 +94,14 @@ class Model(ABC):
 
     def task_index(self, task: str) -> int:
         """Give the position of a task; an unknown one raises UnknownTask with the known names."""
-        try:
-            return self.tasks.index(task)
-        except ValueError:
-            raise unknown_task(task, self.tasks) from None
+        index = self._positions.get(task)
+        if index is None:
+            raise unknown_task(task, self.tasks)
+        return index
+
+    @cached_property
+    def _positions(self) -> dict[str, int]:
+        return {task: i for i, task in enumerate(self.tasks)}
 
     def check_new_name(self, task: str) -> None:
         """Raise InvalidData where the model has a task of this name."""
@@ -125,9 +130,9 @@ class Model(ABC):
                 task=task,
             )
         rows = rows.astype(np.float64, copy=False)
-        is_bad = np.isinf(rows) if method in self.takes_missing else ~np.isfinite(rows)
-        if is_bad.any():
-            row, column = (int(i) for i in np.argwhere(is_bad)[0])
+        is_good = ~np.isinf(rows) if method in self.takes_missing else np.isfinite(rows)
+        if not is_good.all():
+            row, column = (int(i) for i in np.argwhere(~is_good)[0])
             raise InvalidData(
                 f"task '{task}', row {row}, column {column} is {rows[row, column]}; "
                 "every value must be a finite number",
