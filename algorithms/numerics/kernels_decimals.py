@@ -24,6 +24,7 @@ LEAST_POWER: Final = -325
 MOST_POWER: Final = 308
 #: The place of a list that is left to the caller.
 NOT_PLAIN: Final = np.uint64(0)
+TO_END: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
 _MOST_DIGITS: Final = 19
 _MOST_EXPONENT: Final = 100_000
 
@@ -165,8 +166,9 @@ def _row(
     bits: NDArray[np.uint64],
     hard: NDArray[np.uint64],
     facts: NDArray[np.uint64],
+    stop: np.uint64,
 ) -> np.uint64:
-    """Read numbers up to the bracket that ends them; give the place after it."""
+    """Read numbers to the bracket that ends them, or the comma at ``stop``; give what follows."""
     n, n_hard, is_integer = facts[0], facts[2], facts[3]
     while True:
         at = _skip_space(text, at)
@@ -178,8 +180,10 @@ def _row(
         q: Signed = 0
         if text[at] == _DIGIT_0:
             at += _1
-        else:
-            at, w = _digits(text, at, w)
+        else:  # mostly few
+            while _is_digit(text[at]):
+                w = w * _10 + (_u(text[at]) - _u(_DIGIT_0))
+                at += _1
         if at == begin:
             return NOT_PLAIN
         n_digits = at - begin
@@ -227,6 +231,9 @@ def _row(
             facts[0], facts[2], facts[3] = n, n_hard, is_integer
             return at + _1 if text[at] == _CLOSE else NOT_PLAIN
         at += _1
+        if at > stop:
+            facts[0], facts[2], facts[3] = n, n_hard, is_integer
+            return at
 
 
 @exact_kernel
@@ -247,6 +254,7 @@ def read_lists(
     values: NDArray[np.float64],
     hard: NDArray[np.uint64],
     facts: NDArray[np.uint64],
+    stop: np.uint64,
 ) -> np.uint64:
     """Read a list of numbers, or of rows of as many numbers each, and give the place after it.
 
@@ -265,6 +273,9 @@ def read_lists(
     facts : (4,)
         Takes the number of values, of rows where there are rows, of those in ``hard``, and
         whether all are written as integers.
+    stop
+        Where a comma stands between two numbers, or two rows, after which reading ends; ``TO_END``
+        for the whole list. What follows that comma is read as a list of its own.
 
     Returns
     -------
@@ -275,11 +286,11 @@ def read_lists(
     facts[0], facts[1], facts[2], facts[3] = _0, _0, _0, _1
     at = _skip_space(text, start)
     if text[at] != _OPEN:
-        return _row(text, at, powers, exact, values, bits, hard, facts)
+        return _row(text, at, powers, exact, values, bits, hard, facts, stop)
     width = _0
     while text[at] == _OPEN:
         n = facts[0]
-        at = _row(text, at + _1, powers, exact, values, bits, hard, facts)
+        at = _row(text, at + _1, powers, exact, values, bits, hard, facts, TO_END)
         if at == NOT_PLAIN or (n > _0 and facts[0] - n != width):
             return NOT_PLAIN
         width = facts[0] - n
@@ -289,5 +300,7 @@ def read_lists(
             return at + _1
         if text[at] != _COMMA:
             return NOT_PLAIN
+        if at >= stop:
+            return at + _1
         at = _skip_space(text, at + _1)
     return NOT_PLAIN

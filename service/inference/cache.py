@@ -39,8 +39,12 @@ class ModelCache:
     def get(self, version: Served) -> Model:
         """Give the model of a version; artifacts are immutable, so a copy never goes stale."""
         with self._lock:
-            entry = self._entries.setdefault(version.artifact_sha256, _Entry())
+            entry = self._entries.get(version.artifact_sha256)
+            if entry is None:
+                entry = self._entries[version.artifact_sha256] = _Entry()
             self._entries.move_to_end(version.artifact_sha256)
+        if entry.model is not None:
+            return entry.model
         with entry.lock:
             if entry.model is None:
                 path = self._blobs.path(version.artifact_blob_id, version.artifact_sha256)

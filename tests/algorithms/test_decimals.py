@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from algorithms.numerics.kernels_decimals import EXACT_POWERS, NOT_PLAIN, POWERS, read_lists
+from algorithms.numerics.kernels_decimals import EXACT_POWERS, NOT_PLAIN, POWERS, TO_END, read_lists
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = st.from_regex(
@@ -18,13 +18,13 @@ NUMBERS = st.from_regex(
 PIECES = st.sampled_from([*'[]]],,,.-+eE01907 \n\t"{}x', "1.5", "-2e3", "null", ", ", "0.1"])
 
 
-def read(text, most_hard=100):
+def read(text, most_hard=100, stop=TO_END):
     """Give the place after the list that begins a text, its values, and what is known of them."""
     data = (text + "}").encode()
     values = np.full(len(data) + 1, np.nan)
     hard, facts = np.empty((most_hard, 3), np.uint64), np.empty(4, np.uint64)
     array = np.frombuffer(data, np.uint8)
-    end = read_lists(array, np.uint64(1), POWERS, EXACT_POWERS, values, hard, facts)
+    end = read_lists(array, np.uint64(1), POWERS, EXACT_POWERS, values, hard, facts, stop)
     if end == NOT_PLAIN:
         return None, None, None
     n, n_rows, n_hard, is_integer = facts.tolist()
@@ -128,6 +128,16 @@ def test_only_json_is_read_and_never_beyond_the_end(inside):
     if end is not None:
         assert end <= len(text)
         assert json.loads(text[:end]) == values.tolist()
+
+
+@pytest.mark.parametrize("text", ["[1, 2.5 ,3]", "[[1, 2], [3, 4] ,[5,6]]"])
+def test_reading_ends_at_a_comma_and_goes_on_behind_it(text):
+    whole = read(text)[1]
+    for stop in (i for i, byte in enumerate(text) if byte == ","):
+        end, first, _ = read(text, stop=np.uint64(stop))
+        if end == stop + 1:
+            rest = "[" + text[end:]
+            assert np.concatenate([first, read(rest)[1]]).tolist() == whole.tolist()
 
 
 @pytest.mark.parametrize("text", ["[1.25e-3, -17, 0.1]", "[[1, 2], [3, 4]]"])

@@ -4,13 +4,13 @@ import json
 
 import numpy as np
 import pytest
-from hypothesis import example, given
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from service.inference.formats.numbers import TOKEN, beginning_of, cut_out
 
 DATA = beginning_of("data")
-NUMBERS = st.integers(-(2**60), 2**60) | st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.integers(-(2**53), 2**53) | st.floats(allow_nan=False, allow_infinity=False)
 LISTS = st.lists(NUMBERS, max_size=4) | st.lists(st.lists(NUMBERS, max_size=2), max_size=3)
 KEYS = st.sampled_from(["data", "datum", 'a"data', "b"])
 VALUES = st.recursive(
@@ -33,6 +33,7 @@ def put_back(value, numbers):
     return value, 0
 
 
+@settings(deadline=None)
 @given(
     st.dictionaries(KEYS, VALUES, min_size=1),
     st.sampled_from([None, 1]),
@@ -57,12 +58,37 @@ def test_every_plain_body_is_cut():
             assert cut.numbers.tolist() == data
 
 
-@pytest.mark.parametrize("n_rows", [10, 40_000])
-def test_small_and_large_bodies_are_read_alike(n_rows):
+@pytest.mark.parametrize("n_rows", [10, 5_000, 60_000])
+@pytest.mark.parametrize("indent", [None, 0])
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_small_and_large_bodies_are_read_alike(n_rows, indent, is_nested):
+    """Large ones are read by two threads."""
     rows = np.random.default_rng(0).standard_normal((n_rows, 2))
-    cut = cut_out(json.dumps({"data": rows.tolist()}).encode(), DATA)
-    assert cut.numbers.tobytes() == rows.tobytes()
-    assert json.loads(cut.rest) == {"data": TOKEN}
+    data = rows.tolist() if is_nested else rows.ravel().tolist()
+    cut = cut_out(json.dumps({"data": data, "more": [1, [2]]}, indent=indent).encode(), DATA)
+    assert cut.numbers.tolist() == data
+    assert cut.is_integer is False
+    assert json.loads(cut.rest) == {"data": TOKEN, "more": [1, [2]]}
+
+
+@pytest.mark.parametrize("place", [0.01, 0.3, 0.499, 0.5, 0.501, 0.75, 0.999])
+@pytest.mark.parametrize("odd", [b"x", b"[", b"]", b",", b'"', b"}", b"\\", b"1e999,"])
+@pytest.mark.parametrize("is_nested", [True, False])
+def test_an_odd_place_anywhere_in_a_large_body_is_found(place, odd, is_nested):
+    rows = np.full((60_000, 4), 0.125)
+    data = rows.tolist() if is_nested else rows.ravel().tolist()
+    body = json.dumps({"data": data}).encode()
+    assert cut_out(body, DATA) is not None
+    at = body.index(b" ", int(place * len(body)) - 50)
+    cut = cut_out(body[:at] + odd + body[at:], DATA)
+    if cut is not None:  # a list that ends early has more behind it, which is no JSON
+        with pytest.raises(json.JSONDecodeError):
+            json.loads(cut.rest)
+
+
+def test_rows_of_one_length_in_each_half_but_not_in_both_are_odd():
+    body = json.dumps({"data": [[1.5] * 4] * 50_000 + [[1.5] * 5] * 40_000}).encode()
+    assert cut_out(body, DATA) is None
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 import math
 import re
 import secrets
+import threading
+from concurrent.futures import ThreadPoolExecutor
 from itertools import islice
 from typing import Final, NamedTuple
 
@@ -13,6 +15,7 @@ from algorithms.numerics.kernels_decimals import (
     EXACT_POWERS,
     NOT_PLAIN,
     POWERS,
+    TO_END,
     count_of,
     read_lists,
 )
@@ -28,6 +31,11 @@ _MOST_HARD: Final = 64
 #: Members of the name that are tried: the first may hold texts.
 _TRIED: Final = 4
 _COMMA: Final = ord(",")
+#: A body of more is read by two threads, as long as the second one has nothing else to do.
+_SHARED_BYTES: Final = 1024 * 1024
+_MOST_SPACE: Final = 100
+_other: Final = ThreadPoolExecutor(1, "numbers")
+_is_free: Final = threading.Lock()
 
 
 class Cut(NamedTuple):
@@ -59,22 +67,66 @@ def cut_out(body: Body, beginning: re.Pattern[bytes]) -> Cut | None:
     text = np.frombuffer(body, np.uint8, count=body.rfind(b"}") + 1)
     is_small = text.size <= _SMALL_BYTES
     values = np.empty(text.size // 2 if is_small else count_of(text, _COMMA) + 1)
-    hard, facts = np.empty((_MOST_HARD, 3), np.uint64), np.empty(4, np.uint64)
     for match in islice(beginning.finditer(body), _TRIED):
         start = match.end()
         if start >= text.size:
             break
-        end = read_lists(text, np.uint64(start), POWERS, EXACT_POWERS, values, hard, facts)
-        if end != NOT_PLAIN:
-            n, n_rows, n_hard, is_integer = facts.tolist()
-            for i, first, last in hard[:n_hard].tolist():
-                values[i] = float(body[first:last])
-                if math.isinf(values[i]):
-                    return None
-            rest = b"".join((body[: start - 1], _TOKEN, body[int(end) :]))
-            return Cut(_shaped(values[:n], n_rows), bool(is_integer), rest)
+        read = _in_two(body, text, start, values) or _read(body, text, start, values)
+        if read is not None:
+            rest = b"".join((body[: start - 1], _TOKEN, body[read.end :]))
+            numbers = values[: read.n]
+            shaped = numbers.reshape(read.n_rows, -1) if read.n_rows else numbers
+            return Cut(shaped, read.is_integer, rest)
     return None
 
 
-def _shaped(values: NDArray[np.float64], n_rows: int) -> NDArray[np.float64] | Matrix:
-    return values.reshape(n_rows, -1) if n_rows else values
+class _Read(NamedTuple):
+    """How far a list was read, and what was found."""
+
+    end: int
+    n: int
+    n_rows: int
+    is_integer: bool
+
+
+def _read(
+    body: Body, text: NDArray[np.uint8], start: int, values: Matrix, stop: np.uint64 = TO_END
+) -> _Read | None:
+    hard, facts = np.empty((_MOST_HARD, 3), np.uint64), np.empty(4, np.uint64)
+    end = read_lists(text, np.uint64(start), POWERS, EXACT_POWERS, values, hard, facts, stop)
+    if end == NOT_PLAIN:
+        return None
+    n, n_rows, n_hard, is_integer = facts.tolist()
+    for i, first, last in hard[:n_hard].tolist():
+        values[i] = float(body[first:last])
+        if math.isinf(values[i]):
+            return None
+    return _Read(int(end), n, n_rows, bool(is_integer))
+
+
+def _in_two(body: Body, text: NDArray[np.uint8], start: int, values: Matrix) -> _Read | None:
+    """Read a large list by two threads; None where it is small, they are busy, or it is odd."""
+    if text.size - start < _SHARED_BYTES or not _is_free.acquire(blocking=False):
+        return None
+    try:
+        middle = (start + text.size) // 2
+        is_nested = body[start : start + _MOST_SPACE].lstrip().startswith(b"[")
+        end_of_row = body.find(b"]", middle) if is_nested else middle  # rows are kept whole
+        comma = body.find(b",", max(end_of_row, middle))
+        if comma < 0:
+            return None
+        n = count_of(text[start:comma], _COMMA) + 1
+        second = _other.submit(_read, body, text, comma + 1, values[n:])
+        ours, theirs = _read(body, text, start, values, np.uint64(comma)), second.result()
+    finally:
+        _is_free.release()
+    if ours is None or theirs is None or (ours.end, ours.n) != (comma + 1, n):
+        return None
+    if ours.n * theirs.n_rows != theirs.n * ours.n_rows:
+        return None
+    return _Read(
+        theirs.end,
+        n + theirs.n,
+        ours.n_rows + theirs.n_rows,
+        ours.is_integer and theirs.is_integer,
+    )

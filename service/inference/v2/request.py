@@ -1,6 +1,7 @@
 """An inference request of the protocol: a JSON header, and tensors in it or after it."""
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any, Final, NamedTuple, NoReturn
 
 import numpy as np
@@ -14,13 +15,16 @@ from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
 
 _DATA: Final = beginning_of("data")
+#: Headers that are remembered with what they ask for, and their size: one with names is larger.
+_MOST_HEADERS: Final = 1024
+_SMALL_BYTES: Final = 1024
 #: Below, a float is the integer that is written.
 _EXACT: Final = 2**53
 ROWS: Final = "rows"
 TASK: Final = "task"
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
-#: What KServe's client repeats from the address.
-_REPEATED: Final = frozenset({"model_name", "model_version"})
+#: What KServe's client repeats from the address, and its place there, after the task.
+_REPEATED: Final = {"model_name": 1, "model_version": 2}
 _OUTPUT_FIELDS: Final = frozenset({"name", "parameters"})
 #: Parameters that clients send of themselves; they change nothing here.
 _IDLE: Final = frozenset({"priority", "timeout", "content_type", "headers"})
@@ -61,6 +65,22 @@ class InferRequest(NamedTuple):
     call: Call
     outputs: list[Wanted]
     is_binary: bool
+
+
+class _Asked(NamedTuple):
+    """What a header asks for, but for the numbers in its tensors.
+
+    Attributes
+    ----------
+    tensors
+        With data a list, or ``TOKEN`` where it was cut out, or the size of what follows the header.
+    """
+
+    id: str | None
+    task: str | None
+    outputs: list[Wanted]
+    is_binary: bool
+    tensors: list[Tensor]
 
 
 class _RawRows(NamedTuple):
@@ -110,29 +130,68 @@ def read_request(
             invalid("query:task", "a raw binary request names its task as ?task=...")
         return InferRequest(None, Call(task, _RawRows(body)), [], is_binary=True)
     header = body if length is None else body[:length]
-    document = _parse_plain(header) or parse_json(header)
+    tail = memoryview(body)[len(header) :]
+    named = (task, address.get("model_name"), address.get("model_version"))
+    asked, tensors = _plain(header, tail, named) or _close(bytes(header), tail, named)
+    call = _call(tensors, asked.task)
+    return InferRequest(asked.id, call, asked.outputs, is_binary=asked.is_binary)
+
+
+def _plain(
+    header: Body, tail: memoryview, named: tuple[object, ...]
+) -> tuple[_Asked, dict[str, Tensor]] | None:
+    """Read a header whose numbers are a plain list; None where it is to be looked at closely."""
+    cut = cut_out(header, _DATA)
+    if cut is None:
+        return None
+    try:
+        asked = _understand(cut.rest, named)
+    except Problem:
+        return None
+    of_numbers = next((tensor for tensor in asked.tensors if tensor.data == TOKEN), None)
+    numbers = None if of_numbers is None else _typed(cut, of_numbers)
+    return None if numbers is None else (asked, _filled(asked.tensors, tail, numbers))
+
+
+def _close(
+    header: bytes, tail: memoryview, named: tuple[object, ...]
+) -> tuple[_Asked, dict[str, Tensor]]:
+    asked = _understand(header, named)
+    return asked, _filled(asked.tensors, tail, None)
+
+
+def _understand(header: bytes, named: tuple[object, ...]) -> _Asked:
+    """Give what a header asks for; callers send the same one, but for the numbers."""
+    return _remembered(header, named) if len(header) <= _SMALL_BYTES else _read(header, named)
+
+
+def _read(header: bytes, named: tuple[object, ...]) -> _Asked:
+    document = parse_json(header)
     if not isinstance(document, dict):
         invalid("", "an inference request is an object with 'inputs'")
-    if not document.keys() <= _FIELDS | _REPEATED:
-        unknown = sorted(document.keys() - _FIELDS - _REPEATED)
+    unknown = sorted(document.keys() - _FIELDS - _REPEATED.keys())
+    if unknown:
         known = ", ".join(sorted(_FIELDS))
         invalid(json_pointer(unknown[:1]), f"unknown field '{unknown[0]}'; known: {known}")
-    for name in _REPEATED & document.keys():
-        said, named = document[name], address.get(name)
-        if said is not None and named is not None and said != str(named):
-            detail = f"{name} is {said!s:.100}, the address says {named}; leave it out"
+    for name in _REPEATED.keys() & document.keys():
+        said, given = document[name], named[_REPEATED[name]]
+        if said is not None and given is not None and said != str(given):
+            detail = f"{name} is {said!s:.100}, the address says {given}; leave it out"
             invalid(f"/{name}", detail)
     parameters = _parameters(document.get("parameters", {}), "/parameters", _OF_REQUEST)
-    tensors = _tensors(document.get("inputs"), memoryview(body)[len(header) :])
-    given = parameters.get(TASK, task)
-    if given is not None and not isinstance(given, str):
+    tensors = _tensors(document.get("inputs"))
+    task = parameters.get(TASK, named[0])
+    if task is not None and not isinstance(task, str):
         invalid("/parameters/task", "the task is named by a string")
     identity = document.get("id")
     if identity is not None and not isinstance(identity, str):
         invalid("/id", "the id is a string")
     is_binary = _flag(parameters, "binary_data_output", "/parameters")
     outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
-    return InferRequest(identity, _call(tensors, given), outputs, is_binary=is_binary)
+    return _Asked(identity, task, outputs, is_binary, tensors)
+
+
+_remembered = lru_cache(_MOST_HEADERS)(_read)
 
 
 def _length(text: str | None, n_bytes: int) -> int | None:
@@ -159,7 +218,8 @@ def _call(tensors: dict[str, Tensor], given: str | None) -> Call:
     return Call(tasks[0] if len(tasks) == 1 else tasks, rows)
 
 
-def _tensors(inputs: object, tail: memoryview) -> dict[str, Tensor]:
+def _tensors(inputs: object) -> list[Tensor]:
+    """Give the tensors, with their values as they stand in the header, or the size they have."""
     if not isinstance(inputs, list):
         invalid("/inputs", "inputs are a list of tensors")
     tensors: dict[str, Tensor] = {}
@@ -172,22 +232,40 @@ def _tensors(inputs: object, tail: memoryview) -> dict[str, Tensor]:
         if name in tensors:
             invalid(f"{pointer}/name", f"two inputs are named '{name}'")
         _parameters(parameters, f"{pointer}/parameters", _OF_INPUT)
-        data = entry.get("data")
-        size = parameters.get("binary_data_size")
-        if size is not None:
-            if data is not None:
-                invalid(pointer, f"input '{name}' has both data and binary_data_size")
-            if type(size) is not int or not 0 <= size <= len(tail):
-                came = f"{size!s:.40}, {len(tail)} bytes are left"
-                detail = f"input '{name}' has binary_data_size {came}"
-                invalid(f"{pointer}/parameters/binary_data_size", detail)
-            data, tail = tail[:size], tail[size:]
-        elif not isinstance(data, list | np.ndarray):
+        data, size = entry.get("data"), parameters.get("binary_data_size")
+        if size is not None and data is not None:
+            invalid(pointer, f"input '{name}' has both data and binary_data_size")
+        if size is not None and type(size) is not int:
+            place = f"{pointer}/parameters/binary_data_size"
+            invalid(place, f"input '{name}' has binary_data_size {size!s:.40}, no number of bytes")
+        if size is None and not isinstance(data, list) and data != TOKEN:
             invalid(f"{pointer}/data", f"input '{name}' needs data, a list, or binary_data_size")
-        tensors[name] = Tensor(name, shape, datatype, data, pointer)
+        tensors[name] = Tensor(name, shape, datatype, data if size is None else size, pointer)
+    return list(tensors.values())
+
+
+def _filled(
+    tensors: list[Tensor], tail: memoryview, numbers: NDArray[Any] | None
+) -> dict[str, Tensor]:
+    """Give tensors with their values: from the header, from behind it, or those cut out of it."""
+    filled = {}
+    for tensor in tensors:
+        data: Any = tensor.data
+        if isinstance(data, int):
+            n_bytes = data
+            if not 0 <= n_bytes <= len(tail):
+                came = f"{n_bytes!s:.40}, {len(tail)} bytes are left"
+                place = f"{tensor.pointer}/parameters/binary_data_size"
+                invalid(place, f"input '{tensor.name}' has binary_data_size {came}")
+            data, tail = tail[:n_bytes], tail[n_bytes:]
+        elif data == TOKEN:
+            data = numbers
+        filled[tensor.name] = Tensor(
+            tensor.name, tensor.shape, tensor.datatype, data, tensor.pointer
+        )
     if tail:
         _refuse(f"{len(tail)} bytes follow the last tensor")
-    return tensors
+    return filled
 
 
 def _outputs(outputs: object, *, is_binary: bool) -> list[Wanted]:
@@ -226,29 +304,10 @@ def _flag(parameters: dict[str, Any], name: str, pointer: str, *, default: bool 
     return value
 
 
-def _parse_plain(header: Body) -> dict[str, Any] | None:
-    """Give a header with the numbers of a tensor as an array; None where they are not plain."""
-    cut = cut_out(header, _DATA)
-    if cut is None:
-        return None
-    try:
-        document = parse_json(cut.rest)
-    except Problem:
-        return None
-    inputs = document.get("inputs") if isinstance(document, dict) else None
-    for entry in inputs if isinstance(inputs, list) else ():
-        if isinstance(entry, dict) and entry.get("data") == TOKEN:
-            entry["data"] = _typed(cut, entry)
-            return None if entry["data"] is None else document
-    return None
-
-
-def _typed(cut: Cut, entry: dict[str, Any]) -> NDArray[Any] | None:
+def _typed(cut: Cut, tensor: Tensor) -> NDArray[Any] | None:
     """Give numbers as their tensor has them; None where that is to be looked at closely."""
-    dtype, numbers = NUMBERS.get(str(entry.get("datatype"))), cut.numbers
-    if dtype is None:
-        return None
-    if numbers.ndim == 2 and entry.get("shape") != list(numbers.shape):
+    dtype, numbers = NUMBERS.get(tensor.datatype), cut.numbers
+    if dtype is None or (numbers.ndim == 2 and numbers.shape != tensor.shape):
         return None
     if dtype.kind == "f":
         return numbers.ravel()
