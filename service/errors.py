@@ -78,6 +78,12 @@ KINDS: Final[dict[str, Kind]] = {
         "A binary body is truncated or damaged.",
         "Send the file again; the detail says where reading stopped.",
     ),
+    "head-too-large": Kind(
+        431,
+        "The head of the request is too large",
+        "Method, address and headers have more than 64 KiB.",
+        "Send fewer or shorter headers; the connection was closed.",
+    ),
     "malformed-request": Kind(
         400,
         "This is not HTTP",

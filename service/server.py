@@ -27,7 +27,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 #: An array of a call of a thousand rows has less, a chunk of an upload more.
 _LARGE_BYTES = 5 * MIB // 2
 #: A call of a model makes some hundred objects, and leaves none behind that refer to one another.
-_GC_THRESHOLDS = 10_000, 20, 20
+_GC_THRESHOLDS = 10_000, 10, 10
 
 
 def run(settings: Settings, *, any_port: bool) -> None:

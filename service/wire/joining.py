@@ -44,5 +44,5 @@ class Joining:
 
     def _flush(self) -> None:
         held, self._held, self._n_held = self._held, [], 0
-        if held:
+        if held and not self._transport.is_closing():  # else nobody reads it
             self._transport.writelines(held)

@@ -7,18 +7,16 @@ hands to the application as ever.
 import asyncio
 from typing import Any, Final, cast
 
-import httptools
 from uvicorn.config import Config
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from uvicorn.server import ServerState
 
-from service.errors import Problem, problem_response
 from service.inference.arrival import Calls, Head, written
 from service.inference.call import Body
 from service.inference.exchange import Exchange, Reply
 from service.inference.respond import WAITING
 from service.wire.bodies import Bodies, LargeBody
-from service.wire.joining import Joining
+from service.wire.http import HttpProtocol
 from service.wire.repeats import Repeats
 
 #: What is read at once; a body that is larger is read into memory of its own.
@@ -29,8 +27,8 @@ _LARGE_BYTES: Final = 65_536
 _STATUS_LINE: Final = STATUS_LINE[200]
 
 
-class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
-    """One connection."""
+class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
+    """A connection whose plain calls of models are answered as they arrive."""
 
     def __init__(
         self,
@@ -48,13 +46,6 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._repeats = Repeats()
         self._served: Head | None = None
         self._exchange: Exchange | None = None
-        self._is_between = True
-        self._is_last = False
-
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take a new connection."""
-        self._joining = Joining(cast("asyncio.Transport", transport), self.loop)
-        super().connection_made(cast("asyncio.Transport", self._joining))
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Give where to put what arrives."""
@@ -70,13 +61,12 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         if self._large.is_here():
             self.on_message_complete()
             # that one still waits for a body
-            self.parser = httptools.HttpRequestParser(self)
-            self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+            self.renew_parser()
 
     def _take(self, data: memoryview) -> None:
         """Take a part of a request, or several."""
-        was_between = self._is_between
-        if was_between and self._is_free():
+        was_between = self.is_between
+        if was_between and self.is_free():
             found = self._repeats.match(data)
             if found is not None and self._answer_again(*found):
                 return
@@ -84,7 +74,7 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self.data_received(cast("bytes", data))
         self._exchange = None
         served = self._served
-        if was_between and self._is_between and served is not None and served is not before:
+        if was_between and self.is_between and served is not None and served is not before:
             self._repeats.note(data, served)
 
     def _answer_again(self, before: Head, data: memoryview) -> bool:
@@ -101,22 +91,12 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         self._send(head, exchange, reply)
         return True
 
-    def _is_free(self) -> bool:
-        """Tell whether a request could be answered at once."""
-        is_idle = self.cycle is None or self.cycle.response_complete
-        return is_idle and not self.flow.write_paused and not self._is_last
-
-    def on_message_begin(self) -> None:
-        """Begin a request."""
-        self._is_between = False
-        super().on_message_begin()
-
-    def on_headers_complete(self) -> None:
+    def serve(self) -> None:
         """Keep a plain call until its body is here."""
-        if self._is_free() and self._is_plain():
+        if self.is_free() and self._is_plain():
             self._head = self._calls.recognise(self.url, self.headers)
         if self._head is None:
-            super().on_headers_complete()
+            super().serve()
         elif self._head.n_bytes > _LARGE_BYTES:
             self._lent = _bodies.take()
             self._large = LargeBody(self._lent, self._head.n_bytes)
@@ -140,7 +120,7 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def on_message_complete(self) -> None:
         """Answer a call, or hand it on."""
-        self._is_between = True
+        self.is_between = True
         head, self._head = self._head, None
         if head is None:
             super().on_message_complete()
@@ -152,7 +132,7 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
         reply = None
         if exchange is None:
             exchange = self._calls.exchange(head, body)
-            reply = None if exchange is None or self._is_last else exchange.here()
+            reply = None if exchange is None or self.is_last else exchange.here()
         if exchange is None or reply is None:
             self._hand_on(head, body, exchange)
         else:
@@ -160,41 +140,35 @@ class CallProtocol(HttpToolsProtocol, asyncio.BufferedProtocol):
 
     def _send(self, head: Head, exchange: Exchange, reply: Reply) -> None:
         common = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
-        self._joining.write_now(b"".join([_STATUS_LINE, *common, written(head, reply)]))
+        self.joining.write_now(b"".join([_STATUS_LINE, *common, written(head, reply)]))
         # the caller has its answer
         self._calls.count(head, exchange)
-        self.on_response_complete()
+        self._give_back()
+        HttpToolsProtocol.on_response_complete(self)
 
     def _hand_on(self, head: Head, body: Body, exchange: Exchange | None) -> None:
         """Have the application answer; what is wrong with a head it tells by its own reading."""
         if exchange is not None:
             self.scope["state"][WAITING] = exchange
             cast("dict[str, Any]", self.scope)["route"] = head.address
-        super().on_headers_complete()
-        if self._is_last:
-            self.cycle.keep_alive = False
+        super().serve()
         if exchange is None:
             super().on_body(bytes(body))
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Go on to the next request."""
+        self._give_back()
+        super().on_response_complete()
+
+    def _give_back(self) -> None:
         if self._lent is not None:
             self.scope["state"].pop(WAITING, None)
             _bodies.give_back(self._lent)
             self._lent = None
-        super().on_response_complete()
 
     def shutdown(self) -> None:
         """End the connection once what is arriving is answered."""
         if self._head is None:
             super().shutdown()
-        self._is_last = True
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer what is no HTTP with a problem and hang up: where the next begins is not known."""
-        problem = Problem("malformed-request", msg, headers={"Connection": "close"})
-        response = problem_response(problem)
-        lines = [b"HTTP/1.1 400 Bad Request", *(b": ".join(pair) for pair in response.raw_headers)]
-        self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
-        self.transport.close()
+        self.is_last = True

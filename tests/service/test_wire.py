@@ -1,5 +1,6 @@
 """Calls over a bare socket: however their bytes come, the answers are those of plain calls."""
 
+import contextlib
 import json
 import os
 import signal
@@ -174,6 +175,82 @@ def test_what_is_not_plain_about_a_call_is_heeded(connect, expected):
     with connect() as connection:
         connection.send(request_of(body).replace(b"Content-Length: ", b"Content-Length: 99999999"))
         assert connection.answer()[0] == 413
+
+
+@pytest.mark.parametrize("protocol", ["websocket", "h2c"])
+def test_an_upgrade_is_not_heeded(connect, expected, protocol):
+    body = body_of()
+    upgrade = {"Connection": "Upgrade, HTTP2-Settings", "Upgrade": protocol, "HTTP2_Settings": "AA"}
+    get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: here\r\n\r\n"
+    with connect() as connection:
+        whole = request_of(body, **upgrade)
+        for cut in (len(whole) // 2, len(whole) - len(body), len(whole)):
+            connection.send(whole[:cut], whole[cut:] + get)
+            assert connection.answer()[::2] == (200, expected(body))
+            assert connection.answer()[0] == 200
+        connection.send(request_of(body))
+        assert connection.answer()[::2] == (200, expected(body))
+
+
+@pytest.mark.parametrize("n_rows", [1, 500, MANY])
+@pytest.mark.parametrize(
+    "junk",
+    [
+        b"XYZ\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
+        b"POST /v1/jobs HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nx",
+    ],
+)
+def test_what_is_no_http_is_refused_after_what_came_before_it(connect, expected, n_rows, junk):
+    body = body_of(n_rows)
+    get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: here\r\n\r\n"
+    for before in ([], [request_of(body_of())], [get]):
+        with connect() as connection:
+            connection.send(b"".join([*before, request_of(body), junk]))
+            assert all(connection.answer()[0] == 200 for _ in before)
+            assert connection.answer()[::2] == (200, expected(body))
+            status, headers, content = connection.answer()
+            assert (status, json.loads(content)["code"]) == (400, "malformed-request")
+            assert headers[b"connection"] == b"close"
+            assert connection.is_closed()
+
+
+def test_a_body_that_ends_being_one_is_told(connect):
+    head = b"POST /v1/jobs HTTP/1.1\r\nContent-Type: application/json\r\n"
+    for ahead in (b"", b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: here\r\n\r\n"):
+        with connect() as connection:
+            connection.send(ahead + head + b"Transfer-Encoding: chunked\r\n\r\n", b"xyz\r\n")
+            if ahead:
+                assert connection.answer()[0] == 200
+            status, _, content = connection.answer()
+            assert (status, json.loads(content)["code"]) == (400, "malformed-request")
+            assert connection.is_closed()
+
+
+@pytest.mark.parametrize("header", ["X: " + 300_000 * "a", "\r\n".join(["X: a"] * 20_000)])
+def test_a_head_is_bounded(connect, header):
+    with connect() as connection:
+        connection.send(f"GET /v1/models HTTP/1.1\r\n{header}\r\n".encode())
+        with contextlib.suppress(OSError):  # it is refused before it is all there
+            for _ in range(20):
+                connection.send(header.encode() + b"\r\n")
+            connection.send(b"\r\n")
+        status, _, content = connection.answer()
+        assert (status, json.loads(content)["code"]) == (431, "head-too-large")
+    with connect() as connection:
+        connection.send(request_of(body_of(), X=60_000 * "a"))
+        assert connection.answer()[0] == 200
+        connection.send(request_of(body_of(), X=66_000 * "a"))
+        assert connection.answer()[0] == 431
+
+
+def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
+    for _ in range(10):
+        with connect() as connection:
+            connection.send(request_of(body_of(3000)) + request_of(body_of()) + b"XYZ\r\n\r\n")
+    time.sleep(0.3)
+    assert "defect" not in service.log()
+    assert "Traceback" not in service.log()
 
 
 def test_a_caller_who_goes_away_leaves_the_service_as_it_was(connect, expected):
