@@ -52,6 +52,11 @@ class HttpProtocol(HttpToolsProtocol):
         self.joining = Joining(cast("asyncio.Transport", transport), self.loop)
         super().connection_made(cast("asyncio.Transport", self.joining))
 
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget what was asked for on a connection that is gone."""
+        super().connection_lost(exc)
+        self.pipeline.clear()  # each refers to this one, so they would wait for a collection
+
     def renew_parser(self) -> None:
         """Have the next byte begin a request."""
         self.parser = httptools.HttpRequestParser(self)
