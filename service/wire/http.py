@@ -136,6 +136,9 @@ class HttpProtocol(HttpToolsProtocol):
     def _refuse(self, problem: Problem) -> None:
         """Read nothing more: where the next request would begin is not known."""
         self._refusal = problem
+        if not (self._n_open or self._is_in_head or self.is_between):
+            self.transport.close()  # a body, to which the answer is out
+            return
         broken = self.cycle
         if broken is not None and broken.more_body and not broken.response_complete:
             # its body does not come to an end

@@ -227,6 +227,14 @@ def test_a_body_that_ends_being_one_is_told(connect):
             assert connection.is_closed()
 
 
+def test_a_request_has_one_answer_whatever_becomes_of_its_body(connect):
+    head = b"POST /v1/jobs HTTP/1.1\r\nContent-Type: text/x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    with connect() as connection:
+        connection.send(head, b"xyz\r\n", pause_s=0.3)
+        assert connection.answer()[0] == 415
+        assert connection.is_closed()
+
+
 @pytest.mark.parametrize("header", ["X: " + 300_000 * "a", "\r\n".join(["X: a"] * 20_000)])
 def test_a_head_is_bounded(connect, header):
     with connect() as connection:
