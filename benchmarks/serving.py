@@ -46,7 +46,14 @@ N_FEATURES, N_OUT = 256, 10
 IDLE_PARTS = 6
 PATH = "/v2/models/projection/infer"
 #: One that trains for as long as calls are measured beside it.
-LONG_JOB = {"algorithm": "gp-lvm", "source": "source", "L": 2, "max_iter": 10_000, "n_init": 5}
+LONG_JOB = {
+    "algorithm": "gp-lvm",
+    "source": "source",
+    "L": 2,
+    "r": 800,
+    "max_iter": 10_000,
+    "n_init": 5,
+}
 #: How a peer is run, called, and named.
 PEERS = {
     "mlserver": (mlserver, v2_json(PATH, "rows"), "MLServer"),

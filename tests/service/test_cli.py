@@ -224,6 +224,7 @@ def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run,
         ("1,2,nan\n", ("task 'door', row 0, column 2 is nan",)),
     ],
 )
+@pytest.mark.usefixtures("cameras")
 def test_refused_rows_are_told_in_a_sentence(run, service, body, words):
     end = run("predict", "cli-cameras", "--task", "door", url=service.url, standard_input=body)
     assert_fails(end, *words)

@@ -35,6 +35,13 @@ def named(client, tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def http(http, named):
+    """The shared server with that model, for whichever test comes first."""
+    del named
+    return http
+
+
+@pytest.fixture(scope="module")
 def X():  # noqa: N802 - the letter of the rows
     return np.random.default_rng(3).standard_normal((7, 3)) * 10.0 ** np.arange(-1, 2)
 
