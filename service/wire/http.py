@@ -18,6 +18,8 @@ from service.wire.joining import Joining
 
 #: Method, address and headers of a request; some more where they come in pieces.
 MOST_HEAD_BYTES: Final = 64 * 1024
+#: Who is refused has so long to read why, and to end.
+_LINGER_S: Final = 2.0
 _OF_UPGRADE: Final = frozenset({b"upgrade", b"connection", b"http2-settings"})
 
 
@@ -92,8 +94,8 @@ class HttpProtocol(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Begin to serve a request, unless it comes again without an upgrade."""
-        self._is_in_head = False
         _check_head(len(self.url) + sum(len(name) + len(value) for name, value in self.headers))
+        self._is_in_head = False
         if not self._is_upgrade():
             self.serve()
 
@@ -159,7 +161,9 @@ class HttpProtocol(HttpToolsProtocol):
         headers = [*response.raw_headers, (b"connection", b"close")]
         lines = [reason, *(b": ".join(pair) for pair in headers)]
         self.transport.write(b"\r\n".join([*lines, b"", bytes(response.body)]))
-        self.transport.close()
+        # closed with bytes that nobody read, a connection ends before its answer is read
+        self.transport.write_eof()
+        self.loop.call_later(_LINGER_S, self.transport.close)
 
 
 def _check_head(n_bytes: int) -> None:

@@ -37,6 +37,11 @@ class Joining:
         self._flush()
         self._transport.write(data)
 
+    def write_eof(self) -> None:
+        """Tell that nothing more comes, once everything is sent."""
+        self._flush()
+        self._transport.write_eof()
+
     def close(self) -> None:
         """Close once everything is sent."""
         self._flush()

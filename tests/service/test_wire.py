@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import time
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -61,6 +60,13 @@ class Connection:
     def is_closed(self):
         return self._file.read(1) == b""
 
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+        self.socket.close()
+
 
 @pytest.fixture
 def connect(service, http):
@@ -68,13 +74,7 @@ def connect(service, http):
     for _ in range(3):
         assert http.post(PATH, content=body_of()).status_code == 200
 
-    @contextmanager
-    def connected(to=service):
-        connection = Connection(to)
-        with connection.socket:
-            yield connection
-
-    return connected
+    return lambda: Connection(service)
 
 
 @pytest.fixture
@@ -295,8 +295,7 @@ def test_a_service_that_stops_answers_what_is_arriving(start_service):
         client.train(data, "pca", model="shared", k=2).wait()
     body = body_of(MANY)
     whole = request_of(body)
-    connection = Connection(running)
-    with connection.socket:
+    with Connection(running) as connection:
         connection.send(whole[:100_000])
         time.sleep(0.5)
         os.kill(running.process.pid, signal.SIGTERM)
@@ -315,8 +314,7 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
     with Client(running.url, api_key=key) as client:
         data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
         client.train(data, "pca", model="shared", k=2).wait()
-    connection = Connection(running)
-    with connection.socket:
+    with Connection(running) as connection:
 
         def call():
             connection.send(request_of(body_of(), Authorization=f"Bearer {key}"))
