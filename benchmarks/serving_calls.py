@@ -61,13 +61,18 @@ async def measure(server: Server, rows: np.ndarray, connections: int, seconds: f
     ready = asyncio.Barrier(connections)
     n_in_time = 0
 
+    async def connect() -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        return await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 26)
+
     async def call() -> None:
         nonlocal n_in_time
-        reader, writer = await asyncio.open_connection("127.0.0.1", server.port, limit=1 << 26)
+        reader, writer = await connect()
         started = time.perf_counter()
         await send(reader, writer, request)
         warm.append(time.perf_counter() - started)
+        writer.close()
         await ready.wait()
+        reader, writer = await connect()  # the one before may have ended for its silence
         end = (started := time.perf_counter()) + max(seconds, CALLS_EACH * max(warm))
         while started < end:
             await send(reader, writer, request)
