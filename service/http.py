@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.access.gate import Gate
+from service.access.gate import Gate, bearer_of
 from service.errors import ANYWHERE, KINDS, PROBLEM_TYPE, Problem, json_pointer
 
 JSON: Final = "application/json"
@@ -110,7 +110,7 @@ class StrictRoute(APIRoute):
         gate: Gate = request.app.state.services.gate
         needed = self.needed[request.method in _READING]
         authorization = request.first_headers.get("authorization")
-        known = gate.known_owner(authorization, needed)
+        known = gate.known_owner(bearer_of(authorization), needed)
         if known is not None:
             return known
         return await run_in_threadpool(gate.owner_of, authorization, needed)

@@ -1,9 +1,10 @@
 """Numbers for Prometheus: what happens as it happens, the rest read when it is asked for."""
 
 import os
-from collections.abc import Iterator
+from collections import Counter as Counts
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import Final
+from typing import Any, Final, NamedTuple
 
 import psutil
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
@@ -17,11 +18,20 @@ from service.context import Services
 from service.crew import COUNTS
 from service.database import now
 from service.jobs import store
+from service.tally import MANY, Event, Tally
 
 #: Seconds; most calls are inference, of milliseconds.
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
+
+
+class _Kind(NamedTuple):
+    """What is counted together; no status: the caller went away."""
+
+    method: str
+    route: str | None
+    status: int | None
 
 
 class Metrics:
@@ -76,36 +86,47 @@ class Metrics:
             )
         )
         # to find them by their labels takes longer than to count
-        self._counted: dict[tuple[str, str | None, int | None], tuple[Counter, Histogram]] = {}
-        self._counted_calls: dict[str, tuple[Counter, Counter]] = {}
+        self._counted: dict[_Kind, tuple[Counter, Histogram]] = {}
+        # files are read by other processes whenever they like
+        self._most = MANY if is_one else 1
+        self._tallies: list[Tally[Any]] = []
+        self._answered = self.tally(self._count_answers)
+
+    def tally(self, count: Callable[[Sequence[Event]], None]) -> Tally[Event]:
+        """Give a tally that is settled before anybody is told of what is counted."""
+        tally = Tally(count, self._most)
+        self._tallies.append(tally)
+        return tally
 
     def observe(
         self, *, method: str, route: str | None, status: int | None, elapsed_s: float
     ) -> None:
         """Count a request; no status: the caller went away."""
-        counted = self._counted.get((method, route, status))
-        if counted is None:
-            known = method if method in _METHODS else _OTHER
-            path = route or _OTHER
-            counted = (
-                self._requests.labels(known, path, str(status or _OTHER)),
-                self._seconds.labels(known, path),
-            )
-            if method in _METHODS:  # of others there may be any number
-                self._counted[method, route, status] = counted
-        requests, seconds = counted
-        requests.inc()
-        seconds.observe(elapsed_s)
+        self._answered.add((_Kind(method, route, status), elapsed_s))
 
-    def called(self, method: str, n_rows: int) -> None:
-        """Count a call of a model that was answered."""
-        counted = self._counted_calls.get(method)
+    def _count_answers(self, answers: Sequence[tuple[_Kind, float]]) -> None:
+        for kind, n in Counts(kind for kind, _ in answers).items():
+            self._of(kind)[0].inc(n)
+        for kind, elapsed_s in answers:
+            self._of(kind)[1].observe(elapsed_s)
+
+    def _of(self, kind: _Kind) -> tuple[Counter, Histogram]:
+        counted = self._counted.get(kind)
         if counted is None:
-            counted = self._calls.labels(method), self._rows.labels(method)
-            self._counted_calls[method] = counted
-        calls, rows = counted
-        calls.inc()
-        rows.inc(n_rows)
+            method = kind.method if kind.method in _METHODS else _OTHER
+            route = kind.route or _OTHER
+            counted = (
+                self._requests.labels(method, route, str(kind.status or _OTHER)),
+                self._seconds.labels(method, route),
+            )
+            if method != _OTHER:  # of others there may be any number
+                self._counted[kind] = counted
+        return counted
+
+    def called(self, method: str, n_calls: int, n_rows: int) -> None:
+        """Count calls of models that were answered."""
+        self._calls.labels(method).inc(n_calls)
+        self._rows.labels(method).inc(n_rows)
 
     def refused(self, method: str) -> None:
         """Count a call of a model that was refused."""
@@ -117,6 +138,8 @@ class Metrics:
 
     def text(self) -> bytes:
         """Give everything in the text format of Prometheus."""
+        for tally in self._tallies:
+            tally.settle()
         return generate_latest(self._registry)
 
 

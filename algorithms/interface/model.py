@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, unknown_task
+from algorithms.numerics.finite import are_finite
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
 METHODS = (
@@ -130,9 +131,11 @@ class Model(ABC):
                 task=task,
             )
         rows = rows.astype(np.float64, copy=False)
-        is_good = ~np.isinf(rows) if method in self.takes_missing else np.isfinite(rows)
-        if not is_good.all():
-            row, column = (int(i) for i in np.argwhere(~is_good)[0])
+        if are_finite(rows):
+            return rows
+        is_bad = np.isinf(rows) if method in self.takes_missing else ~np.isfinite(rows)
+        if is_bad.any():
+            row, column = (int(i) for i in np.argwhere(is_bad)[0])
             raise InvalidData(
                 f"task '{task}', row {row}, column {column} is {rows[row, column]}; "
                 "every value must be a finite number",
@@ -153,7 +156,7 @@ def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         outputs: NDArray[Any] = getattr(model, method)(rows, task=task)
-    if outputs.dtype.kind == "f" and not np.isfinite(outputs).all():
+    if outputs.dtype.kind == "f" and not are_finite(outputs):
         detail = f"task '{task}': the rows are so large that {method} of them overflows"
         raise InvalidData(detail, task=task)
     return outputs

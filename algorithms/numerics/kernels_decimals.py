@@ -55,8 +55,8 @@ def powers_of_five() -> NDArray[np.uint64]:
     return np.array(table, dtype=np.uint64)
 
 
-POWERS: Final = powers_of_five()
-EXACT_POWERS: Final = np.array([10.0**q for q in range(23)])
+_POWERS: Final = powers_of_five()
+_EXACT_POWERS: Final = np.array([10.0**q for q in range(23)])
 
 
 @exact_kernel
@@ -70,13 +70,13 @@ def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
 
 
 @exact_kernel
-def _nearest(w: np.uint64, n_zeros: Signed, q: Signed, powers: NDArray[np.uint64]) -> np.uint64:
+def _nearest(w: np.uint64, n_zeros: Signed, q: Signed) -> np.uint64:
     """Give the bits of the float nearest to w · 10^q; ``_LEFT`` where it is not a normal one."""
     w <<= _u(n_zeros)
     row = _u(q - LEAST_POWER)
-    high, low = _high_product(w, powers[row, _0]), w * powers[row, _0]
+    high, low = _high_product(w, _POWERS[row, _0]), w * _POWERS[row, _0]
     if high & _u(0x1FF) == _u(0x1FF):
-        more = _high_product(w, powers[row, _1])
+        more = _high_product(w, _POWERS[row, _1])
         low += more
         if more > low:
             high += _1
@@ -160,8 +160,6 @@ def _exponent(text: Bytes, at: np.uint64) -> tuple[np.uint64, Signed]:
 def _row(
     text: Bytes,
     at: np.uint64,
-    powers: NDArray[np.uint64],
-    exact: NDArray[np.float64],
     values: NDArray[np.float64],
     bits: NDArray[np.uint64],
     hard: NDArray[np.uint64],
@@ -210,13 +208,15 @@ def _row(
         elif w == _0:
             found = bits[n]
         elif w <= _u(1 << 53) and -22 <= q <= 22:
-            values[n] = values[n] / exact[_u(-q)] if q < 0 else values[n] * exact[_u(q)]
+            values[n] = (
+                values[n] / _EXACT_POWERS[_u(-q)] if q < 0 else values[n] * _EXACT_POWERS[_u(q)]
+            )
             found = bits[n]
         elif LEAST_POWER <= q <= MOST_POWER:
             n_bits = np.int64(bits[n] >> _u(52)) - 1022
             # the float may have been rounded up to the next power of two
             n_bits -= np.int64(w >> _u(n_bits - 1) == _0)
-            found = _nearest(w, 64 - n_bits, q, powers)
+            found = _nearest(w, 64 - n_bits, q)
         else:
             found = _LEFT
         bits[n] = found | (_u(is_negative) << _u(63))
@@ -249,8 +249,6 @@ def count_of(text: Bytes, byte: int) -> int:
 def read_lists(
     text: Bytes,
     start: np.uint64,
-    powers: NDArray[np.uint64],
-    exact: NDArray[np.float64],
     values: NDArray[np.float64],
     hard: NDArray[np.uint64],
     facts: NDArray[np.uint64],
@@ -264,8 +262,6 @@ def read_lists(
         Its last byte is a closing brace, which no list goes beyond.
     start
         Of the list, after its bracket.
-    powers, exact
-        ``POWERS`` and ``EXACT_POWERS``.
     values
         Takes the numbers, in order; there is place for one more than there are commas.
     hard : (n, 3)
@@ -286,11 +282,11 @@ def read_lists(
     facts[0], facts[1], facts[2], facts[3] = _0, _0, _0, _1
     at = _skip_space(text, start)
     if text[at] != _OPEN:
-        return _row(text, at, powers, exact, values, bits, hard, facts, stop)
+        return _row(text, at, values, bits, hard, facts, stop)
     width = _0
     while text[at] == _OPEN:
         n = facts[0]
-        at = _row(text, at + _1, powers, exact, values, bits, hard, facts, TO_END)
+        at = _row(text, at + _1, values, bits, hard, facts, TO_END)
         if at == NOT_PLAIN or (n > _0 and facts[0] - n != width):
             return NOT_PLAIN
         width = facts[0] - n

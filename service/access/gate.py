@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import time
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -32,6 +32,18 @@ class _Grant:
     until: float
 
 
+class Bearer(NamedTuple):
+    """Who calls: an Authorization header, and the hash by which its grant is remembered."""
+
+    authorization: str
+    digest: bytes
+
+
+def bearer_of(authorization: str | None) -> Bearer | None:
+    """Give the bearer of a header, who may call any number of times; None where there is none."""
+    return None if authorization is None else Bearer(authorization, _digest(authorization))
+
+
 class Gate:
     """Checks keys.
 
@@ -49,23 +61,22 @@ class Gate:
         self._grants: dict[bytes, _Grant] = {}
         self._renewed: set[bytes] = set()
 
-    def known_owner(self, authorization: str | None, scope: str | None) -> str | None:
+    def known_owner(self, bearer: Bearer | None, scope: str | None) -> str | None:
         """Give what :meth:`owner_of` gives, where the database need not be asked; else None.
 
         Called on the event loop, where a key that is in use is looked up again in time.
         """
         if self.is_open:
             return self.open_owner
-        if authorization is None:
+        if bearer is None:
             return None
-        digest = _digest(authorization)
-        grant = self._grants.get(digest)
+        grant = self._grants.get(bearer.digest)
         now_s = time.monotonic()
         if grant is None or now_s >= grant.until or not allows(grant.scopes, scope):
             return None
-        if grant.until - now_s < _RENEW_S and digest not in self._renewed:
-            self._renewed.add(digest)
-            asyncio.get_running_loop().run_in_executor(None, self._renew, authorization, digest)
+        if grant.until - now_s < _RENEW_S and bearer.digest not in self._renewed:
+            self._renewed.add(bearer.digest)
+            asyncio.get_running_loop().run_in_executor(None, self._renew, *bearer)
         return grant.owner
 
     def _renew(self, authorization: str, digest: bytes) -> None:

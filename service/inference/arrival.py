@@ -4,11 +4,12 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from service.access.gate import Bearer, bearer_of
 from service.context import Services
 from service.errors import Problem
 from service.http import request_id_of
 from service.inference.call import Body
-from service.inference.exchange import Address, Exchange, Received, Reply
+from service.inference.exchange import Exchange, Head, Reply
 from service.inference.respond import MakeExchange
 from service.inference.statistics import Clock
 from service.metrics import Metrics
@@ -24,9 +25,19 @@ _NOT_PLAIN: Final = frozenset({"transfer-encoding", "expect", "upgrade"})
 #: Addresses that are remembered; beyond, all are forgotten.
 _MOST: Final = 10_000
 _OK: Final = 200
+_SCOPE: Final = "infer"
 
 
-class Head(NamedTuple):
+class _Place(NamedTuple):
+    """What an address names: a route, and what its parts say."""
+
+    path: str
+    name: str
+    version: int | None
+    task: str | None
+
+
+class Arrival(NamedTuple):
     """A call whose body is still to come.
 
     Attributes
@@ -35,9 +46,8 @@ class Head(NamedTuple):
         Size of the body.
     """
 
-    address: Address
-    owner: str
-    headers: Mapping[str, str]
+    head: Head
+    bearer: Bearer | None
     n_bytes: int
     clock: Clock
 
@@ -60,51 +70,49 @@ class Calls:
         self._metrics = metrics
         self._exchanges = exchanges
         self._patterns = [(_pattern(path), path) for path in exchanges]
-        self._addresses: dict[bytes, Address] = {}
+        self._places: dict[bytes, _Place] = {}
 
-    def recognise(self, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Head | None:
-        """Give the head of a plain call by somebody who may call; else None."""
+    def recognise(self, url: bytes, headers: Iterable[tuple[bytes, bytes]]) -> Arrival | None:
+        """Give a plain call by somebody who may call; else None."""
         clock = Clock()
-        address = self._addresses.get(url) or self._find(url)
-        if address is None:
+        place = self._places.get(url) or self._find(url)
+        if place is None:
             return None
         pairs = list(headers)
         named = {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
         length = named.get("content-length", "")
         if len(named) < len(pairs) or not _NOT_PLAIN.isdisjoint(named) or not length.isdecimal():
             return None
-        n_bytes = int(length)
-        owner = self._services.gate.known_owner(named.get("authorization"), "infer")
+        bearer, n_bytes = bearer_of(named.get("authorization")), int(length)
+        owner = self._services.gate.known_owner(bearer, _SCOPE)
         if owner is None or n_bytes > self._services.settings.max_body_bytes:
             return None
-        return Head(address, owner, named, n_bytes, clock)
+        head = Head(place.path, owner, place.name, place.version, place.task, named)
+        return Arrival(head, bearer, n_bytes, clock)
 
-    def repeated(self, before: Head, n_bytes: int) -> Head | None:
-        """Give the head of a call that came before; None where it is to be looked at again."""
+    def again(self, before: Arrival, body: bytes) -> Exchange | None:
+        """Give the exchange of a call that has the head of one before; None as above."""
         clock = Clock()
-        owner = self._services.gate.known_owner(before.headers.get("authorization"), "infer")
-        if owner is None or n_bytes > self._services.settings.max_body_bytes:
+        owner = self._services.gate.known_owner(before.bearer, _SCOPE)
+        if owner is None or len(body) > self._services.settings.max_body_bytes:
             return None
-        return Head(before.address, owner, before.headers, n_bytes, clock)
+        return self.exchange(before.head, body, clock)
 
-    def exchange(self, head: Head, body: Body) -> Exchange | None:
+    def exchange(self, head: Head, body: Body, clock: Clock) -> Exchange | None:
         """Give the exchange of a call; None where its head asks for what is not there."""
-        received = Received(head.owner, head.headers, body)
         try:
-            return self._exchanges[head.address.path](
-                self._services, head.address, received, head.clock
-            )
+            return self._exchanges[head.path](self._services, head, body, clock)
         except Problem:
             return None
 
-    def count(self, head: Head, exchange: Exchange) -> None:
+    def count(self, exchange: Exchange) -> None:
         """Count a call that was answered."""
-        elapsed_s = head.clock.total() / 1e9
-        path = head.address.path
+        elapsed_s = exchange.clock.total() / 1e9
+        path = exchange.head.path
         self._metrics.observe(method="POST", route=path, status=_OK, elapsed_s=elapsed_s)
         exchange.count()
 
-    def _find(self, url: bytes) -> Address | None:
+    def _find(self, url: bytes) -> _Place | None:
         text = url.decode("latin-1")
         for pattern, path in self._patterns:
             match = pattern.fullmatch(text)
@@ -112,18 +120,18 @@ class Calls:
                 found = match.groupdict()
                 version = found.get("version")
                 number = None if version is None else int(version)
-                if len(self._addresses) >= _MOST:
-                    self._addresses.clear()
-                address = Address(path, found["name"], number, found["task"])
-                self._addresses[url] = address
-                return address
+                if len(self._places) >= _MOST:
+                    self._places.clear()
+                place = _Place(path, found["name"], number, found["task"])
+                self._places[url] = place
+                return place
         return None
 
 
-def written(head: Head, reply: Reply) -> bytes:
+def written(exchange: Exchange, reply: Reply) -> bytes:
     """Give the headers of a reply and its body as they are sent."""
     told = "".join([f"{name}: {value}\r\n" for name, value in reply.headers.items()])
-    named = request_id_of(head.headers.get("x-request-id", ""))
+    named = request_id_of(exchange.head.headers.get("x-request-id", ""))
     lines = f"content-length: {len(reply.body)}\r\n{told}x-request-id: {named}\r\n\r\n"
     return lines.encode("latin-1") + reply.body
 

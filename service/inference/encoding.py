@@ -68,9 +68,9 @@ def compress(body: bytes, accepted: str) -> tuple[bytes, str | None]:
     Naming one encoding is asking. The headers that HTTP libraries send unasked name several, and
     compressing numbers takes longer than computing them.
     """
-    coding = accepted.strip().lower()
     if len(body) < _MIN_BYTES:
         return body, None
+    coding = accepted.strip().lower()
     if coding == "gzip":
         return gzip.compress(body, _LEVEL, mtime=0), coding
     if coding == "deflate":

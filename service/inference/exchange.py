@@ -12,17 +12,19 @@ from typing import Final, NamedTuple
 from service.context import Services
 from service.inference.call import Answer, Body, Call
 from service.inference.compute import compute
+from service.inference.encoding import compress, expand
 from service.inference.lookup import Found, Target
+from service.inference.pace import Pace
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 
 #: JSON of so many bytes is read sooner than a thread wakes.
 LIGHT_BYTES: Final = 64 * 1024
 #: What takes longer is computed in a thread: nobody else is answered meanwhile.
-_QUICK_NS: Final = 300_000
+_QUICK_NS: Final = 1_000_000
 
 
-class Address(NamedTuple):
-    """What the address of a call names.
+class Head(NamedTuple):
+    """What is known of a call before its body.
 
     Attributes
     ----------
@@ -32,26 +34,16 @@ class Address(NamedTuple):
         None: the latest.
     task
         Of the query.
-    """
-
-    path: str
-    name: str
-    version: int | None
-    task: str | None
-
-
-class Received(NamedTuple):
-    """What came: from whom, and what.
-
-    Attributes
-    ----------
     headers
         By names in lower case.
     """
 
+    path: str
     owner: str
+    name: str
+    version: int | None
+    task: str | None
     headers: Mapping[str, str]
-    body: Body
 
 
 class Reply(NamedTuple):
@@ -66,10 +58,13 @@ class Exchange(ABC):
 
     Parameters
     ----------
-    target
-        What is called.
     clock
         Made when the call arrived.
+
+    Raises
+    ------
+    Problem
+        The head asks for what is not there.
 
     Attributes
     ----------
@@ -79,14 +74,29 @@ class Exchange(ABC):
 
     is_light: bool
 
-    def __init__(self, services: Services, target: Target, clock: Clock) -> None:
+    def __init__(self, services: Services, head: Head, body: Body, clock: Clock) -> None:
         self.services = services
-        self._target = target
-        self._clock = clock
+        self.head = head
+        self.body = body
+        self.clock = clock
+        self._target: Target = (head.path, head.owner, head.name, head.version)
         self._found: Found | None = None
         self._call: Call | None = None
         self._failure: Exception | None = None
-        self._spent_ns = self._n_rows = 0
+        self._n_rows = 0
+
+    def expanded(self) -> Body:
+        """Give the body without its Content-Encoding."""
+        coding = self.head.headers.get("content-encoding")
+        return self.body if coding is None else expand(self.body, coding, self.services.settings)
+
+    def compressed(self, content: bytes, headers: dict[str, str]) -> Reply:
+        """Give a reply in a Content-Encoding that the caller asks for."""
+        accepted = self.head.headers.get("accept-encoding")
+        if accepted is None:
+            return Reply(content, headers)
+        body, coding = compress(content, accepted)
+        return Reply(body, headers if coding is None else headers | {"content-encoding": coding})
 
     @abstractmethod
     def find(self) -> Found:
@@ -111,7 +121,7 @@ class Exchange(ABC):
         try:
             self._call = self._begin(self._found)
             if self._is_quick(self._found, self._call):
-                return self._finish(self._found, self._call)
+                return self._quickly(self._found, self._call)
         except Exception as error:  # noqa: BLE001 - raised later, where problems are told
             self._failure = error
         return None
@@ -126,54 +136,71 @@ class Exchange(ABC):
         """
         if self._failure is not None:
             raise self._failure
-        return await self.services.compute.run(self._whole)
+        services = self.services
+        if self._found is None and self.is_light:
+            await services.lookup.renew(self._target, self.find, services.compute)
+            reply = self.here()
+            if reply is not None:
+                self.count()
+                return reply
+            if self._failure is not None:
+                raise self._failure
+        return await services.compute.run(self._whole)
 
     def count(self) -> None:
         """Count a call that was answered."""
         assert self._found is not None
-        assert self._call is not None
-        services, method = self.services, self._found.method
-        pace = services.models.pace(self._found.served)
-        pace.learn(method, self._call.rows.n_values(), self._spent_ns)
-        services.statistics.succeeded(self._target.owner, self._found, self._clock, self._n_rows)
+        self.services.statistics.succeeded(self.head.owner, self._found, self.clock, self._n_rows)
 
     def _whole(self) -> Reply:
         """Give the reply, and count it; what was done of it already is not done again."""
-        self._found = self._found or self.services.lookup.find_target(self._target, self.find)
-        self._call = self._call or self._begin(self._found)
-        reply = self._finish(self._found, self._call)
+        self._found = found = self._found or self.services.lookup.find_target(
+            self._target, self.find
+        )
+        self._call = call = self._call or self._begin(found)
+        started = time.thread_time_ns()  # others have their turns meanwhile
+        reply = self._finish(found, call)
+        self._pace(found).learn(found.method, call.rows.n_values(), time.thread_time_ns() - started)
         self.count()
         return reply
 
+    def _quickly(self, found: Found, call: Call) -> Reply:
+        """Give the reply; where it took long, which may be the machine's doing, note that."""
+        reply = self._finish(found, call)
+        spent_ns = self.clock.phases[INFER] + self.clock.phases[OUTPUT]
+        if spent_ns > _QUICK_NS and self.services.compute.is_idle():  # else it had its turns
+            self._pace(found).doubt(found.method, call.rows.n_values())
+        return reply
+
+    def _pace(self, found: Found) -> Pace:
+        return self.services.models.pace(found.served)
+
     def _begin(self, found: Found) -> Call:
-        self._clock.end(QUEUE)
+        self.clock.end(QUEUE)
         try:
             call = self.read()
         except Exception:
-            self.services.statistics.failed(self._target.owner, found, self._clock)
+            self.services.statistics.failed(self.head.owner, found, self.clock)
             raise
-        self._clock.end(INPUT)
+        self.clock.end(INPUT)
         return call
 
     def _is_quick(self, found: Found, call: Call) -> bool:
         if not isinstance(call.task, str):  # of several, values do not tell how long they take
             return False
-        pace = self.services.models.pace(found.served)
-        expected_ns = pace.expected_ns(found.method, call.rows.n_values())
+        expected_ns = self._pace(found).expected_ns(found.method, call.rows.n_values())
         return expected_ns is not None and expected_ns <= _QUICK_NS
 
     def _finish(self, found: Found, call: Call) -> Reply:
-        services, clock = self.services, self._clock
+        services, clock = self.services, self.clock
         clock.end(QUEUE)
-        started = time.thread_time_ns()
         try:
             answer = compute(services, found, call)
             clock.end(INFER)
             reply = self.write(answer)
             clock.end(OUTPUT)
         except Exception:
-            services.statistics.failed(self._target.owner, found, clock)
+            services.statistics.failed(self.head.owner, found, clock)
             raise
-        self._spent_ns = time.thread_time_ns() - started
         self._n_rows = len(answer.outputs)
         return reply

@@ -1,25 +1,21 @@
 """Finds what serves a model; what was found is kept while nothing is written."""
 
+import asyncio
 import threading
 from collections.abc import Callable
-from typing import Final, NamedTuple
+from functools import partial
+from typing import Final, NamedTuple, TypeAlias
 
 from service.database import Database
 from service.errors import Problem
+from service.inference.pool import ComputePool
 from service.models import store
 from service.models.store import Served
 
 #: Targets that are remembered; beyond, all are forgotten.
 _MOST: Final = 10_000
-
-
-class Target(NamedTuple):
-    """What a caller names: a protocol or method, and a model by its name there."""
-
-    kind: str
-    owner: str
-    name: str
-    version: int | None
+#: A route, and the owner, name and version that it is called with; no version: the latest.
+Target: TypeAlias = tuple[str, str, str, int | None]
 
 
 class Found(NamedTuple):
@@ -42,6 +38,7 @@ class Lookup:
         self._found: dict[Target, Found] = {}
         self._mark: int | None = None
         self._lock = threading.Lock()
+        self._pending: dict[Target, asyncio.Future[Found]] = {}
 
     def find(self, owner: str, name: str, version: int | None) -> Served:
         """Give a version of a model, the latest by default, or raise that there is none."""
@@ -77,3 +74,20 @@ class Lookup:
             if mark is not None and mark == self._mark:
                 self._found[target] = found
         return found
+
+    async def renew(self, target: Target, find: Callable[[], Found], pool: ComputePool) -> None:
+        """Look a target up in a thread; who comes meanwhile waits for the same.
+
+        What went wrong is not told: whoever then looks for itself is told by that.
+        """
+        pending = self._pending.get(target)
+        if pending is None:
+            work = pool.run(partial(self.find_target, target, find))
+            pending = self._pending[target] = asyncio.ensure_future(work)
+            pending.add_done_callback(partial(self._renewed, target))
+        await asyncio.wait([pending])
+
+    def _renewed(self, target: Target, done: asyncio.Future[Found]) -> None:
+        del self._pending[target]
+        if not done.cancelled():
+            done.exception()  # or it would be logged that nobody asked for it

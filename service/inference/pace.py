@@ -15,11 +15,19 @@ class Pace:
 
     def __init__(self) -> None:
         self._ns_a_value: dict[str, float] = {}
+        self._doubted: dict[str, int] = {}
 
     def expected_ns(self, method: str, n_values: int) -> float | None:
-        """Give the time to expect; None where the method was not called yet."""
+        """Give the time to expect; None where it is to be measured first."""
         pace = self._ns_a_value.get(method)
+        if self._doubted and self._doubted.get(method, -1) >= n_values:
+            del self._doubted[method]
+            return None
         return None if pace is None else pace * n_values
+
+    def doubt(self, method: str, n_values: int) -> None:
+        """Have the next call of no more values measured again."""
+        self._doubted[method] = n_values
 
     def learn(self, method: str, n_values: int, spent_ns: int) -> None:
         """Note what a call took; a slow one is remembered over some fast ones."""

@@ -7,7 +7,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from service.context import Services
 from service.http import StrictRequest
-from service.inference.exchange import Address, Exchange, Received, Reply
+from service.inference.call import Body
+from service.inference.exchange import Exchange, Head, Reply
 from service.inference.statistics import Clock
 
 #: Where the server below us leaves a call that it has received and could not answer at once.
@@ -17,24 +18,22 @@ WAITING: Final = "exchange"
 class MakeExchange(Protocol):
     """Makes the exchange of a call: its head is looked at, its body not yet."""
 
-    def __call__(
-        self, services: Services, address: Address, received: Received, clock: Clock
-    ) -> Exchange:
+    def __call__(self, services: Services, head: Head, body: Body, clock: Clock) -> Exchange:
         """Give the exchange, or raise the problem of its head."""
 
 
+def headers_of(request: StrictRequest) -> dict[str, str]:
+    """Give the headers that a head has: the first of each name, and all that is accepted."""
+    accepted = ",".join(request.headers.getlist("accept"))
+    return {**request.first_headers, "accept": accepted}
+
+
 async def respond(
-    make: MakeExchange,
-    services: Services,
-    owner: str,
-    address: Address,
-    request: StrictRequest,
+    make: MakeExchange, services: Services, head: Head, request: StrictRequest
 ) -> Response:
     """Give the response to a call whose body is still to be received."""
     clock = Clock()
-    accepted = ",".join(request.headers.getlist("accept"))
-    headers = {**request.first_headers, "accept": accepted}
-    exchange = make(services, address, Received(owner, headers, await request.body()), clock)
+    exchange = make(services, head, await request.body(), clock)
     reply = exchange.here()
     if reply is None:
         reply = await exchange.later()

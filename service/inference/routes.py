@@ -7,12 +7,11 @@ from fastapi import APIRouter, Query, Response
 from algorithms.interface.model import METHODS
 from service.context import Context, Services
 from service.http import JSON, Owner, StrictRequest, problems, secured
-from service.inference.call import Answer, Call
-from service.inference.encoding import compress, expand
-from service.inference.exchange import LIGHT_BYTES, Address, Exchange, Received, Reply
+from service.inference.call import Answer, Body, Call
+from service.inference.exchange import LIGHT_BYTES, Exchange, Head, Reply
 from service.inference.formats import FORMATS, accepted_type, format_of
-from service.inference.lookup import Found, Target
-from service.inference.respond import respond
+from service.inference.lookup import Found
+from service.inference.respond import headers_of, respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
 from service.models.routes import Name, Version
@@ -61,39 +60,29 @@ _DOCS: Final[dict[str, Any]] = {
 class MethodExchange(Exchange):
     """A call of a method, which the last part of the address names."""
 
-    def __init__(
-        self, services: Services, address: Address, received: Received, clock: Clock
-    ) -> None:
-        self._method = address.path.rpartition("/")[2].replace("-", "_")
-        target = Target(self._method, received.owner, address.name, address.version)
-        super().__init__(services, target, clock)
-        self._address = address
-        self._received = received
-        headers = received.headers
+    def __init__(self, services: Services, head: Head, body: Body, clock: Clock) -> None:
+        super().__init__(services, head, body, clock)
+        headers = head.headers
+        self._method = head.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._format = format_of(headers.get("content-type", JSON))
-        is_small = self._format.is_light and len(received.body) <= LIGHT_BYTES
+        is_small = self._format.is_light and len(body) <= LIGHT_BYTES
         self.is_light = is_small and "content-encoding" not in headers
 
     def find(self) -> Found:
         """Give the version."""
-        owner, address = self._received.owner, self._address
-        return Found(self.services.lookup.find(owner, address.name, address.version), self._method)
+        head = self.head
+        return Found(self.services.lookup.find(head.owner, head.name, head.version), self._method)
 
     def read(self) -> Call:
         """Give the rows."""
-        coding = self._received.headers.get("content-encoding", "")
-        body = expand(self._received.body, coding, self.services.settings)
-        return self._format.read(body, self._address.task)
+        return self._format.read(self.expanded(), self.head.task)
 
     def write(self, answer: Answer) -> Reply:
         """Give the outputs in the format that is accepted."""
         content = FORMATS[self._media_type].write(answer)
-        body, coding = compress(content, self._received.headers.get("accept-encoding", ""))
         headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
-        if coding is not None:
-            headers["content-encoding"] = coding
-        return Reply(body, headers)
+        return self.compressed(content, headers)
 
 
 #: What serves the calls of a route.
@@ -103,7 +92,8 @@ EXCHANGES: Final[dict[str, type[MethodExchange]]] = {}
 def _add_method(method: str) -> None:
     """Add the two addresses of a method: of a model's latest version, and of one version."""
     dashed = method.replace("_", "-")
-    latest, of_version = f"/{{name}}/{dashed}", f"/{{name}}/versions/{{version}}/{dashed}"
+    latest = f"{router.prefix}/{{name}}/{dashed}"
+    of_version = f"{router.prefix}/{{name}}/versions/{{version}}/{dashed}"
 
     async def call_latest(
         name: Name,
@@ -113,8 +103,8 @@ def _add_method(method: str) -> None:
         *,
         task: TaskName = None,
     ) -> Response:
-        address = Address(latest, name, None, task)
-        return await respond(MethodExchange, services, owner, address, request)
+        head = Head(latest, owner, name, None, task, headers_of(request))
+        return await respond(MethodExchange, services, head, request)
 
     async def call_version(
         name: Name,
@@ -125,22 +115,22 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
     ) -> Response:
-        address = Address(of_version, name, version, task)
-        return await respond(MethodExchange, services, owner, address, request)
+        head = Head(of_version, owner, name, version, task, headers_of(request))
+        return await respond(MethodExchange, services, head, request)
 
     for endpoint, path, of in (
         (call_latest, latest, "the latest version of a model"),
         (call_version, of_version, "one version of a model"),
     ):
         router.add_api_route(
-            path,
+            path.removeprefix(router.prefix),
             endpoint,
             methods=["POST"],
             name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
             description=f"Apply `{method}` of {of} to rows.",
             **_DOCS,
         )
-        EXCHANGES[router.prefix + path] = MethodExchange
+        EXCHANGES[path] = MethodExchange
 
 
 for _method in METHODS:

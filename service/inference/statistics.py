@@ -3,8 +3,9 @@
 import threading
 import time
 from collections import OrderedDict, deque
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -63,6 +64,16 @@ class Record:
         return {name: int(value) for name, value in zip(names, values, strict=True)}
 
 
+class _Answered(NamedTuple):
+    """A call that was answered, and the time it took in all."""
+
+    owner: str
+    found: Found
+    clock: Clock
+    total_ns: int
+    n_rows: int
+
+
 #: Owner, model, version, method.
 Key = tuple[str, str, int, str]
 
@@ -80,20 +91,27 @@ class Statistics:
         self._metrics = metrics
         self._records: OrderedDict[Key, Record] = OrderedDict()
         self._lock = threading.Lock()
+        self._answered = metrics.tally(self._count)
 
     def succeeded(self, owner: str, found: Found, clock: Clock, n_rows: int) -> None:
         """Count a call that was answered."""
-        total = clock.total()
-        self._metrics.called(found.method, n_rows)
+        self._answered.add(_Answered(owner, found, clock, clock.total(), n_rows))
+
+    def _count(self, answered: Sequence[_Answered]) -> None:
+        for method in {call.found.method for call in answered}:
+            n_rows = [call.n_rows for call in answered if call.found.method == method]
+            self._metrics.called(method, len(n_rows), sum(n_rows))
+        since_ns = time.time_ns() - time.perf_counter_ns()
         with self._lock:
-            record = self._record(owner, found)
-            record.n_calls += 1
-            record.n_rows += n_rows
-            record.total_ns += total
-            for i, spent in enumerate(clock.phases):
-                record.phases_ns[i] += spent
-            record.last_ms = time.time_ns() // 1_000_000
-            record.latest_ns.append(total)
+            for call in answered:
+                record = self._record(call.owner, call.found)
+                record.n_calls += 1
+                record.n_rows += call.n_rows
+                record.total_ns += call.total_ns
+                for i, spent in enumerate(call.clock.phases):
+                    record.phases_ns[i] += spent
+                record.last_ms = (since_ns + call.clock.arrived + call.total_ns) // 1_000_000
+                record.latest_ns.append(call.total_ns)
 
     def failed(self, owner: str, found: Found, clock: Clock) -> None:
         """Count a call that was refused."""
@@ -105,6 +123,7 @@ class Statistics:
 
     def of(self, owner: str, name: str, version: int, method: str) -> Record:
         """Give the record of a method; an empty one where it was not called."""
+        self._answered.settle()
         with self._lock:
             return self._records.get((owner, name, version, method), Record())
 

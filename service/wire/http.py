@@ -47,6 +47,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._is_in_head = False
         self._n_head_bytes = 0
         self._n_open = 0
+        self._answered_s = 0.0
         self._refusal: Problem | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -123,6 +124,29 @@ class HttpProtocol(HttpToolsProtocol):
         super().on_response_complete()
         if self._refusal is not None and not self._n_open:
             self._send_refusal(self._refusal)
+
+    def answered(self) -> None:
+        """Wait for the next request after an answer that was given at once.
+
+        The timer that ends a silent connection is not set anew with each.
+        """
+        self.server_state.total_requests += 1
+        self._answered_s = self.loop.time()
+        if self.timeout_keep_alive_task is None:
+            self._wait(self.timeout_keep_alive)
+
+    def timeout_keep_alive_handler(self) -> None:
+        """End a connection that was silent for so long."""
+        left_s = self._answered_s + self.timeout_keep_alive - self.loop.time()
+        if left_s <= 0:
+            super().timeout_keep_alive_handler()
+        else:
+            self._wait(left_s)
+
+    def _wait(self, seconds: float) -> None:
+        self.timeout_keep_alive_task = self.loop.call_later(
+            seconds, self.timeout_keep_alive_handler
+        )
 
     def _is_upgrade(self) -> bool:
         return bool(self.parser.should_upgrade()) and self.parser.get_method() != b"CONNECT"

@@ -34,7 +34,8 @@ class Joining:
 
     def write_now(self, data: bytes) -> None:
         """Send what is held, and this."""
-        self._flush()
+        if self._held:
+            self._flush()
         self._transport.write(data)
 
     def write_eof(self) -> None:

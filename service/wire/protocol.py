@@ -5,13 +5,14 @@ hands to the application as ever.
 """
 
 import asyncio
+from functools import lru_cache
 from typing import Any, Final, cast
 
 from uvicorn.config import Config
-from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE
 from uvicorn.server import ServerState
 
-from service.inference.arrival import Calls, Head, written
+from service.inference.arrival import Arrival, Calls, written
 from service.inference.call import Body
 from service.inference.exchange import Exchange, Reply
 from service.inference.respond import WAITING
@@ -39,12 +40,12 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
         self._calls: Calls = cast("Any", config.app).state.calls
-        self._head: Head | None = None
+        self._arrival: Arrival | None = None
         self._body = b""
         self._large: LargeBody | None = None
         self._lent: bytearray | None = None
         self._repeats = Repeats()
-        self._served: Head | None = None
+        self._served: Arrival | None = None
         self._exchange: Exchange | None = None
 
     def get_buffer(self, sizehint: int) -> memoryview:
@@ -77,29 +78,25 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
         if was_between and self.is_between and served is not None and served is not before:
             self._repeats.note(data, served)
 
-    def _answer_again(self, before: Head, data: memoryview) -> bool:
+    def _answer_again(self, before: Arrival, body: memoryview) -> bool:
         """Answer a call whose head came before, where that takes little time."""
-        head = self._calls.repeated(before, len(data))
-        if head is None:
-            return False
-        exchange = self._calls.exchange(head, bytes(data))
+        exchange = self._calls.again(before, bytes(body))
         reply = None if exchange is None else exchange.here()
         if exchange is None or reply is None:
             self._exchange = exchange  # it is parsed, and goes on from there
             return False
-        self._unset_keepalive_if_required()
-        self._send(head, exchange, reply)
+        self._send(exchange, reply)
         return True
 
     def serve(self) -> None:
         """Keep a plain call until its body is here."""
         if self.is_free() and self._is_plain():
-            self._head = self._calls.recognise(self.url, self.headers)
-        if self._head is None:
+            self._arrival = self._calls.recognise(self.url, self.headers)
+        if self._arrival is None:
             super().serve()
-        elif self._head.n_bytes > _LARGE_BYTES:
+        elif self._arrival.n_bytes > _LARGE_BYTES:
             self._lent = _bodies.take()
-            self._large = LargeBody(self._lent, self._head.n_bytes)
+            self._large = LargeBody(self._lent, self._arrival.n_bytes)
 
     def _is_plain(self) -> bool:
         parser = self.parser
@@ -111,7 +108,7 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
 
     def on_body(self, body: bytes) -> None:
         """Take a part of a body."""
-        if self._head is None:
+        if self._arrival is None:
             super().on_body(body)
         elif self._large is None:
             self._body += body
@@ -121,36 +118,35 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
     def on_message_complete(self) -> None:
         """Answer a call, or hand it on."""
         self.is_between = True
-        head, self._head = self._head, None
-        if head is None:
+        arrival, self._arrival = self._arrival, None
+        if arrival is None:
             super().on_message_complete()
             return
-        self._served = head
+        self._served = arrival
         body: Body = self._body if self._large is None else self._large.memory
         self._body, self._large = b"", None
         exchange, self._exchange = self._exchange, None
         reply = None
         if exchange is None:
-            exchange = self._calls.exchange(head, body)
+            exchange = self._calls.exchange(arrival.head, body, arrival.clock)
             reply = None if exchange is None or self.is_last else exchange.here()
         if exchange is None or reply is None:
-            self._hand_on(head, body, exchange)
+            self._hand_on(body, exchange)
         else:
-            self._send(head, exchange, reply)
+            self._send(exchange, reply)
 
-    def _send(self, head: Head, exchange: Exchange, reply: Reply) -> None:
-        common = [b"%b: %b\r\n" % pair for pair in self.server_state.default_headers]
-        self.joining.write_now(b"".join([_STATUS_LINE, *common, written(head, reply)]))
+    def _send(self, exchange: Exchange, reply: Reply) -> None:
+        self.joining.write_now(_beginning(self.server_state) + written(exchange, reply))
         # the caller has its answer
-        self._calls.count(head, exchange)
+        self._calls.count(exchange)
         self._give_back()
-        HttpToolsProtocol.on_response_complete(self)
+        self.answered()
 
-    def _hand_on(self, head: Head, body: Body, exchange: Exchange | None) -> None:
+    def _hand_on(self, body: Body, exchange: Exchange | None) -> None:
         """Have the application answer; what is wrong with a head it tells by its own reading."""
         if exchange is not None:
             self.scope["state"][WAITING] = exchange
-            cast("dict[str, Any]", self.scope)["route"] = head.address
+            cast("dict[str, Any]", self.scope)["route"] = exchange.head
         super().serve()
         if exchange is None:
             super().on_body(bytes(body))
@@ -169,6 +165,16 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
 
     def shutdown(self) -> None:
         """End the connection once what is arriving is answered."""
-        if self._head is None:
+        if self._arrival is None:
             super().shutdown()
         self.is_last = True
+
+
+def _beginning(state: ServerState) -> bytes:
+    """Give the lines that all answers begin with; they change with the date."""
+    return _joined(tuple(state.default_headers))
+
+
+@lru_cache(1)
+def _joined(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    return b"".join([_STATUS_LINE, *(b"%b: %b\r\n" % pair for pair in headers)])

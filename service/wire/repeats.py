@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-from service.inference.arrival import Head
+from service.inference.arrival import Arrival
 
 _END: Final = b"\r\n\r\n"
 _LENGTH: Final = re.compile(rb"\r\ncontent-length:[ \t]*([0-9]+)\r\n", re.IGNORECASE)
@@ -16,7 +16,7 @@ class _Before(NamedTuple):
 
     until_length: bytes
     after_length: bytes
-    head: Head
+    arrival: Arrival
 
 
 class Repeats:
@@ -25,18 +25,15 @@ class Repeats:
     def __init__(self) -> None:
         self._before: _Before | None = None
 
-    def note(self, data: memoryview, head: Head) -> None:
+    def note(self, data: memoryview, arrival: Arrival) -> None:
         """Remember the head of one whole request; nothing where there is more in the data."""
-        raw = bytes(data[: len(data) - head.n_bytes])
+        raw = bytes(data[: len(data) - arrival.n_bytes])
         length = _LENGTH.search(raw)
         if length is not None and raw.find(_END) == len(raw) - len(_END):
-            self._before = _Before(raw[: length.start(1)], raw[length.end(1) :], head)
+            self._before = _Before(raw[: length.start(1)], raw[length.end(1) :], arrival)
 
-    def match(self, data: memoryview) -> tuple[Head, memoryview] | None:
-        """Give the head and the body of one whole request whose head came before; else None.
-
-        The number of bytes in the head is that of the request before.
-        """
+    def match(self, data: memoryview) -> tuple[Arrival, memoryview] | None:
+        """Give the request before and the body of one whole request with its head; else None."""
         before = self._before
         if before is None:
             return None
@@ -50,4 +47,4 @@ class Repeats:
         digits = rest[:n_digits]
         if not (is_alike and digits.isdigit() and int(digits) == len(body)):
             return None
-        return before.head, body
+        return before.arrival, body

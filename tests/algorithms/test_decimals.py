@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from algorithms.numerics.kernels_decimals import EXACT_POWERS, NOT_PLAIN, POWERS, TO_END, read_lists
+from algorithms.numerics.kernels_decimals import NOT_PLAIN, TO_END, read_lists
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = st.from_regex(
@@ -24,7 +24,7 @@ def read(text, most_hard=100, stop=TO_END):
     values = np.full(len(data) + 1, np.nan)
     hard, facts = np.empty((most_hard, 3), np.uint64), np.empty(4, np.uint64)
     array = np.frombuffer(data, np.uint8)
-    end = read_lists(array, np.uint64(1), POWERS, EXACT_POWERS, values, hard, facts, stop)
+    end = read_lists(array, np.uint64(1), values, hard, facts, stop)
     if end == NOT_PLAIN:
         return None, None, None
     n, n_rows, n_hard, is_integer = facts.tolist()

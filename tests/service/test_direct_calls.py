@@ -92,3 +92,16 @@ def test_what_took_long_is_expected_to_for_some_calls():
     assert 10 < n_fast < 100
     pace.learn("transform", 0, 10)
     assert pace.expected_ns("transform", 0) == 0
+
+
+def test_what_took_long_unexpectedly_is_measured_again_once():
+    """By a call that is no larger: a larger one would say nothing of the time of any call."""
+    pace = Pace()
+    pace.learn("transform", 100, 1000)
+    pace.doubt("transform", 5)
+    assert pace.expected_ns("transform", 100) == 1000
+    assert pace.expected_ns("predict", 1) is None
+    assert pace.expected_ns("transform", 5) is None
+    assert pace.expected_ns("transform", 5) == 50
+    pace.learn("transform", 5, 5_000_000)
+    assert pace.expected_ns("transform", 5) == 5_000_000

@@ -1,5 +1,6 @@
 """What serves a model is looked up once after each commit, and never told as it was before."""
 
+import asyncio
 import contextlib
 import sqlite3
 import time
@@ -9,11 +10,13 @@ import sqlalchemy as sa
 
 from service.database import REMEMBER_S, Database
 from service.errors import Problem
-from service.inference.lookup import Found, Lookup, Target
+from service.inference.lookup import Found, Lookup
+from service.inference.pool import ComputePool
+from service.metrics import Metrics
 from service.models.store import Served
 from service.rows import ModelRow, new_id
 
-TARGET = Target("v2", "ada", "none", None)
+TARGET = ("v2", "ada", "none", None)
 FOUND = Found(Served("none", 1, "v", "pca", ["transform"], "ds", "b", "s", 1), "transform")
 
 
@@ -140,3 +143,30 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
         time.sleep(REMEMBER_S["sqlite"])
         assert database.mark() != before
     database.close()
+
+
+def test_those_who_come_together_are_looked_up_for_once(database):
+    """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
+    lookup = Lookup(database)
+    pool = ComputePool(Metrics(), threads=2, waiting=2, processes=1)
+    n_found = 0
+
+    def find():
+        nonlocal n_found
+        n_found += 1
+        time.sleep(0.05)
+        return FOUND
+
+    def fail():
+        raise Problem("not-found", "there is none")
+
+    async def come(how):
+        await asyncio.gather(*(lookup.renew(TARGET, how, pool) for _ in range(50)))
+
+    asyncio.run(come(find))
+    assert n_found == 1
+    assert lookup.known(TARGET) is FOUND
+    commit(database, "m")
+    asyncio.run(come(fail))
+    assert lookup.known(TARGET) is None
+    pool.close()

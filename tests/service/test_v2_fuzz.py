@@ -60,8 +60,8 @@ requests = nearly(
 def decode(content, length=None):
     """Read a body as the service does, down to the matrix; a problem is an answer."""
     with contextlib.suppress(Problem):
-        request = read_request(content, length, "north", address={})
-        rows = request.call.rows.as_matrix(WISH)
+        _, call = read_request(content, length, ("north", None, None))
+        rows = call.rows.as_matrix(WISH)
         assert rows.dtype == np.float64
         assert rows.shape[1] == 5
         return rows
@@ -116,12 +116,12 @@ def test_texts_in_binary_are_read_whole_or_refused(texts, cut):
     task["parameters"] = {"binary_data_size": len(kept)}
     header = json.dumps({"inputs": [rows, task]}).encode()
     try:
-        found = read_request(header + kept, str(len(header)), None, address={})
+        _, call = read_request(header + kept, str(len(header)), (None, None, None))
     except Problem:
         assert cut
     else:
         assert not cut
-        assert found.call.task == texts
+        assert call.task == texts
 
 
 # --- a real server -------------------------------------------------------------------------------

@@ -12,8 +12,8 @@ import pytest
 
 from service.access import store
 from service.client import Client
-from service.inference.arrival import Head
-from service.inference.exchange import Address
+from service.inference.arrival import Arrival
+from service.inference.exchange import Head
 from service.inference.statistics import Clock
 from service.wire.bodies import Bodies, LargeBody
 from service.wire.repeats import Repeats
@@ -377,8 +377,9 @@ def test_a_body_has_no_more_memory_than_it_has_filled_twice(n_memory, step):
     assert bytes(body.memory) == data
 
 
-def head_of(n_bytes):
-    return Head(Address("/v2/models/{name}/infer", "m", None, None), "me", {}, n_bytes, Clock())
+def arrival_of(n_bytes):
+    head = Head("/v2/models/{name}/infer", "me", "m", None, None, {})
+    return Arrival(head, None, n_bytes, Clock())
 
 
 @pytest.mark.parametrize(
@@ -404,7 +405,7 @@ def test_a_head_is_known_again_by_every_byte_but_the_length(other, n_body):
     repeats = Repeats()
     assert repeats.match(memoryview(other)) is None
     first = b"POST /x HTTP/1.1\r\nContent-Length: 5\r\nA: b\r\n\r\nhello"
-    repeats.note(memoryview(first), head_of(5))
+    repeats.note(memoryview(first), arrival_of(5))
     found = repeats.match(memoryview(other))
     assert (found is None) == (n_body is None)
     if found is not None:
@@ -414,5 +415,5 @@ def test_a_head_is_known_again_by_every_byte_but_the_length(other, n_body):
 def test_two_requests_at_once_are_not_taken_for_one_head():
     repeats = Repeats()
     one = b"POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
-    repeats.note(memoryview(one + one), head_of(5))
+    repeats.note(memoryview(one + one), arrival_of(5))
     assert repeats.match(memoryview(one)) is None

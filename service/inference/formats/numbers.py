@@ -12,9 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.kernels_decimals import (
-    EXACT_POWERS,
     NOT_PLAIN,
-    POWERS,
     TO_END,
     count_of,
     read_lists,
@@ -71,7 +69,8 @@ def cut_out(body: Body, beginning: re.Pattern[bytes]) -> Cut | None:
         start = match.end()
         if start >= text.size:
             break
-        read = _in_two(body, text, start, values) or _read(body, text, start, values)
+        in_two = None if is_small else _in_two(body, text, start, values)
+        read = in_two or _read(body, text, start, values)
         if read is not None:
             rest = b"".join((body[: start - 1], _TOKEN, body[read.end :]))
             numbers = values[: read.n]
@@ -93,11 +92,11 @@ def _read(
     body: Body, text: NDArray[np.uint8], start: int, values: Matrix, stop: np.uint64 = TO_END
 ) -> _Read | None:
     hard, facts = np.empty((_MOST_HARD, 3), np.uint64), np.empty(4, np.uint64)
-    end = read_lists(text, np.uint64(start), POWERS, EXACT_POWERS, values, hard, facts, stop)
+    end = read_lists(text, np.uint64(start), values, hard, facts, stop)
     if end == NOT_PLAIN:
         return None
     n, n_rows, n_hard, is_integer = facts.tolist()
-    for i, first, last in hard[:n_hard].tolist():
+    for i, first, last in hard[:n_hard].tolist() if n_hard else ():
         values[i] = float(body[first:last])
         if math.isinf(values[i]):
             return None

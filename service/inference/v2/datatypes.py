@@ -22,12 +22,13 @@ NUMBERS: Final[dict[str, np.dtype[Any]]] = {
     "UINT64": np.dtype("<u8"),
 }
 BYTES: Final = "BYTES"
+_OF_KIND: Final = {"f": "FP64", "i": "INT64", "u": "INT64"}
 _LENGTH: Final = struct.Struct("<I")
 
 
 def datatype_of(array: NDArray[Any]) -> str:
     """Give the datatype that an output is sent as."""
-    return {"f": "FP64", "i": "INT64", "u": "INT64"}.get(array.dtype.kind, BYTES)
+    return _OF_KIND.get(array.dtype.kind, BYTES)
 
 
 def to_bytes(array: NDArray[Any]) -> bytes:

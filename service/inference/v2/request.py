@@ -1,8 +1,8 @@
 """An inference request of the protocol: a JSON header, and tensors in it or after it."""
 
-from collections.abc import Mapping
+import math
 from functools import lru_cache
-from typing import Any, Final, NamedTuple, NoReturn
+from typing import Any, Final, NamedTuple, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,7 @@ from service.http import parse_json
 from service.inference.call import Body, Call, Matrix, Rows, Wish, invalid, misfit
 from service.inference.formats.numbers import TOKEN, Cut, beginning_of, cut_out
 from service.inference.v2.datatypes import NUMBERS
-from service.inference.v2.tensors import Tensor, check_head, rows_of, texts_of
+from service.inference.v2.tensors import Tensor, Values, check_head, rows_of, texts_of
 
 _DATA: Final = beginning_of("data")
 #: Headers that are remembered with what they ask for, and their size: one with names is larger.
@@ -50,8 +50,8 @@ class Wanted(NamedTuple):
     is_binary: bool
 
 
-class InferRequest(NamedTuple):
-    """What a request asks for.
+class Asked(NamedTuple):
+    """What a header asks for, but for the numbers in its tensors.
 
     Attributes
     ----------
@@ -59,19 +59,6 @@ class InferRequest(NamedTuple):
         Those asked for; empty: all.
     is_binary
         All outputs are asked for as binary tensors.
-    """
-
-    id: str | None
-    call: Call
-    outputs: list[Wanted]
-    is_binary: bool
-
-
-class _Asked(NamedTuple):
-    """What a header asks for, but for the numbers in its tensors.
-
-    Attributes
-    ----------
     tensors
         With data a list, or ``TOKEN`` where it was cut out, or the size of what follows the header.
     """
@@ -81,6 +68,10 @@ class _Asked(NamedTuple):
     outputs: list[Wanted]
     is_binary: bool
     tensors: list[Tensor]
+
+
+#: The task of the query, and the name and version in the address.
+Named: TypeAlias = tuple[str | None, str | None, int | None]
 
 
 class _RawRows(NamedTuple):
@@ -100,46 +91,32 @@ class _RawRows(NamedTuple):
         return np.frombuffer(self.body, np.dtype("<f8")).reshape(-1, wish.width)
 
 
-def read_request(
-    body: Body,
-    header_length: str | None,
-    task: str | None,
-    *,
-    address: Mapping[str, object],
-) -> InferRequest:
-    """Give what a body asks for.
+def read_request(body: Body, header_length: str | None, named: Named) -> tuple[Asked, Call]:
+    """Give what a body asks for, and the rows in it.
 
     Parameters
     ----------
     header_length
         ``Inference-Header-Content-Length``: bytes of JSON before the binary tensors; none: all of
         it is JSON; 0: all of it are the rows, as FP64.
-    task
-        Of the query.
-    address
-        The ``model_name`` and ``model_version`` that the address names.
 
     Raises
     ------
     Problem
         It is not as the protocol has it, or asks for what is not done here.
     """
-    length = _length(header_length, len(body))
+    length = None if header_length is None else _length(header_length, len(body))
     if length == 0:
+        task = named[0]
         if task is None:
             invalid("query:task", "a raw binary request names its task as ?task=...")
-        return InferRequest(None, Call(task, _RawRows(body)), [], is_binary=True)
+        return Asked(None, task, [], is_binary=True, tensors=[]), Call(task, _RawRows(body))
     header = body if length is None else body[:length]
     tail = memoryview(body)[len(header) :]
-    named = (task, address.get("model_name"), address.get("model_version"))
-    asked, tensors = _plain(header, tail, named) or _close(bytes(header), tail, named)
-    call = _call(tensors, asked.task)
-    return InferRequest(asked.id, call, asked.outputs, is_binary=asked.is_binary)
+    return _plain(header, tail, named) or _close(bytes(header), tail, named)
 
 
-def _plain(
-    header: Body, tail: memoryview, named: tuple[object, ...]
-) -> tuple[_Asked, dict[str, Tensor]] | None:
+def _plain(header: Body, tail: memoryview, named: Named) -> tuple[Asked, Call] | None:
     """Read a header whose numbers are a plain list; None where it is to be looked at closely."""
     cut = cut_out(header, _DATA)
     if cut is None:
@@ -148,24 +125,24 @@ def _plain(
         asked = _understand(cut.rest, named)
     except Problem:
         return None
-    of_numbers = next((tensor for tensor in asked.tensors if tensor.data == TOKEN), None)
-    numbers = None if of_numbers is None else _typed(cut, of_numbers)
-    return None if numbers is None else (asked, _filled(asked.tensors, tail, numbers))
+    for tensor in asked.tensors:
+        if tensor.data == TOKEN:
+            numbers = _typed(cut, tensor)
+            return None if numbers is None else (asked, _call(asked, tail, numbers))
+    return None
 
 
-def _close(
-    header: bytes, tail: memoryview, named: tuple[object, ...]
-) -> tuple[_Asked, dict[str, Tensor]]:
+def _close(header: bytes, tail: memoryview, named: Named) -> tuple[Asked, Call]:
     asked = _understand(header, named)
-    return asked, _filled(asked.tensors, tail, None)
+    return asked, _call(asked, tail, None)
 
 
-def _understand(header: bytes, named: tuple[object, ...]) -> _Asked:
+def _understand(header: bytes, named: Named) -> Asked:
     """Give what a header asks for; callers send the same one, but for the numbers."""
     return _remembered(header, named) if len(header) <= _SMALL_BYTES else _read(header, named)
 
 
-def _read(header: bytes, named: tuple[object, ...]) -> _Asked:
+def _read(header: bytes, named: Named) -> Asked:
     document = parse_json(header)
     if not isinstance(document, dict):
         invalid("", "an inference request is an object with 'inputs'")
@@ -188,33 +165,32 @@ def _read(header: bytes, named: tuple[object, ...]) -> _Asked:
         invalid("/id", "the id is a string")
     is_binary = _flag(parameters, "binary_data_output", "/parameters")
     outputs = _outputs(document.get("outputs", []), is_binary=is_binary)
-    return _Asked(identity, task, outputs, is_binary, tensors)
+    return Asked(identity, task, outputs, is_binary, tensors)
 
 
 _remembered = lru_cache(_MOST_HEADERS)(_read)
 
 
-def _length(text: str | None, n_bytes: int) -> int | None:
-    if text is None:
-        return None
+def _length(text: str, n_bytes: int) -> int:
     if not (text.isascii() and text.isdecimal()) or len(text) > 18 or int(text) > n_bytes:
         place = "header:Inference-Header-Content-Length"
         invalid(place, f"it is '{text[:40]}', the body has {n_bytes} bytes")
     return int(text)
 
 
-def _call(tensors: dict[str, Tensor], given: str | None) -> Call:
-    if ROWS not in tensors:
+def _call(asked: Asked, tail: memoryview, numbers: NDArray[Any] | None) -> Call:
+    values = _values(asked.tensors, tail, numbers)
+    if ROWS not in values:
         invalid("/inputs", f"the input '{ROWS}' is missing")
-    rows: Rows = rows_of(tensors[ROWS])
-    if TASK not in tensors:
-        if given is None:
+    rows: Rows = rows_of(*values[ROWS])
+    if TASK not in values:
+        if asked.task is None:
             detail = f"name the task: a parameter '{TASK}', or an input '{TASK}' of BYTES"
             invalid("/parameters/task", detail)
-        return Call(given, rows)
-    if given is not None:
+        return Call(asked.task, rows)
+    if asked.task is not None:
         invalid("/parameters/task", f"both a parameter and an input '{TASK}' came; send one")
-    tasks = texts_of(tensors[TASK])
+    tasks = texts_of(*values[TASK])
     return Call(tasks[0] if len(tasks) == 1 else tasks, rows)
 
 
@@ -240,15 +216,16 @@ def _tensors(inputs: object) -> list[Tensor]:
             invalid(place, f"input '{name}' has binary_data_size {size!s:.40}, no number of bytes")
         if size is None and not isinstance(data, list) and data != TOKEN:
             invalid(f"{pointer}/data", f"input '{name}' needs data, a list, or binary_data_size")
-        tensors[name] = Tensor(name, shape, datatype, data if size is None else size, pointer)
+        values = data if size is None else size
+        tensors[name] = Tensor(name, shape, math.prod(shape), datatype, values, pointer)
     return list(tensors.values())
 
 
-def _filled(
+def _values(
     tensors: list[Tensor], tail: memoryview, numbers: NDArray[Any] | None
-) -> dict[str, Tensor]:
-    """Give tensors with their values: from the header, from behind it, or those cut out of it."""
-    filled = {}
+) -> dict[str, tuple[Tensor, Values]]:
+    """Give tensors and their values: in the header, behind it, or those cut out of it."""
+    values: dict[str, tuple[Tensor, Values]] = {}
     for tensor in tensors:
         data: Any = tensor.data
         if isinstance(data, int):
@@ -260,12 +237,10 @@ def _filled(
             data, tail = tail[:n_bytes], tail[n_bytes:]
         elif data == TOKEN:
             data = numbers
-        filled[tensor.name] = Tensor(
-            tensor.name, tensor.shape, tensor.datatype, data, tensor.pointer
-        )
+        values[tensor.name] = tensor, data
     if tail:
         _refuse(f"{len(tail)} bytes follow the last tensor")
-    return filled
+    return values
 
 
 def _outputs(outputs: object, *, is_binary: bool) -> list[Wanted]:

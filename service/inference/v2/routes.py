@@ -1,6 +1,7 @@
 """The Open Inference Protocol over HTTP."""
 
 from collections.abc import Sequence
+from functools import lru_cache
 from importlib.metadata import version as installed_version
 from typing import Annotated, Any, Final
 
@@ -9,15 +10,14 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
-from service.inference.call import Answer, Call, invalid
-from service.inference.encoding import compress, expand
-from service.inference.exchange import LIGHT_BYTES, Address, Exchange, Received, Reply
-from service.inference.lookup import Found, Target
-from service.inference.respond import respond
+from service.inference.call import Answer, Body, Call, invalid
+from service.inference.exchange import LIGHT_BYTES, Exchange, Head, Reply
+from service.inference.lookup import Found
+from service.inference.respond import headers_of, respond
 from service.inference.statistics import Clock
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
-from service.inference.v2.request import InferRequest, read_request
+from service.inference.v2.request import Asked, read_request
 from service.inference.v2.response import write_response
 from service.inference.v2.schemas import (
     IndexEntry,
@@ -42,6 +42,8 @@ router = APIRouter(**_SECURED)
 public = APIRouter(tags=["open inference protocol"])
 
 _OCTETS: Final = "application/octet-stream"
+#: Content types that are remembered: callers send few.
+_MOST_TYPES: Final = 16
 _HEADER_LENGTH: Final = "inference-header-content-length"
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
@@ -97,50 +99,37 @@ async def server() -> ServerMetadata:
 class InferExchange(Exchange):
     """A call by the protocol."""
 
-    def __init__(
-        self, services: Services, address: Address, received: Received, clock: Clock
-    ) -> None:
-        target = Target("v2", received.owner, address.name, address.version)
-        super().__init__(services, target, clock)
-        self._address = address
-        self._received = received
-        self._asked: InferRequest | None = None
-        _check_type(received.headers.get("content-type", JSON))
-        is_small = len(received.body) <= LIGHT_BYTES
-        self.is_light = is_small and "content-encoding" not in received.headers
+    def __init__(self, services: Services, head: Head, body: Body, clock: Clock) -> None:
+        super().__init__(services, head, body, clock)
+        _check_type(head.headers.get("content-type", JSON))
+        self.is_light = len(body) <= LIGHT_BYTES and "content-encoding" not in head.headers
+        self._asked: Asked | None = None
 
     def find(self) -> Found:
         """Give the version and the method of a name."""
-        address = self._address
-        return find_named(self.services, self._received.owner, address.name, address.version)
+        head = self.head
+        return find_named(self.services, head.owner, head.name, head.version)
 
     def read(self) -> Call:
         """Give the rows, and remember which outputs are wanted, and how."""
-        headers, address = self._received.headers, self._address
-        coding = headers.get("content-encoding", "")
-        body = expand(self._received.body, coding, self.services.settings)
-        named = {"model_name": address.name, "model_version": address.version}
-        length = headers.get(_HEADER_LENGTH)
-        self._asked = read_request(body, length, address.task, address=named)
-        return self._asked.call
+        head = self.head
+        length, named = head.headers.get(_HEADER_LENGTH), (head.task, head.name, head.version)
+        self._asked, call = read_request(self.expanded(), length, named)
+        return call
 
     def write(self, answer: Answer) -> Reply:
         """Give the outputs."""
         assert self._asked is not None  # it was read
-        content, length = write_response(self._asked, answer, self._address.name)
-        body, coding = compress(content, self._received.headers.get("accept-encoding", ""))
-        headers = {"content-type": JSON if length is None else _OCTETS}
-        if length is not None:
-            headers[_HEADER_LENGTH] = str(length)
-        if coding is not None:
-            headers["content-encoding"] = coding
-        return Reply(body, headers)
+        content, length = write_response(self._asked, answer, self.head.name)
+        if length is None:
+            return self.compressed(content, {"content-type": JSON})
+        return self.compressed(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
 
 
 _INFER_LATEST: Final = "/models/{name}/infer"
 _INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
 #: What serves the calls of a route.
-EXCHANGES: Final = {f"/v2{path}": InferExchange for path in (_INFER_LATEST, _INFER_VERSION)}
+EXCHANGES: Final = {calls.prefix + path: InferExchange for path in (_INFER_LATEST, _INFER_VERSION)}
 
 
 @calls.post(_INFER_LATEST, name="v2_infer_latest", **_INFER)
@@ -148,8 +137,8 @@ async def infer_latest(
     name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
     """Call the latest version of a model."""
-    address = Address(_INFER_LATEST, name, None, task)
-    return await respond(InferExchange, services, owner, address, request)
+    head = Head(calls.prefix + _INFER_LATEST, owner, name, None, task, headers_of(request))
+    return await respond(InferExchange, services, head, request)
 
 
 @calls.post(_INFER_VERSION, name="v2_infer_version", **_INFER)
@@ -163,8 +152,8 @@ async def infer_version(
     task: TaskName = None,
 ) -> Response:
     """Call one version of a model."""
-    address = Address(_INFER_VERSION, name, version, task)
-    return await respond(InferExchange, services, owner, address, request)
+    head = Head(calls.prefix + _INFER_VERSION, owner, name, version, task, headers_of(request))
+    return await respond(InferExchange, services, head, request)
 
 
 @router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
@@ -274,6 +263,7 @@ def _add_look(suffix: str, look: Any, what: str) -> None:
         )
 
 
+@lru_cache(_MOST_TYPES)
 def _check_type(content_type: str) -> None:
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in (JSON, _OCTETS):

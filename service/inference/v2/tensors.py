@@ -1,8 +1,7 @@
 """Tensors as they come: JSON or binary, of a shape that must be theirs."""
 
-import math
 from itertools import islice
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,22 +25,24 @@ class Tensor(NamedTuple):
 
     Attributes
     ----------
+    size
+        Number of values.
     data
-        A list of JSON, an array that was read from one, or the bytes of a binary tensor.
+        A list of JSON, or how many bytes after the header are the values.
     pointer
         Where it stands in the header.
     """
 
     name: str
     shape: tuple[int, ...]
+    size: int
     datatype: str
     data: Any
     pointer: str
 
-    @property
-    def size(self) -> int:
-        """Number of values."""
-        return math.prod(self.shape)
+
+#: A list of JSON, an array that was read from one, or the bytes of a binary tensor.
+Values: TypeAlias = list[Any] | NDArray[Any] | memoryview
 
 
 def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
@@ -66,8 +67,8 @@ def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, 
     return name, _shape(entry.get("shape"), name, pointer), datatype, parameters
 
 
-def rows_of(tensor: Tensor) -> Rows:
-    """Give the rows in the input that holds them."""
+def rows_of(tensor: Tensor, values: Values) -> Rows:
+    """Give the rows in the values of the input that holds them."""
     if tensor.datatype == BYTES:
         detail = f"input '{tensor.name}' holds numbers, BYTES came; send FP64 or another of them"
         invalid(f"{tensor.pointer}/datatype", detail)
@@ -75,17 +76,17 @@ def rows_of(tensor: Tensor) -> Rows:
         detail = f"input '{tensor.name}' has shape [rows, columns], {list(tensor.shape)} came"
         invalid(f"{tensor.pointer}/shape", detail)
     dtype = NUMBERS[tensor.datatype]
-    if isinstance(tensor.data, bytes | memoryview):
-        _check_count(tensor, len(tensor.data), "bytes", tensor.size * dtype.itemsize)
-        return ArrayRows(np.frombuffer(tensor.data, dtype).reshape(tensor.shape))
-    if isinstance(tensor.data, np.ndarray):
-        _check_count(tensor, tensor.data.size, "values", tensor.size)
-        rows = tensor.data.reshape(tensor.shape)
+    if isinstance(values, np.ndarray):
+        _check_count(tensor, values.size, "values", tensor.size)
+        rows = values.reshape(tensor.shape)
         return ArrayRows(rows if dtype.kind == "f" else _in_range(rows, dtype, tensor))
-    return _rows_of_list(tensor, dtype)
+    if isinstance(values, memoryview):
+        _check_count(tensor, len(values), "bytes", tensor.size * dtype.itemsize)
+        return ArrayRows(np.frombuffer(values, dtype).reshape(tensor.shape))
+    return _rows_of_list(tensor, values, dtype)
 
 
-def texts_of(tensor: Tensor) -> list[str]:
+def texts_of(tensor: Tensor, values: Values) -> list[str]:
     """Give the texts of an input of BYTES, (n,) or (n, 1)."""
     if tensor.datatype != BYTES:
         detail = f"input '{tensor.name}' holds names, {tensor.datatype} came; send BYTES"
@@ -93,16 +94,15 @@ def texts_of(tensor: Tensor) -> list[str]:
     if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
         detail = f"input '{tensor.name}' has shape [rows], {list(tensor.shape)} came"
         invalid(f"{tensor.pointer}/shape", detail)
-    if isinstance(tensor.data, bytes | memoryview):
+    if isinstance(values, memoryview):
         try:
             # of a small body there may be very many: no more are read than the shape allows
-            texts: list[Any] = list(islice(read_texts(bytes(tensor.data)), tensor.size + 1))
+            texts: list[Any] = list(islice(read_texts(bytes(values)), tensor.size + 1))
         except ValueError as error:
             invalid(tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}")
     else:
         texts = [
-            value[0] if isinstance(value, list) and len(value) == 1 else value
-            for value in tensor.data
+            value[0] if isinstance(value, list) and len(value) == 1 else value for value in values
         ]
     for i, text in enumerate(texts):
         if not isinstance(text, str):
@@ -121,9 +121,8 @@ def _shape(shape: object, name: str, pointer: str) -> tuple[int, ...]:
     return tuple(shape)
 
 
-def _rows_of_list(tensor: Tensor, dtype: np.dtype[Any]) -> Rows:
-    n_rows, width = tensor.shape
-    data, pointer = tensor.data, f"{tensor.pointer}/data"
+def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows:
+    (n_rows, width), pointer = tensor.shape, f"{tensor.pointer}/data"
     is_nested = bool(data) and isinstance(data[0], list)
     if is_nested:
         _check_count(tensor, len(data), "rows", n_rows)
