@@ -1,5 +1,6 @@
 """Listening: a socket, a server, and a word on where it is."""
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -8,6 +9,7 @@ import socket
 import sys
 from collections.abc import Callable
 from functools import partial
+from typing import cast
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
@@ -18,7 +20,7 @@ from service.crew import Crew
 from service.logs import configure_logs
 from service.schema import SchemaMismatch
 from service.settings import MIB, Settings
-from service.wire.protocol import CallProtocol
+from service.wire.protocol import Connection
 
 #: Open streams get so long to end before the server stops.
 STOP_TIMEOUT_S = 3
@@ -54,7 +56,7 @@ def _serve(settings: Settings, listener: socket.socket, on_start: Callable[[], N
     _return_large_buffers()
     config = uvicorn.Config(
         create_app(settings),
-        http=CallProtocol,
+        http=cast("type[asyncio.Protocol]", Connection),
         log_config=None,
         access_log=False,
         proxy_headers=False,  # nothing here depends on who the caller says to be

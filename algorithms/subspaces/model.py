@@ -89,7 +89,9 @@ class SubspaceModel(Model):
         (n_samples, k)
         """
         rows = self.check_rows(X, method="transform", task=task)
-        return (rows - self.mean_of(task)) @ self.basis_of(task)
+        # of one row, @ takes twice as long
+        coordinates: Array = np.dot(rows - self.mean_of(task), self.basis_of(task))
+        return coordinates
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
         """Give the rows Z Uᵀ + mean whose coordinates in the subspace of a task are Z.

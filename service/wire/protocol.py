@@ -26,9 +26,19 @@ _bodies: Final = Bodies()
 #: A body of more is not put together from parts.
 _LARGE_BYTES: Final = 65_536
 _STATUS_LINE: Final = STATUS_LINE[200]
+#: What the event loop tells a protocol.
+_EVENTS: Final = (
+    "connection_made",
+    "get_buffer",
+    "buffer_updated",
+    "eof_received",
+    "pause_writing",
+    "resume_writing",
+    "connection_lost",
+)
 
 
-class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
+class CallProtocol(HttpProtocol):
     """A connection whose plain calls of models are answered as they arrive."""
 
     def __init__(
@@ -78,9 +88,9 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
         if was_between and self.is_between and served is not None and served is not before:
             self._repeats.note(data, served)
 
-    def _answer_again(self, before: Arrival, body: memoryview) -> bool:
+    def _answer_again(self, before: Arrival, body: bytes) -> bool:
         """Answer a call whose head came before, where that takes little time."""
-        exchange = self._calls.again(before, bytes(body))
+        exchange = self._calls.again(before, body)
         reply = None if exchange is None else exchange.here()
         if exchange is None or reply is None:
             self._exchange = exchange  # it is parsed, and goes on from there
@@ -136,7 +146,9 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
             self._send(exchange, reply)
 
     def _send(self, exchange: Exchange, reply: Reply) -> None:
-        self.joining.write_now(_beginning(self.server_state) + written(exchange, reply))
+        self.joining.write_now(
+            _joined(tuple(self.server_state.default_headers)) + written(exchange, reply)
+        )
         # the caller has its answer
         self._calls.count(exchange)
         self._give_back()
@@ -170,11 +182,20 @@ class CallProtocol(HttpProtocol, asyncio.BufferedProtocol):
         self.is_last = True
 
 
-def _beginning(state: ServerState) -> bytes:
-    """Give the lines that all answers begin with; they change with the date."""
-    return _joined(tuple(state.default_headers))
+class Connection(asyncio.BufferedProtocol):
+    """What the event loop knows of a connection.
+
+    uvloop has a protocol tell where to put what arrives only if it is no ``asyncio.Protocol``, and
+    those of the server below are.
+    """
+
+    def __init__(self, **parts: Any) -> None:
+        protocol = CallProtocol(**parts)
+        for event in _EVENTS:
+            setattr(self, event, getattr(protocol, event))
 
 
 @lru_cache(1)
 def _joined(headers: tuple[tuple[bytes, bytes], ...]) -> bytes:
+    """Give the lines that all answers begin with; they change with the date."""
     return b"".join([_STATUS_LINE, *(b"%b: %b\r\n" % pair for pair in headers)])

@@ -32,19 +32,19 @@ class Repeats:
         if length is not None and raw.find(_END) == len(raw) - len(_END):
             self._before = _Before(raw[: length.start(1)], raw[length.end(1) :], arrival)
 
-    def match(self, data: memoryview) -> tuple[Arrival, memoryview] | None:
+    def match(self, data: memoryview) -> tuple[Arrival, bytes] | None:
         """Give the request before and the body of one whole request with its head; else None."""
         before = self._before
         if before is None:
             return None
-        start, n_after = len(before.until_length), len(before.after_length)
-        if bytes(data[:start]) != before.until_length:
+        raw = bytes(data)
+        if not raw.startswith(before.until_length):
             return None
-        rest = bytes(data[start : start + n_after + _MOST_DIGITS])
-        n_digits = rest.find(b"\r")
-        body = data[start + n_digits + n_after :]
-        is_alike = rest[n_digits : n_digits + n_after] == before.after_length
-        digits = rest[:n_digits]
+        start = len(before.until_length)
+        end = raw.find(b"\r", start, start + _MOST_DIGITS + 1)
+        digits = raw[start:end]
+        body = raw[end + len(before.after_length) :]
+        is_alike = end > start and raw.startswith(before.after_length, end)
         if not (is_alike and digits.isdigit() and int(digits) == len(body)):
             return None
         return before.arrival, body

@@ -1,5 +1,6 @@
 """Calls over a bare socket: however their bytes come, the answers are those of plain calls."""
 
+import asyncio
 import contextlib
 import json
 import os
@@ -9,13 +10,19 @@ import time
 
 import numpy as np
 import pytest
+import uvicorn
+import uvloop
+from starlette.applications import Starlette
+from uvicorn.server import ServerState
 
 from service.access import store
 from service.client import Client
-from service.inference.arrival import Arrival
+from service.inference.arrival import Arrival, Calls
 from service.inference.exchange import Head
 from service.inference.statistics import Clock
+from service.metrics import Metrics
 from service.wire.bodies import Bodies, LargeBody
+from service.wire.protocol import CallProtocol, Connection
 from service.wire.repeats import Repeats
 
 PATH = "/v2/models/shared/infer"
@@ -35,7 +42,7 @@ def request_of(body, path=PATH, method="POST", **headers):
     return "\r\n".join([*lines, "", ""]).encode() + body
 
 
-class Connection:
+class Caller:
     """A socket, and the answers that come of it in order."""
 
     def __init__(self, service):
@@ -74,7 +81,7 @@ def connect(service, http):
     for _ in range(3):
         assert http.post(PATH, content=body_of()).status_code == 200
 
-    return lambda: Connection(service)
+    return lambda: Caller(service)
 
 
 @pytest.fixture
@@ -295,7 +302,7 @@ def test_a_service_that_stops_answers_what_is_arriving(start_service):
         client.train(data, "pca", model="shared", k=2).wait()
     body = body_of(MANY)
     whole = request_of(body)
-    with Connection(running) as connection:
+    with Caller(running) as connection:
         connection.send(whole[:100_000])
         time.sleep(0.5)
         os.kill(running.process.pid, signal.SIGTERM)
@@ -314,7 +321,7 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
     with Client(running.url, api_key=key) as client:
         data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
         client.train(data, "pca", model="shared", k=2).wait()
-    with Connection(running) as connection:
+    with Caller(running) as connection:
 
         def call():
             connection.send(request_of(body_of(), Authorization=f"Bearer {key}"))
@@ -417,3 +424,34 @@ def test_two_requests_at_once_are_not_taken_for_one_head():
     one = b"POST /x HTTP/1.1\r\nContent-Length: 5\r\n\r\nhello"
     repeats.note(memoryview(one + one), arrival_of(5))
     assert repeats.match(memoryview(one)) is None
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run], ids=["asyncio", "uvloop"])
+def test_the_event_loop_receives_into_our_memory(run, monkeypatch):
+    """It has a say in it: of some protocols it makes bytes of its own from what arrives."""
+    received = []
+    updated = CallProtocol.buffer_updated
+
+    def note(protocol, nbytes):
+        received.append(nbytes)
+        updated(protocol, nbytes)
+
+    monkeypatch.setattr(CallProtocol, "buffer_updated", note)
+    app = Starlette()
+    app.state.calls = Calls(None, Metrics(), {})
+    config = uvicorn.Config(app, log_config=None)
+    config.load()
+
+    async def ask():
+        parts = {"config": config, "server_state": ServerState(), "app_state": {}}
+        loop = asyncio.get_running_loop()
+        server = await loop.create_server(lambda: Connection(**parts), "127.0.0.1", 0)
+        reader, writer = await asyncio.open_connection(*server.sockets[0].getsockname())
+        writer.write(b"GET /none HTTP/1.1\r\nHost: here\r\n\r\n")
+        status = await reader.readline()
+        writer.close()
+        server.close()
+        return status
+
+    assert b"404" in run(ask())
+    assert received == [34]
