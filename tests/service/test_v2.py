@@ -232,6 +232,18 @@ def test_every_datatype_is_widened_to_float64(http, offline, datatype, way):
     assert array_of(output).tobytes() == expected.tobytes()
 
 
+@pytest.mark.parametrize("datatype", ["FP16", "FP32"])
+def test_numbers_of_json_are_what_they_are_in_binary(http, datatype):
+    """A caller who has 0.1 of four bytes writes 0.1, and means the number it has."""
+    rows = np.array([[0.1, -3.3, 1e-3, 7.7, 100.1]], NUMBERS[datatype])
+    written = [0.1, -3.3, 1e-3, 7.7, 100.1]
+    head = without(tensor(rows, datatype), "data")
+    entry = head | {"parameters": {"binary_data_size": rows.nbytes}}
+    by_bytes = checked(infer(http, ask(entry), tail=rows.tobytes()), "infer")
+    for data in (written, [written]):
+        assert checked(infer(http, ask(head | {"data": data})), "infer") == by_bytes
+
+
 def test_answers_tell_model_version_and_id(http):
     body = checked(infer(http, ask(id="42")), "infer")
     assert (body["model_name"], body["model_version"], body["id"]) == ("shared", "1", "42")
@@ -431,6 +443,8 @@ def test_a_request_that_is_not_as_it_should_be_is_told_where(http, body, words):
         (tensor(datatype="INT32", data=[1] * 14 + [1.5]), ["row 2, column 4 is 1.5", "INT32"]),
         (tensor(datatype="INT64", data=[1] * 14 + [2**53 + 1]), ["row 2, column 4", "2**53"]),
         (tensor(datatype="UINT64", data=[1] * 14 + [2**63]), ["row 2, column 4", "2**53"]),
+        (tensor(datatype="FP32", data=[1] * 14 + [-1e39]), ["row 2, column 4 is -1e+39", "FP32"]),
+        (tensor(datatype="FP16", data=[[1, 2, 3, 4, 70000]] * 3), ["row 0, column 4", "FP16"]),
         (tensor(datatype="INT64", data=[[1, 2, 3, 4, [5]]] * 3), ["row 0, column 4 is a list"]),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.inference.call import ArrayRows, Rows, invalid, misfit
+from service.inference.call import ArrayRows, Matrix, Rows, Wish, invalid, misfit
 from service.inference.formats.json_body import JSON_NAMES, ListRows
 from service.inference.v2.datatypes import BYTES, NUMBERS, read_texts
 
@@ -45,6 +45,34 @@ class Tensor(NamedTuple):
 Values: TypeAlias = list[Any] | NDArray[Any] | memoryview
 
 
+class _NarrowRows(NamedTuple):
+    """Rows that came as JSON and are what their datatype makes of it, as if they were binary."""
+
+    rows: Rows
+    tensor: Tensor
+
+    def n_values(self) -> int:
+        """Give the number of values."""
+        return self.rows.n_values()
+
+    def as_matrix(self, wish: Wish) -> Matrix:
+        """Give the rows rounded, or say which value is too large."""
+        wide = self.rows.as_matrix(wish)
+        with np.errstate(over="ignore"):
+            narrow = wide.astype(NUMBERS[self.tensor.datatype]).astype(np.float64)
+        is_beyond = np.isinf(narrow) & np.isfinite(wide)
+        if is_beyond.any():
+            row, column = (int(i) for i in np.argwhere(is_beyond)[0])
+            misfit(
+                f"input '{self.tensor.name}', row {row}, column {column} is {wide[row, column]}, "
+                f"too large for {self.tensor.datatype}",
+                task=wish.task,
+                row=row,
+                column=column,
+            )
+        return narrow
+
+
 def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
     """Give name, shape, datatype and parameters of an input, or say which is wrong."""
     if not isinstance(entry, dict):
@@ -79,11 +107,17 @@ def rows_of(tensor: Tensor, values: Values) -> Rows:
     if isinstance(values, np.ndarray):
         _check_count(tensor, values.size, "values", tensor.size)
         rows = values.reshape(tensor.shape)
-        return ArrayRows(rows if dtype.kind == "f" else _in_range(rows, dtype, tensor))
+        if dtype.kind != "f":
+            return ArrayRows(_in_range(rows, dtype, tensor))
+        return _narrow(ArrayRows(rows), tensor)
     if isinstance(values, memoryview):
         _check_count(tensor, len(values), "bytes", tensor.size * dtype.itemsize)
         return ArrayRows(np.frombuffer(values, dtype).reshape(tensor.shape))
     return _rows_of_list(tensor, values, dtype)
+
+
+def _narrow(rows: Rows, tensor: Tensor) -> Rows:
+    return rows if tensor.datatype == "FP64" else _NarrowRows(rows, tensor)
 
 
 def texts_of(tensor: Tensor, values: Values) -> list[str]:
@@ -137,7 +171,7 @@ def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows
         data = [data[i : i + width] for i in range(0, tensor.size, width)]
     flat_width = None if is_nested else width
     if dtype.kind == "f":
-        return ListRows(data, pointer, flat_width)
+        return _narrow(ListRows(data, pointer, flat_width), tensor)
     return ArrayRows(_integers(ListRows(data, pointer, flat_width), dtype, tensor))
 
 
