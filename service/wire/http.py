@@ -14,6 +14,7 @@ from uvicorn.server import ServerState
 
 from service.errors import Problem, problem_response
 from service.logs import log
+from service.metrics import Metrics
 from service.wire.joining import Joining
 
 #: Method, address and headers of a request; some more where they come in pieces.
@@ -42,6 +43,7 @@ class HttpProtocol(HttpToolsProtocol):
         _loop: asyncio.AbstractEventLoop | None = None,
     ) -> None:
         super().__init__(config, server_state, app_state, _loop)
+        self._metrics: Metrics = cast("Any", config.app).state.metrics
         self.is_between = True
         self.is_last = False
         self._is_in_head = False
@@ -181,6 +183,7 @@ class HttpProtocol(HttpToolsProtocol):
 
     def _send_refusal(self, problem: Problem) -> None:
         response = problem_response(problem)
+        self._metrics.observe(method="", route=None, status=response.status_code, elapsed_s=0.0)
         reason = f"HTTP/1.1 {response.status_code} Refused".encode()
         headers = [*response.raw_headers, (b"connection", b"close")]
         lines = [reason, *(b": ".join(pair) for pair in headers)]

@@ -1,6 +1,7 @@
 """Numbers for Prometheus: they are true, their labels few, and not for everybody."""
 
 import re
+import socket
 
 import httpx
 from prometheus_client.parser import text_string_to_metric_families
@@ -36,6 +37,16 @@ def test_requests_are_counted_by_template_and_never_by_id(http):
     routes = {name[2] for name in found if name[0] == "sibling_http_requests_total"}
     assert not any("shared" in route or "none-of" in route or "kind" in route for route in routes)
     assert not any(re.search(r"/(ds|job|mdl)_", route) for route in routes)
+
+
+def test_what_is_no_http_is_counted(http, service):
+    host, port = service.url.removeprefix("http://").split(":")
+    key = ("sibling_http_requests_total", "other", "other", "400")
+    before = read(http).get(key, 0)
+    with socket.create_connection((host, int(port)), timeout=20) as connection:
+        connection.sendall(b"no http at all\r\n\r\n")
+        assert b"malformed-request" in connection.makefile("rb").read()
+    assert read(http)[key] == before + 1
 
 
 def test_calls_rows_and_failures_of_inference_are_counted(http):

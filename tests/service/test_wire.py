@@ -438,7 +438,8 @@ def test_the_event_loop_receives_into_our_memory(run, monkeypatch):
 
     monkeypatch.setattr(CallProtocol, "buffer_updated", note)
     app = Starlette()
-    app.state.calls = Calls(None, Metrics(), {})
+    app.state.metrics = Metrics()
+    app.state.calls = Calls(None, app.state.metrics, {})
     config = uvicorn.Config(app, log_config=None)
     config.load()
 
