@@ -2,20 +2,19 @@
 
 import threading
 import time
-from collections import OrderedDict, deque
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from service.inference.counts import Counts, Key, Row
 from service.inference.lookup import Found
 from service.metrics import Metrics
 
-#: Latest calls that quantiles are taken of.
+#: Latest calls that quantiles are taken of, in each process.
 _LATEST: Final = 1024
-#: Methods of versions that are remembered; the longest unused leaves first.
-_MOST: Final = 4096
 #: Phases of a call, in order, as the protocol names them; and their places there.
 PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
 QUEUE, INPUT, INFER, OUTPUT = range(len(PHASES))
@@ -42,97 +41,105 @@ class Clock:
         return time.perf_counter_ns() - self.arrived
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Record:
     """How the calls of one method of one version went."""
 
-    n_calls: int = 0
-    n_rows: int = 0
-    n_failed: int = 0
-    total_ns: int = 0
-    failed_ns: int = 0
-    phases_ns: list[int] = field(default_factory=lambda: [0] * len(PHASES))
-    last_ms: int = 0
-    latest_ns: deque[int] = field(default_factory=lambda: deque(maxlen=_LATEST))
+    n_calls: int
+    n_rows: int
+    n_failed: int
+    total_ns: int
+    failed_ns: int
+    phases_ns: tuple[int, ...]
+    last_ms: int
+    latest_ns: Row
 
     def quantiles_ns(self) -> dict[str, int]:
         """Give quantiles of the time of the latest calls."""
-        if not self.latest_ns:
+        if not self.latest_ns.size:
             return {}
-        values = np.quantile(np.array(self.latest_ns), QUANTILES)
+        values = np.quantile(self.latest_ns, QUANTILES)
         names = (f"p{100 * q:g}" for q in QUANTILES)
         return {name: int(value) for name, value in zip(names, values, strict=True)}
+
+
+#: A row: calls, rows, failures, time of both, time of the phases; the last call; latest times.
+_SUMS: Final = slice(0, 5 + len(PHASES))
+_LAST: Final = _SUMS.stop
+_TIMES: Final = slice(_LAST + 1, _LAST + 1 + _LATEST)
 
 
 class _Answered(NamedTuple):
     """A call that was answered, and the time it took in all."""
 
-    owner: str
-    found: Found
+    key: Key
     clock: Clock
     total_ns: int
     n_rows: int
 
 
-#: Owner, model, version, method.
-Key = tuple[str, str, int, str]
-
-
 class Statistics:
-    """Records of calls since this process started.
+    """Records of calls since the service started.
 
     Parameters
     ----------
     metrics
         Counts apart from the records, of which some are forgotten: a counter never goes back.
+    folder
+        Where processes that serve together count; None: there is one.
     """
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: Metrics, folder: Path | None) -> None:
         self._metrics = metrics
-        self._records: OrderedDict[Key, Record] = OrderedDict()
+        self._counts = Counts(_TIMES.stop, folder)
         self._lock = threading.Lock()
         self._answered = metrics.tally(self._count)
 
     def succeeded(self, owner: str, found: Found, clock: Clock, n_rows: int) -> None:
         """Count a call that was answered."""
-        self._answered.add(_Answered(owner, found, clock, clock.total(), n_rows))
-
-    def _count(self, answered: Sequence[_Answered]) -> None:
-        for method in {call.found.method for call in answered}:
-            n_rows = [call.n_rows for call in answered if call.found.method == method]
-            self._metrics.called(method, len(n_rows), sum(n_rows))
-        since_ns = time.time_ns() - time.perf_counter_ns()
-        with self._lock:
-            for call in answered:
-                record = self._record(call.owner, call.found)
-                record.n_calls += 1
-                record.n_rows += call.n_rows
-                record.total_ns += call.total_ns
-                for i, spent in enumerate(call.clock.phases):
-                    record.phases_ns[i] += spent
-                record.last_ms = (since_ns + call.clock.arrived + call.total_ns) // 1_000_000
-                record.latest_ns.append(call.total_ns)
+        self._answered.add(_Answered(_key(owner, found), clock, clock.total(), n_rows))
 
     def failed(self, owner: str, found: Found, clock: Clock) -> None:
         """Count a call that was refused."""
         self._metrics.refused(found.method)
         with self._lock:
-            record = self._record(owner, found)
-            record.n_failed += 1
-            record.failed_ns += clock.total()
+            row = self._counts.own(_key(owner, found))
+            row[_SUMS] += (0, 0, 1, 0, clock.total(), *[0] * len(PHASES))
 
-    def of(self, owner: str, name: str, version: int, method: str) -> Record:
-        """Give the record of a method; an empty one where it was not called."""
+    def of(self, keys: Sequence[Key]) -> list[Record]:
+        """Give the record of each key; an empty one where it was not called."""
         self._answered.settle()
         with self._lock:
-            return self._records.get((owner, name, version, method), Record())
+            counts = self._counts.all()
+            return [_record(counts.get(key, [])) for key in keys]
 
-    def _record(self, owner: str, found: Found) -> Record:
-        key = (owner, found.served.name, found.served.version, found.method)
-        record = self._records.get(key)
-        if record is None:
-            record = self._records[key] = Record()
-        self._records.move_to_end(key)
-        if len(self._records) > _MOST:
-            self._records.popitem(last=False)
-        return record
+    def _count(self, answered: Sequence[_Answered]) -> None:
+        since_ns = time.time_ns() - time.perf_counter_ns()
+        by_key: dict[Key, list[_Answered]] = {}
+        for call in answered:
+            by_key.setdefault(call.key, []).append(call)
+        for key, calls in by_key.items():
+            self._metrics.called(key[-1], len(calls), sum(call.n_rows for call in calls))
+            sums = np.array([(1, c.n_rows, 0, c.total_ns, 0, *c.clock.phases) for c in calls])
+            with self._lock:
+                row = self._counts.own(key)
+                for i, call in enumerate(calls, int(row[0])):
+                    row[_TIMES.start + i % _LATEST] = call.total_ns
+                row[_SUMS] += sums.sum(axis=0)
+                row[_LAST] = (since_ns + calls[-1].clock.arrived + calls[-1].total_ns) // 1_000_000
+
+
+def _key(owner: str, found: Found) -> Key:
+    return owner, found.served.name, found.served.version, found.method
+
+
+def _record(rows: Sequence[Row]) -> Record:
+    """Give the record of what several processes have counted."""
+    sums = np.sum([row[_SUMS] for row in rows], axis=0).tolist() if rows else [0] * _LAST
+    n_calls, n_rows, n_failed, total_ns, failed_ns, *phases_ns = sums
+    last_ms = max((int(row[_LAST]) for row in rows), default=0)
+    latest = [row[_TIMES][: row[0]] for row in rows]
+    latest_ns = np.concatenate(latest) if latest else np.zeros(0, np.int64)
+    return Record(
+        n_calls, n_rows, n_failed, total_ns, failed_ns, tuple(phases_ns), last_ms, latest_ns
+    )

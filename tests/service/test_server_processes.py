@@ -86,6 +86,28 @@ def test_metrics_are_sums_over_all_processes(crew, trained):
     assert set(counted(crew, "sibling_inference_pending").values()) == {0}
 
 
+def test_statistics_are_those_of_all_processes(crew, trained):
+    assert trained.name == "crewed"
+
+    def told():
+        (stats,) = httpx.get(f"{crew.url}/v2/models/crewed.transform/stats").json()["model_stats"]
+        counts = stats["inference_stats"]
+        return stats["inference_count"], counts["success"]["count"], counts["fail"]["count"]
+
+    n_rows, n_calls, n_failed = told()
+    for _ in range(60):
+        assert call(crew).status_code == 200
+    bad = {"task": "none", "inputs": ROWS[:2].tolist()}
+    for _ in range(20):
+        assert httpx.post(f"{crew.url}/v1/models/crewed/transform", json=bad).status_code == 422
+    # whichever process is asked
+    assert {told() for _ in range(10)} == {(n_rows + 120, n_calls + 60, n_failed + 20)}
+    every = httpx.get(f"{crew.url}/v2/models/stats").json()["model_stats"]
+    (mine,) = (stats for stats in every if stats["name"] == "crewed.transform")
+    assert mine["inference_stats"]["success"]["count"] == n_calls + 60
+    assert mine["latency_ns"]["p50"] > 0
+
+
 def test_connections_are_spread_over_them(crew):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
@@ -110,6 +132,8 @@ def test_one_of_them_dispatches(crew):
 def test_one_that_is_killed_is_replaced_and_counts_go_on(crew, trained):
     assert trained.name == "crewed"
     before = calls_of(crew)
+    statistics = f"{crew.url}/v2/models/crewed.transform/stats"
+    told = httpx.get(statistics).json()["model_stats"][0]["execution_count"]
     victim = members(crew)[0]
     victim.kill()
     until(lambda: len(members(crew)) == N_PROCESSES and victim not in members(crew))
@@ -117,6 +141,7 @@ def test_one_that_is_killed_is_replaced_and_counts_go_on(crew, trained):
     for _ in range(20):
         assert call(crew).status_code == 200
     assert calls_of(crew) == before + 20
+    assert httpx.get(statistics).json()["model_stats"][0]["execution_count"] == told + 20
     assert "server.process_ended" in crew.log()
 
 

@@ -11,6 +11,7 @@ from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
 from service.inference.call import Answer, Body, Call, invalid
+from service.inference.counts import Key
 from service.inference.exchange import LIGHT_BYTES, Exchange, Head, Reply
 from service.inference.lookup import Found
 from service.inference.respond import headers_of, respond
@@ -161,12 +162,12 @@ def all_stats(services: Context, owner: Owner) -> ModelStatistics:
     """Tell how the calls of every model went."""
     with services.database.read() as session:
         found = store.list_served(session, owner)
-    stats = [
-        statistics_of(services.statistics.of(owner, s.name, s.version, method), name, s.version)
+    called = [
+        (name, (owner, s.name, s.version, method))
         for s in found
         for name, method in zip(names_of(s), (main_method(s.methods), *s.methods), strict=True)
     ]
-    return ModelStatistics(model_stats=stats)
+    return _statistics(services, called)
 
 
 @router.post("/repository/index", name="v2_index", responses=v2_problems("malformed-json"))
@@ -222,11 +223,18 @@ def _ready(services: Services, owner: str, name: str, number: int | None) -> Mod
 
 def _stats(services: Services, owner: str, name: str, number: int | None) -> ModelStatistics:
     served, method = find_named(services, owner, name, number)
-    records = [
-        statistics_of(services.statistics.of(owner, served.name, n, method), name, n)
-        for n in _versions_of(services, owner, name, number, served)
+    numbers = _versions_of(services, owner, name, number, served)
+    return _statistics(services, [(name, (owner, served.name, n, method)) for n in numbers])
+
+
+def _statistics(services: Services, called: Sequence[tuple[str, Key]]) -> ModelStatistics:
+    """Give the statistics of what is called by some names."""
+    records = services.statistics.of([key for _, key in called])
+    stats = [
+        statistics_of(record, name, key[2])
+        for (name, key), record in zip(called, records, strict=True)
     ]
-    return ModelStatistics(model_stats=records)
+    return ModelStatistics(model_stats=stats)
 
 
 def _versions_of(
