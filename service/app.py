@@ -229,7 +229,7 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         ingester,
         dispatcher,
         watch,
-        Lookup(database),
+        Lookup(database, is_alone=database.is_sqlite and settings.server_processes == 1),
         models,
         compute,
         Statistics(metrics, Path(os.environ[COUNTS]) if COUNTS in os.environ else None),

@@ -26,7 +26,7 @@ CONNECT_TIMEOUT_S = 10
 _LOOK_AGAIN_S = 0.5
 #: So long at most an answer stands for what it would be after a commit elsewhere. SQLite tells of
 #: commits, which takes as long as a third of a call; PostgreSQL does not.
-REMEMBER_S = {"sqlite": 0.005, "postgresql": 0.25}
+_REMEMBER_S = {"sqlite": 0.005, "postgresql": 0.25}
 #: A server that a network no longer reaches is given up, not waited for: by default for hours.
 KEEPALIVE = {
     "tcp_user_timeout": 30_000,  # milliseconds, for what was sent
@@ -43,12 +43,18 @@ class Database:
     ----------
     url
         SQLAlchemy address: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+
+    Attributes
+    ----------
+    remember_s
+        So long at most a mark stays the same after a commit elsewhere.
     """
 
     def __init__(self, url: str) -> None:
         self.url = _with_driver(url)
         self.engine = _open(self.url)
-        self._is_sqlite = self.engine.dialect.name == "sqlite"
+        self.is_sqlite = self.engine.dialect.name == "sqlite"
+        self.remember_s = _REMEMBER_S[self.engine.dialect.name]
         # on SQLite a writer takes its lock at once: one that reads first could not wait for it
         self._writer = self.engine.execution_options(is_writer=True)
         self._n_writes = 0
@@ -81,17 +87,17 @@ class Database:
         """Give a number: while it stays the same, what was read before still holds.
 
         It changes with every commit made here, and with every one that a session opened here could
-        have seen. Of commits elsewhere it may be silent for ``REMEMBER_S``. None where the file of
+        have seen. Of commits elsewhere it may be silent for ``remember_s``. None where the file of
         SQLite cannot be read: a query tells why.
         """
-        if not self._is_sqlite:
-            return (int(time.monotonic() / REMEMBER_S["postgresql"]) << 64) + self._n_writes
+        if not self.is_sqlite:
+            return (int(time.monotonic() / self.remember_s) << 64) + self._n_writes
         mark, n_sessions, until = self._known
         if n_sessions == self._n_sessions and time.monotonic() < until:
             return mark
         n_sessions = self._n_sessions
         mark = self._data_version()
-        self._known = mark, n_sessions, time.monotonic() + REMEMBER_S["sqlite"]
+        self._known = mark, n_sessions, time.monotonic() + self.remember_s
         return mark
 
     def _data_version(self) -> int | None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import threading
+import time
 from collections.abc import Callable
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
@@ -31,10 +32,16 @@ class Lookup:
     The latest version changes with a commit, so on a database that tells of commits it is looked
     up once after each, and an answer is true at the time of the call; on others it may be a
     fraction of a second old. That there is no such model is not remembered.
+
+    Parameters
+    ----------
+    is_alone
+        No other process serves from this database.
     """
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Database, *, is_alone: bool) -> None:
         self._database = database
+        self._is_alone = is_alone
         self._found: dict[Target, Found] = {}
         self._mark: int | None = None
         self._lock = threading.Lock()
@@ -52,6 +59,11 @@ class Lookup:
         """Give a version of a model, or None."""
         with self._database.read() as session:
             return store.find_served(session, owner, name, version)
+
+    def outlast(self) -> None:
+        """Wait until no process answers by what it remembers of before a commit."""
+        if not self._is_alone:
+            time.sleep(self._database.remember_s)
 
     def known(self, target: Target) -> Found | None:
         """Give what a target stands for, without a query; None where only a query can tell."""

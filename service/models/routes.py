@@ -89,6 +89,7 @@ def delete_version(
             detail = f"version {version} of '{name}' is needed by {'; '.join(needed[:20])}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
+    services.lookup.outlast()
     return Response(status_code=204)
 
 

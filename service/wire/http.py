@@ -46,7 +46,7 @@ class HttpProtocol(HttpToolsProtocol):
         self._metrics: Metrics = cast("Any", config.app).state.metrics
         self.is_between = True
         self.is_last = False
-        self._is_in_head = False
+        self._is_in_head = self._has_begun = False
         self._n_head_bytes = 0
         self._n_open = 0
         self._answered_s = 0.0
@@ -75,8 +75,10 @@ class HttpProtocol(HttpToolsProtocol):
         try:
             if self._is_in_head:
                 _check_head(self._n_head_bytes)
+            self._has_begun = False
             self.parser.feed_data(data)
-            if self._is_in_head:
+            # where in the data one begins is not told: what comes later counts
+            if self._is_in_head and not self._has_begun:
                 self._n_head_bytes += len(data)
         except httptools.HttpParserUpgrade as upgrade:
             if self._is_upgrade():
@@ -91,7 +93,7 @@ class HttpProtocol(HttpToolsProtocol):
     def on_message_begin(self) -> None:
         """Begin a request."""
         self.is_between = False
-        self._is_in_head = True
+        self._is_in_head = self._has_begun = True
         self._n_head_bytes = 0
         super().on_message_begin()
 
@@ -138,7 +140,10 @@ class HttpProtocol(HttpToolsProtocol):
             self._wait(self.timeout_keep_alive)
 
     def timeout_keep_alive_handler(self) -> None:
-        """End a connection that was silent for so long."""
+        """End a connection that was silent for so long, unless a request is arriving or served."""
+        self.timeout_keep_alive_task = None
+        if self._n_open or not self.is_between:
+            return  # once that is answered, time begins anew
         left_s = self._answered_s + self.timeout_keep_alive - self.loop.time()
         if left_s <= 0:
             super().timeout_keep_alive_handler()

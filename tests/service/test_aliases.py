@@ -341,7 +341,7 @@ def test_a_warm_start_takes_the_version_that_it_names_at_the_time(http, client, 
 @needs_production
 def test_a_lookup_follows_a_move_at_once(service, http):
     with service.open_database() as database:
-        lookup = Lookup(database)
+        lookup = Lookup(database, is_alone=True)
         with database.read() as session:
             owner = session.scalar(sa.text("SELECT owner FROM models WHERE name = 'aliased'"))
             assert session.scalar(sa.select(sa.func.count()).select_from(AliasRow)) > 0

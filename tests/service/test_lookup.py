@@ -8,7 +8,7 @@ import time
 import pytest
 import sqlalchemy as sa
 
-from service.database import REMEMBER_S, Database
+from service.database import Database
 from service.errors import Problem
 from service.inference.lookup import Found, Lookup
 from service.inference.pool import ComputePool
@@ -38,7 +38,7 @@ def commit(database, name):
     with other.write() as session:
         session.add(ModelRow(id=new_id("mod"), owner="ada", name=name, latest_version=0))
     other.close()
-    time.sleep(REMEMBER_S[database.engine.dialect.name])
+    time.sleep(database.remember_s)
 
 
 def test_what_this_process_commits_is_seen_at_once(database):
@@ -50,7 +50,7 @@ def test_what_this_process_commits_is_seen_at_once(database):
 
 
 def test_a_name_is_looked_up_once_after_each_commit(database):
-    lookup = Lookup(database)
+    lookup = Lookup(database, is_alone=True)
     queries = count_queries(database)
 
     def find():
@@ -66,13 +66,13 @@ def test_a_name_is_looked_up_once_after_each_commit(database):
             assert lookup.known(TARGET) is FOUND
             assert len(queries) == 1
         else:
-            assert len(queries) <= 1 + (time.monotonic() - started) / REMEMBER_S["postgresql"] + 1
+            assert len(queries) <= 1 + (time.monotonic() - started) / database.remember_s + 1
         commit(database, f"m{i}")
         queries.clear()
 
 
 def test_that_there_is_none_is_not_remembered(database):
-    lookup = Lookup(database)
+    lookup = Lookup(database, is_alone=True)
 
     def find():
         return Found(lookup.find("ada", "none", None), "transform")
@@ -84,7 +84,7 @@ def test_that_there_is_none_is_not_remembered(database):
 
 
 def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
-    lookup = Lookup(database)
+    lookup = Lookup(database, is_alone=True)
 
     def find():
         commit(database, "m")  # a version is published while the old one is read
@@ -97,7 +97,7 @@ def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
 def test_the_mark_changes_with_every_commit_and_with_nothing_else(database):
     if database.engine.dialect.name != "sqlite":
         first = database.mark()
-        time.sleep(REMEMBER_S["postgresql"])
+        time.sleep(database.remember_s)
         assert database.mark() > first
         return
     before = database.mark()
@@ -140,14 +140,14 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
         assert database.mark() == before
         assert time.monotonic() - started < 1
         writer.execute("COMMIT")
-        time.sleep(REMEMBER_S["sqlite"])
+        time.sleep(database.remember_s)
         assert database.mark() != before
     database.close()
 
 
 def test_those_who_come_together_are_looked_up_for_once(database):
     """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
-    lookup = Lookup(database)
+    lookup = Lookup(database, is_alone=True)
     pool = ComputePool(Metrics(), threads=2, waiting=2, processes=1)
     n_found = 0
 

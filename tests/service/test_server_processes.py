@@ -35,6 +35,11 @@ def calls_of(service):
     return counted(service, "sibling_inference_calls_total")[("method", "transform"),]
 
 
+def executed(service):
+    stats = httpx.get(f"{service.url}/v2/models/crewed.transform/stats").json()["model_stats"]
+    return sum(of_version["execution_count"] for of_version in stats)
+
+
 def until(is_right, seconds=20):
     deadline = time.monotonic() + seconds
     while not is_right():
@@ -108,6 +113,21 @@ def test_statistics_are_those_of_all_processes(crew, trained):
     assert mine["latency_ns"]["p50"] > 0
 
 
+def test_an_alias_that_was_moved_is_so_in_all_processes(crew, trained):
+    with Client(crew.url) as client:
+        data = client.upload({"a": ROWS + 2})
+        client.train(data, "pca", model="crewed", k=2).wait()
+    assert trained.version == 1
+    alias, tag = f"{crew.url}/v1/models/crewed/aliases/live", {}
+    for i in range(40):
+        moved = httpx.put(alias, json={"version": 1 + i % 2}, headers=tag)
+        assert moved.status_code in (200, 201)
+        tag = {"If-Match": moved.headers["ETag"]}
+        assert call(crew, "crewed@live").json()["version"] == 1 + i % 2
+    assert httpx.delete(alias, headers=tag).status_code == 204
+    assert call(crew, "crewed@live").status_code == 404
+
+
 def test_connections_are_spread_over_them(crew):
     with contextlib.ExitStack() as stack:
         for _ in range(40):
@@ -132,8 +152,7 @@ def test_one_of_them_dispatches(crew):
 def test_one_that_is_killed_is_replaced_and_counts_go_on(crew, trained):
     assert trained.name == "crewed"
     before = calls_of(crew)
-    statistics = f"{crew.url}/v2/models/crewed.transform/stats"
-    told = httpx.get(statistics).json()["model_stats"][0]["execution_count"]
+    told = executed(crew)
     victim = members(crew)[0]
     victim.kill()
     until(lambda: len(members(crew)) == N_PROCESSES and victim not in members(crew))
@@ -141,7 +160,7 @@ def test_one_that_is_killed_is_replaced_and_counts_go_on(crew, trained):
     for _ in range(20):
         assert call(crew).status_code == 200
     assert calls_of(crew) == before + 20
-    assert httpx.get(statistics).json()["model_stats"][0]["execution_count"] == told + 20
+    assert executed(crew) == told + 20
     assert "server.process_ended" in crew.log()
 
 

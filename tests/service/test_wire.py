@@ -6,6 +6,7 @@ import json
 import os
 import signal
 import socket
+import threading
 import time
 
 import numpy as np
@@ -257,6 +258,37 @@ def test_a_head_is_bounded(connect, header):
         assert connection.answer()[0] == 200
         connection.send(request_of(body_of(), X=66_000 * "a"))
         assert connection.answer()[0] == 431
+
+
+def test_a_head_is_bounded_by_its_own_bytes(connect, expected):
+    """Not by those of the requests before it, which may come in the same packet."""
+    large, small = body_of(4000), body_of()
+    ahead, behind = request_of(large), request_of(small, X_Other="1")
+    for cut in (1, 20, len(behind) - len(small) - 1):
+        with connect() as connection:
+            connection.send(request_of(small) + ahead + behind[:cut], behind[cut:], pause_s=0.2)
+            answers = [connection.answer()[::2] for _ in range(3)]
+            assert answers == [(200, expected(body)) for body in (small, large, small)]
+    calls = request_of(body_of(20)) * 2000
+    with connect() as connection:
+        sender = threading.Thread(target=connection.send, args=(calls,))
+        sender.start()
+        assert {connection.answer()[0] for _ in range(2000)} == {200}
+        sender.join()
+
+
+@pytest.mark.parametrize("n_rows", [1, MANY])
+def test_a_connection_does_not_end_while_a_request_arrives(connect, expected, n_rows):
+    """The silence that ends it, of 5 s, begins with the answer to the request before."""
+    body = body_of(n_rows)
+    later = request_of(body)
+    with connect() as connection:
+        connection.send(request_of(body_of()) + later[:-50], later[-50:], pause_s=6.0)
+        assert connection.answer()[::2] == (200, expected(body_of()))
+        assert connection.answer()[::2] == (200, expected(body))
+        started = time.monotonic()
+        assert connection.is_closed()
+        assert 4.5 < time.monotonic() - started < 8
 
 
 def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
