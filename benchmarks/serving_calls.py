@@ -12,7 +12,7 @@ import numpy as np
 
 #: Calls that each connection has time for, were none faster than its first.
 CALLS_EACH = 3
-_LENGTH = re.compile(rb"content-length: *([0-9]+)", re.IGNORECASE)
+_LENGTH = re.compile(rb"\ncontent-length: *([0-9]+)", re.IGNORECASE)
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
 
 
