@@ -3,7 +3,7 @@
 The same projection, 256 -> 10, is served from the same arrays by each, one after another in turns,
 on one machine, in one run, each by one process. Ours asks for a key and counts, as it does in
 production. The bare application reads the body and sends back as many bytes as ours answers, under
-the same kind of server: it is the limit for whoever serves by it.
+the server that we build on: it is the limit for whoever serves by it as it is.
 
     python benchmarks/serving.py --peers mlserver bentoml mlflow    # some five minutes
     python benchmarks/serving.py --training                         # calls while two jobs train
@@ -124,8 +124,9 @@ def profile(limit: Server, ours: Server, n_calls: int = 4000) -> None:
     before = stats()
     ours_us = uvloop.run(calls(ours))
     after = stats()
-    print(f"\na call of one row, in us: {ours_us:.0f}, of which")
-    print(f"  {bare_us:6.0f}  the caller, the sockets, the server below us")
+    print(
+        f"\na call of one row, in us: {ours_us:.0f} (of a bare application {bare_us:.0f}), of which"
+    )
     inside_us = 0.0
     for phase, what in (
         ("queue", "arrival, until it is known what is called"),
@@ -137,7 +138,7 @@ def profile(limit: Server, ours: Server, n_calls: int = 4000) -> None:
         spent_us = (after[phase]["ns"] - before[phase]["ns"]) / n / 1000
         inside_us += spent_us
         print(f"  {spent_us:6.0f}  {what}")
-    print(f"  {ours_us - bare_us - inside_us:6.0f}  the rest: key, route, counting, headers")
+    print(f"  {ours_us - inside_us:6.0f}  the rest: the caller, the sockets, HTTP")
 
 
 def large(server: Server, transform: Callable[[np.ndarray], np.ndarray]) -> None:
