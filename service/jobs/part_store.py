@@ -15,6 +15,15 @@ from service.rows import JobRow
 
 #: Ends of a part that end the whole.
 _LET_DOWN: Final = (JobState.FAILED, JobState.TIMED_OUT)
+_PART: Final = aliased(JobRow)
+#: How many parts of each job that waits are in each state; to put it together takes longer than to
+#: ask, and it is asked several times a second.
+_COUNTS: Final = (
+    sa.select(JobRow.id, JobRow.is_cancel_requested, _PART.state, sa.func.count())
+    .join(_PART, _PART.parent_id == JobRow.id)
+    .where(JobRow.state == JobState.WAITING)
+    .group_by(JobRow.id, JobRow.is_cancel_requested, _PART.state)
+)
 
 
 def create_with_parts(session: Session, job: store.NewJob, parts: Sequence[Part]) -> JobRow:
@@ -69,15 +78,8 @@ def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str,
 
 def news_of_parts(session: Session) -> dict[str, Any]:
     """Give, for each job that waits for its parts, a value that is another once they have moved."""
-    part = aliased(JobRow)
-    counts = (
-        sa.select(JobRow.id, JobRow.is_cancel_requested, part.state, sa.func.count())
-        .join(part, part.parent_id == JobRow.id)
-        .where(JobRow.state == JobState.WAITING)
-        .group_by(JobRow.id, JobRow.is_cancel_requested, part.state)
-    )
     news: dict[str, set[Any]] = {}
-    for job_id, *values in session.execute(counts):
+    for job_id, *values in session.execute(_COUNTS):
         news.setdefault(job_id, set()).add(tuple(values))
     for job in store.active(session):
         if job.parent_id in news:
