@@ -277,17 +277,21 @@ def test_a_head_is_bounded_by_its_own_bytes(connect, expected):
         sender.join()
 
 
-@pytest.mark.parametrize("n_rows", [1, MANY])
-def test_a_connection_does_not_end_while_a_request_arrives(connect, expected, n_rows):
+def test_a_connection_does_not_end_while_a_request_arrives(connect, expected):
     """The silence that ends it, of 5 s, begins with the answer to the request before."""
-    body = body_of(n_rows)
-    later = request_of(body)
-    with connect() as connection:
-        connection.send(request_of(body_of()) + later[:-50], later[-50:], pause_s=6.0)
-        assert connection.answer()[::2] == (200, expected(body_of()))
-        assert connection.answer()[::2] == (200, expected(body))
+    bodies = [body_of(), body_of(MANY)]
+    with contextlib.ExitStack() as stack:
+        connections = [stack.enter_context(connect()) for _ in bodies]
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.send(request_of(body_of()) + request_of(body)[:-50])
+        time.sleep(6)
+        for connection, body in zip(connections, bodies, strict=True):
+            connection.send(body[-50:])
+            assert connection.answer()[::2] == (200, expected(body_of()))
+            assert connection.answer()[::2] == (200, expected(body))
         started = time.monotonic()
-        assert connection.is_closed()
+        for connection in connections:
+            assert connection.is_closed()
         assert 4.5 < time.monotonic() - started < 8
 
 
