@@ -1,11 +1,9 @@
 """The application: its parts, its routes, its life."""
 
-import os
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Final
 
 from fastapi import FastAPI
@@ -19,7 +17,7 @@ from service.batch.routes import router as batch
 from service.blobs import BlobStore
 from service.catalogue.routes import router as catalogue
 from service.context import Services
-from service.crew import COUNTS
+from service.crew import counts_folder
 from service.database import Database
 from service.datasets.ingest import Ingester
 from service.datasets.routes import router as datasets
@@ -232,7 +230,7 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         Lookup(database, is_alone=database.is_sqlite and settings.server_processes == 1),
         models,
         compute,
-        Statistics(metrics, Path(os.environ[COUNTS]) if COUNTS in os.environ else None),
+        Statistics(metrics, counts_folder()),
     )
 
 

@@ -14,6 +14,7 @@ from collections.abc import Callable
 from multiprocessing.connection import wait
 from multiprocessing.context import SpawnProcess
 from multiprocessing.synchronize import Event
+from pathlib import Path
 from typing import Final
 
 from prometheus_client.multiprocess import mark_process_dead
@@ -22,13 +23,19 @@ from service.logs import log
 from service.processes import stop_with
 
 #: Where the processes count together; prometheus_client reads it when it is imported.
-COUNTS: Final = "PROMETHEUS_MULTIPROC_DIR"
+_COUNTS: Final = "PROMETHEUS_MULTIPROC_DIR"
 _LOOK_EVERY_S: Final = 0.2
 #: One that ends at once is not started again at once.
 _AGAIN_AFTER_S: Final = 1.0
 
 #: Serves on a socket until a signal comes, and tells when it has begun.
 Serve = Callable[[socket.socket, Callable[[], None]], None]
+
+
+def counts_folder() -> Path | None:
+    """Give where this process counts together with others; None: it is alone."""
+    folder = os.environ.get(_COUNTS)
+    return None if folder is None else Path(folder)
 
 
 class Crew:
@@ -53,7 +60,7 @@ class Crew:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._on_signal)
         with tempfile.TemporaryDirectory(prefix="sibling-counts-") as folder:
-            os.environ[COUNTS] = folder
+            os.environ[_COUNTS] = folder
             for _ in range(self._n_processes):
                 self._add()
             has_begun = self._wait_for_all()

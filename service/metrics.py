@@ -15,7 +15,7 @@ from prometheus_client.registry import Collector
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.context import Services
-from service.crew import COUNTS
+from service.crew import counts_folder
 from service.database import now
 from service.jobs import store
 from service.tally import MANY, Event, Tally
@@ -50,7 +50,7 @@ class Metrics:
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
         # several count in files, which are read instead of what this process knows
-        is_one = COUNTS not in os.environ
+        is_one = counts_folder() is None
         own = self._registry if is_one else None
         if is_one:
             ProcessCollector(registry=self._registry)

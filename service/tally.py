@@ -36,7 +36,7 @@ class Tally(Generic[Event]):
     def settle(self) -> None:
         """Count what is kept."""
         with self._lock:
-            # others add meanwhile; what they do is counted by them
+            # what others add meanwhile waits for the next time
             events = [self._events.popleft() for _ in range(len(self._events))]
             if events:
                 self._count(events)

@@ -82,8 +82,7 @@ class ArrayRows(NamedTuple):
         """Give the rows, without a copy where they are float64."""
         if self.array.ndim != 2 or self.array.shape[1] != wish.width:
             misfit(f"{wish}, got an array of shape {self.array.shape}", task=wish.task)
-        is_wide = self.array.dtype == np.float64
-        return self.array if is_wide else widened(self.array, task=wish.task)
+        return widened(self.array, task=wish.task)
 
 
 #: From here on float64 has no place of its own for every integer.

@@ -1,6 +1,5 @@
 """An inference response of the protocol: a JSON header, and tensors in it or after it."""
 
-from collections.abc import Iterable
 from typing import Any, Final
 
 import numpy as np
@@ -9,7 +8,7 @@ from numpy.typing import NDArray
 
 from service.inference.call import Answer, invalid
 from service.inference.v2.datatypes import BYTES, datatype_of, to_bytes
-from service.inference.v2.request import Asked
+from service.inference.v2.request import Asked, Wanted
 
 CLASSES: Final = "classes"
 
@@ -19,9 +18,10 @@ def write_response(asked: Asked, answer: Answer, model_name: str) -> tuple[bytes
     tensors = {answer.method: answer.outputs}
     if answer.classes:
         tensors[CLASSES] = np.array(answer.classes)
+    wanted = asked.outputs or [Wanted(name, asked.is_binary) for name in tensors]
     binary: list[bytes] = []
     outputs = []
-    for i, (name, is_binary) in enumerate(asked.outputs or _all(tensors, asked)):
+    for i, (name, is_binary) in enumerate(wanted):
         if name not in tensors:
             known = ", ".join(f"'{name}'" for name in tensors)
             detail = f"there is no output '{name[:100]}'; there is {known}"
@@ -33,10 +33,6 @@ def write_response(asked: Asked, answer: Answer, model_name: str) -> tuple[bytes
     header["outputs"] = outputs
     body = orjson.dumps(header, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join((body, *binary)), len(body)) if binary else (body, None)
-
-
-def _all(names: Iterable[str], asked: Asked) -> list[tuple[str, bool]]:
-    return [(name, asked.is_binary) for name in names]
 
 
 def _output(name: str, array: NDArray[Any], binary: list[bytes] | None) -> dict[str, Any]:
