@@ -1,6 +1,6 @@
 """Comparisons on labels that mean nothing: no gain may be found.
 
-For every algorithm that predicts and has rivals, comparisons as the service makes them on random
+For every algorithm that predicts and has baselines, comparisons as the service makes them on random
 rows with random labels, free parameters chosen inside the training rows. Were a held-out row
 known to a fit or a choice, gains would be found more often than chance; p-values of no gain are
 even, or larger (the corrected t test is careful).
@@ -42,9 +42,9 @@ def meaningless(kind: str, seed: int) -> TaskSet:
 @threadpool_limits.wrap(limits=1)
 def main() -> None:
     options = parser.parse_args()
-    print("algorithm, targets, rival: share of p < 0.05, p of even p-values; sharing 'helps'")
+    print("algorithm, targets, baseline: share of p < 0.05, p of even p-values; sharing 'helps'")
     for name, algorithm in ALGORITHMS.items():
-        if not algorithm.rivals or (options.only and name not in options.only):
+        if not algorithm.baselines or (options.only and name not in options.only):
             continue
         for kind in ("classes", "numbers"):
             if algorithm.needs.target in (kind, "any"):
@@ -59,14 +59,14 @@ def judge(name: str, kind: str, n_sets: int) -> None:
         helps += report["verdict"] == "helps"
         for gain in report["overall"]:
             if gain["p_value"] is not None:
-                found.setdefault(f"{gain['rival']} ({gain['role']})", []).append(gain["p_value"])
-    for rival, p_values in found.items():
+                found.setdefault(f"{gain['baseline']} ({gain['role']})", []).append(gain["p_value"])
+    for baseline, p_values in found.items():
         n_small = sum(p < 0.05 for p in p_values)
         # too many small ones, or a distribution with too many small ones
         even = kstest(p_values, "uniform", alternative="greater").pvalue
         many = binomtest(n_small, len(p_values), 0.05, alternative="greater").pvalue
         told = "" if min(even, many) > 0.01 else "  <-- not even"
-        print(f"{name}, {kind}, {rival}: {n_small / len(p_values):.2f}, {even:.2f}{told}")
+        print(f"{name}, {kind}, {baseline}: {n_small / len(p_values):.2f}, {even:.2f}{told}")
     print(f"    helps in {helps} of {n_sets} ({time.monotonic() - began:.0f} s)", flush=True)
 
 

@@ -1,8 +1,8 @@
-"""Does learning together help? An algorithm and its rivals on the same splits.
+"""Does learning together help? An algorithm and its baselines on the same splits.
 
 Every method sees the same training rows and chooses its free parameters inside them. For each
-split the *gain* over a rival is the difference of the deciding metric, the better way up: positive
-where the algorithm is better. Splits of one dataset share rows, so that the plain t test is far
+split the *gain* over a baseline is the difference of the deciding metric, the better way up:
+positive where the algorithm is better. Splits of one dataset share rows, so that the plain t test is far
 too sure; the variance is corrected by the part that is held out,
 
     s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
@@ -30,7 +30,7 @@ LEVEL: Final = 0.05
 
 
 class Compare(Decides):
-    """How an algorithm is compared with its rivals."""
+    """How an algorithm is compared with its baselines."""
 
     splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
 
@@ -44,25 +44,25 @@ class Evaluate(BaseModel):
 
 
 @dataclass(frozen=True, slots=True)
-class Contender:
+class ComparedMethod:
     """A method in a comparison.
 
     Parameters
     ----------
     role
-        ``"itself"``, or what the rival stands for.
+        ``"candidate"``, or what the baseline stands for.
     values
         Its parameters, as they are given to its ``Params``.
     """
 
     algorithm: str
-    role: Role | Literal["itself"]
+    role: Role | Literal["candidate"]
     values: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much better the algorithm is than a rival, with what the splits leave open.
+    """How much better the algorithm is than a baseline, with what the splits leave open.
 
     Parameters
     ----------
@@ -78,25 +78,27 @@ class Gain:
     p_value: float
 
 
-def contenders(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> list[Contender]:
-    """Give the algorithm itself and its rivals, each with its parameters.
+def compared_methods(
+    algorithm: Algorithm[Any, Any], values: Mapping[str, Any]
+) -> list[ComparedMethod]:
+    """Give the algorithm itself and its baselines, each with its parameters.
 
     Parameters
     ----------
     values
         Parameters as the user gave them.
     """
-    itself = Contender(algorithm.name, "itself", freed(algorithm, values))
+    itself = ComparedMethod(algorithm.name, "candidate", freed(algorithm, values))
     params = algorithm.Params.model_validate(itself.values, strict=False)
-    rivals = [
-        Contender(
-            rival.algorithm,
-            rival.role,
-            {**{name: getattr(params, name) for name in rival.shares}, **rival.values},
+    baselines = [
+        ComparedMethod(
+            baseline.algorithm,
+            baseline.role,
+            {**{name: getattr(params, name) for name in baseline.shares}, **baseline.values},
         )
-        for rival in algorithm.rivals
+        for baseline in algorithm.baselines
     ]
-    return [itself, *rivals]
+    return [itself, *baselines]
 
 
 def gain(
@@ -125,15 +127,15 @@ def gain(
 
 
 @dataclass(frozen=True, slots=True)
-class Judged:
-    """A contender and what came of it in every split."""
+class MethodScores:
+    """A method and what came of it in every split."""
 
-    contender: Contender
+    method: ComparedMethod
     scores: Scores
 
 
 def compare(
-    judged: Sequence[Judged], metric: Metric, asked: Compare, *, ratio: float
+    judged: Sequence[MethodScores], metric: Metric, asked: Compare, *, ratio: float
 ) -> dict[str, Any]:
     """Give the comparison of the first of some methods with the others, as JSON.
 
@@ -142,14 +144,16 @@ def compare(
     ratio
         Held-out rows per training row.
     """
-    itself, *rivals = judged
+    itself, *baselines = judged
     ours = itself.scores["by_task"][metric.name]
     overall = []
     by_task: dict[str, list[dict[str, Any]]] = {name: [] for name in ours}
-    for rival in rivals:
-        theirs = rival.scores["by_task"][metric.name]
-        label = {"rival": rival.contender.algorithm, "role": rival.contender.role}
-        here, there = (in_splits(one.scores, metric.name, asked.average) for one in (itself, rival))
+    for baseline in baselines:
+        theirs = baseline.scores["by_task"][metric.name]
+        label = {"baseline": baseline.method.algorithm, "role": baseline.method.role}
+        here, there = (
+            in_splits(one.scores, metric.name, asked.average) for one in (itself, baseline)
+        )
         whole = gain(here, there, metric, ratio=ratio)
         overall.append(label | _told(whole))
         for task, values in ours.items():
@@ -167,12 +171,12 @@ def compare(
     }
 
 
-def _method(judged: Judged, metric: Metric, average: Average) -> dict[str, Any]:
+def _method(judged: MethodScores, metric: Metric, average: Average) -> dict[str, Any]:
     scores = judged.scores
     return {
-        "algorithm": judged.contender.algorithm,
-        "role": judged.contender.role,
-        "params": judged.contender.values,
+        "algorithm": judged.method.algorithm,
+        "role": judged.method.role,
+        "params": judged.method.values,
         "value": mean_score(scores, metric.name, average),
         **means(scores),
         "by_task": {

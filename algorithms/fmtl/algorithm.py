@@ -56,7 +56,7 @@ from collections.abc import Sequence
 
 from algorithms.fmtl.params import FMTLParams
 from algorithms.fmtl.solvers import check_solver, solve
-from algorithms.interface.algorithm import Rival
+from algorithms.interface.algorithm import Baseline
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
@@ -80,9 +80,9 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         "few rows each; with many rows, compare with a machine per task."
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
-    rivals = (
-        Rival("kernel-tasks", "apart", shares=COMMON, values={"selection": "cv"}),
-        Rival("kernel-mean", "other", shares=COMMON, values={"selection": "cv"}),
+    baselines = (
+        Baseline("kernel-tasks", "single_task", shares=COMMON, values={"selection": "cv"}),
+        Baseline("kernel-mean", "multi_task", shares=COMMON, values={"selection": "cv"}),
     )
     Params = FMTLParams
 

@@ -21,13 +21,13 @@ P = TypeVar("P", bound=Params)
 M = TypeVar("M", bound=Model)
 
 
-#: What a rival stands for: each task learned alone, one model of all tasks, or another way of
+#: What a baseline stands for: each task learned alone, one model of all tasks, or another way of
 #: learning together.
-Role = Literal["apart", "pooled", "other"]
+Role = Literal["single_task", "pooled", "multi_task"]
 
 
 @dataclass(frozen=True, slots=True)
-class Rival:
+class Baseline:
     """An algorithm that another is compared with.
 
     Parameters
@@ -58,7 +58,7 @@ class Algorithm(ABC, Generic[P, M]):
     reference: ClassVar[str]
     needs: ClassVar[Needs]
     #: What it is compared with, to tell whether learning together helps.
-    rivals: ClassVar[tuple[Rival, ...]] = ()
+    baselines: ClassVar[tuple[Baseline, ...]] = ()
     #: Parameter of which many values are learned faster one after the other than each by itself.
     path: ClassVar[str | None] = None
     #: Direction in which theory says that the objective moves, if it says so.

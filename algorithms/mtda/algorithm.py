@@ -88,7 +88,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Rival, Role
+from algorithms.interface.algorithm import Baseline, Role
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda.alternation import alternate, parts_from
@@ -112,9 +112,9 @@ Array = NDArray[np.float64]
 COLLAPSED = 1.0 - 1e-9
 
 
-def _rival(name: str, role: Role) -> Rival:
+def _baseline(name: str, role: Role) -> Baseline:
     shares = ("standardise", "classifier", "n_folds", "d_grid")
-    return Rival(name, role, shares=shares, values={"selection": "cv"})
+    return Baseline(name, role, shares=shares, values={"selection": "cv"})
 
 
 class MTDA(ProjectionAlgorithm[MTDAParams]):
@@ -128,11 +128,11 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         "lda-rt and lda-tr on your own data."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
-    rivals = (
-        _rival("lda-rt", "apart"),
-        _rival("lda-tr", "apart"),
-        _rival("lda-null", "apart"),
-        _rival("aggregate", "pooled"),
+    baselines = (
+        _baseline("lda-rt", "single_task"),
+        _baseline("lda-tr", "single_task"),
+        _baseline("lda-null", "single_task"),
+        _baseline("aggregate", "pooled"),
     )
     Params = MTDAParams
 

@@ -41,7 +41,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm, Rival, Role
+from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -74,8 +74,8 @@ LEAST_SHARE = 1e-9
 UNLIKE_SCALES = 100.0
 
 
-def _rival(name: str, role: Role, **values: str) -> Rival:
-    return Rival(name, role, values=values)
+def _baseline(name: str, role: Role, **values: str) -> Baseline:
+    return Baseline(name, role, values=values)
 
 
 class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
@@ -90,12 +90,12 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     )
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
     needs = Needs(same_features=True, target="any")
-    rivals = (
-        _rival("ridge", "apart", form="task", selection="loo"),
-        _rival("ridge", "pooled", form="pooled", selection="loo"),
-        _rival("logistic-regression", "apart", form="task", selection="cv"),
-        _rival("logistic-regression", "pooled", form="pooled", selection="cv"),
-        _rival("mean-regularised", "other", selection="loo"),
+    baselines = (
+        _baseline("ridge", "single_task", form="task", selection="loo"),
+        _baseline("ridge", "pooled", form="pooled", selection="loo"),
+        _baseline("logistic-regression", "single_task", form="task", selection="cv"),
+        _baseline("logistic-regression", "pooled", form="pooled", selection="cv"),
+        _baseline("mean-regularised", "multi_task", selection="loo"),
     )
     path = "gamma"
     Params = MTFLParams

@@ -25,7 +25,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm, Rival
+from algorithms.interface.algorithm import Algorithm, Baseline
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -77,7 +77,10 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
     )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
     needs = Needs(same_features=True, covariances=True, min_samples=2)
-    rivals = (Rival("pca", "apart", shares=("k",)), Rival("common-pca", "pooled", shares=("k",)))
+    baselines = (
+        Baseline("pca", "single_task", shares=("k",)),
+        Baseline("common-pca", "pooled", shares=("k",)),
+    )
     path = "lam"
     monotone = "up"
     Params = RMTPCAParams

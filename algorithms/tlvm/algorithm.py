@@ -73,7 +73,7 @@ from typing import Any
 
 import numpy as np
 
-from algorithms.interface.algorithm import Algorithm, Rival, Role
+from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -101,9 +101,9 @@ from algorithms.tlvm.transfer import N_LOOPS, Transferred, transfer
 SHARED = (*SourceParams.model_fields, *LatentParams.model_fields)
 
 
-def _rival(rows: str, role: Role) -> Rival:
+def _baseline(rows: str, role: Role) -> Baseline:
     """Give the latent variable model of these rows, otherwise alike."""
-    return Rival("gp-lvm", role, shares=SHARED, values={"rows": rows})
+    return Baseline("gp-lvm", role, shares=SHARED, values={"rows": rows})
 
 
 class TLVM(Algorithm[TLVMParams, LatentModel]):
@@ -121,7 +121,11 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"
     )
     needs = Needs(same_features=True)
-    rivals = (_rival("own", "apart"), _rival("pooled", "pooled"), _rival("source", "other"))
+    baselines = (
+        _baseline("own", "single_task"),
+        _baseline("pooled", "pooled"),
+        _baseline("source", "multi_task"),
+    )
     monotone = "down"
     Params = TLVMParams
     Model = LatentModel

@@ -7,11 +7,11 @@ from typing import Any, Final
 
 from algorithms.evaluation.comparison import (
     Compare,
-    Contender,
+    ComparedMethod,
     Evaluate,
-    Judged,
+    MethodScores,
     compare,
-    contenders,
+    compared_methods,
 )
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.search import Search
@@ -44,7 +44,7 @@ def plan_comparison(
         There is nothing to compare with, or something does not fit the tasks.
     """
     asked.splits.check(tasks)
-    methods, left_out = _fitting(contenders(algorithm, values), tasks)
+    methods, left_out = _fitting(compared_methods(algorithm, values), tasks)
     known = [ALGORITHMS[method.algorithm] for method in methods]
     metric = deciding_metric(metrics_for(known, tasks[0].target), asked)
     return {
@@ -67,7 +67,7 @@ def plan_evaluation(
     """
     asked.splits.check(tasks)
     metrics_for([algorithm], tasks[0].target)
-    itself = Contender(algorithm.name, "itself", dict(values))
+    itself = ComparedMethod(algorithm.name, "candidate", dict(values))
     return {"asked": asked.model_dump(mode="json"), "methods": [asdict(itself)]}
 
 
@@ -79,12 +79,12 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
     search
         Made anew inside the training rows of every split, for the algorithm itself.
     """
-    methods = [Contender(**method) for method in plan["methods"]]
+    methods = [ComparedMethod(**method) for method in plan["methods"]]
     splits = Splits.model_validate(plan["asked"]["splits"], strict=False)
     size = math.ceil(splits.count() * len(methods) / _MAX_PARTS)
     parts = []
     for which, method in enumerate(methods):
-        inner = search if method.role == "itself" else None
+        inner = search if which == 0 else None
         for start in range(0, splits.count(), size):
             stop = min(start + size, splits.count())
             narrow, indices = _narrow(splits, range(start, stop))
@@ -101,7 +101,7 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
 
 
 def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
-    """Give the report of a comparison, without the rivals that could not learn some split."""
+    """Give the report of a comparison, without the baselines that could not learn some split."""
     asked = Compare.model_validate(plan["asked"], strict=False)
     metric, ratio = METRICS[plan["metric"]], asked.splits.ratio(tasks)
     failed = {
@@ -110,13 +110,13 @@ def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     left_out = [
         *plan["left_out"],
         *(
-            {"rival": plan["methods"][which]["algorithm"], "reason": reason}
+            {"baseline": plan["methods"][which]["algorithm"], "reason": reason}
             for which, reason in failed.items()
         ),
     ]
     judged = _judged(plan, results, without=failed)
     check_judged(judged[0].scores, tasks)
-    _check_any_rival(judged[0].contender.algorithm, len(judged) - 1, left_out)
+    _check_any_baseline(judged[0].method.algorithm, len(judged) - 1, left_out)
     comparison = compare(judged, metric, asked, ratio=ratio)
     return {**comparison, "left_out": left_out, **conclude(comparison)}
 
@@ -129,7 +129,7 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     return {
         "splits": asked.splits.told(),
         "n_splits": asked.splits.count(),
-        "params": itself.contender.values,
+        "params": itself.method.values,
         **means(itself.scores),
         "by_task": {
             metric: {task: mean_known(values) for task, values in by_task.items()}
@@ -140,10 +140,10 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
 
 def _judged(
     plan: Plan, results: Sequence[Result], *, without: Collection[int] = ()
-) -> list[Judged]:
+) -> list[MethodScores]:
     return [
-        Judged(
-            Contender(**method),
+        MethodScores(
+            ComparedMethod(**method),
             joined([part["scores"][0] for part in results if part["plan"]["method"] == which]),
         )
         for which, method in enumerate(plan["methods"])
@@ -160,25 +160,27 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
 
 
 def _fitting(
-    methods: Sequence[Contender], tasks: Sequence[TaskSummary]
-) -> tuple[list[Contender], list[dict[str, str]]]:
+    methods: Sequence[ComparedMethod], tasks: Sequence[TaskSummary]
+) -> tuple[list[ComparedMethod], list[dict[str, str]]]:
     """Give the methods that fit the tasks, complete with defaults, and why others do not."""
-    itself, *rivals = methods
+    itself, *baselines = methods
     fitting, left_out = [itself], []
-    for method in rivals:
+    for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
             algorithm.check(tasks, algorithm.parse(method.values))
         except AlgorithmError as error:
-            left_out.append({"rival": method.algorithm, "reason": error.message})
+            left_out.append({"baseline": method.algorithm, "reason": error.message})
         else:
             fitting.append(method)
-    _check_any_rival(itself.algorithm, len(fitting) - 1, left_out)
+    _check_any_baseline(itself.algorithm, len(fitting) - 1, left_out)
     return fitting, left_out
 
 
-def _check_any_rival(algorithm: str, n_rivals: int, left_out: Sequence[Mapping[str, str]]) -> None:
-    if n_rivals == 0:
+def _check_any_baseline(
+    algorithm: str, n_baselines: int, left_out: Sequence[Mapping[str, str]]
+) -> None:
+    if n_baselines == 0:
         reasons = "; ".join(entry["reason"] for entry in left_out) or "there are none for it"
         raise InvalidParams(
             f"{algorithm} cannot be compared with methods that learn apart: {reasons}"

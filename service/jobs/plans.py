@@ -129,7 +129,7 @@ def carry_out(
     try:
         return {**_scored(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
     except (InvalidData, InvalidParams) as error:
-        if not plan.get("method"):  # of a rival it does not end the whole
+        if not plan.get("method"):  # of a baseline it does not end the whole
             raise
         return {"scores": None, "plan": plan, "failed": error.message}
 

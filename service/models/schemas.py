@@ -1,10 +1,10 @@
 """Models on the wire."""
 
 from datetime import datetime
-from typing import Any
+from typing import Annotated, Any, Final
 
 import numpy as np
-from pydantic import BaseModel, Field
+from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from algorithms.interface import relations
 from service.http import WireModel
@@ -181,11 +181,20 @@ class SearchReport(BaseModel):
     candidates: list[Candidate]
 
 
+#: Roles by the names that reports of earlier versions have.
+_FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}
+
+MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
+
+
 class Method(BaseModel):
-    """A method that was judged, and what came of it on held-out rows."""
+    """A method that was compared, and its values on held-out rows."""
 
     algorithm: str
-    role: str = Field(description="itself; apart: each task alone; pooled: all as one; other.")
+    role: MethodRole = Field(
+        description="candidate: the algorithm of the job. single_task: each task learned alone. "
+        "pooled: one model of the rows of all tasks. multi_task: another way of learning together."
+    )
     params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
     value: float | None = Field(description="The deciding metric, by the average asked for.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
@@ -194,16 +203,23 @@ class Method(BaseModel):
 
 
 class Gain(BaseModel):
-    """How much better the algorithm is than a rival; null where there are too few splits."""
+    """How much better the algorithm is than a baseline; null where there are too few splits."""
 
-    rival: str
-    role: str
+    baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
+    role: MethodRole
     gain: float | None = Field(description="In units of the metric; positive: better.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None
     p_value: float | None = Field(
         description="Chance of so large a difference were there none (corrected resampled t)."
     )
+
+
+class LeftOut(BaseModel):
+    """A baseline that is not in a comparison."""
+
+    baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
+    reason: str
 
 
 class TaskVerdict(BaseModel):
@@ -217,7 +233,7 @@ class Comparison(BaseModel):
     """Whether learning together helps."""
 
     verdict: str = Field(description="helps, hurts, or unclear.")
-    sentences: list[str] = Field(description="The same in words; a rival that wins comes first.")
+    sentences: list[str] = Field(description="The same in words; a baseline that wins comes first.")
     metric: str
     title: str
     larger_is_better: bool
@@ -228,7 +244,7 @@ class Comparison(BaseModel):
     overall: list[Gain]
     tasks: dict[str, TaskVerdict]
     by_task: dict[str, list[Gain]]
-    left_out: list[dict[str, str]] = Field(description="Rivals that do not fit the tasks, and why.")
+    left_out: list[LeftOut] = Field(description="Baselines that do not fit the tasks, and why.")
 
 
 class Evaluation(BaseModel):

@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import kstest, t
 
 from algorithms.evaluation.choices import freed
-from algorithms.evaluation.comparison import Compare, contenders, gain
+from algorithms.evaluation.comparison import Compare, compared_methods, gain
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import conclude
@@ -64,11 +64,11 @@ def test_what_is_given_is_not_chosen_and_what_is_not_given_is() -> None:
     assert freed(ALGORITHMS["pca"], {"k": 3}) == {"k": 3}
 
 
-@pytest.mark.parametrize("name", [n for n, a in ALGORITHMS.items() if a.rivals])
-def test_rivals_are_known_and_take_what_they_share(name) -> None:
-    for contender in contenders(ALGORITHMS[name], {}):
-        ALGORITHMS[contender.algorithm].parse(contender.values)
-    assert any(rival.role == "apart" for rival in ALGORITHMS[name].rivals)
+@pytest.mark.parametrize("name", [n for n, a in ALGORITHMS.items() if a.baselines])
+def test_baselines_are_known_and_take_what_they_share(name) -> None:
+    for method in compared_methods(ALGORITHMS[name], {}):
+        ALGORITHMS[method.algorithm].parse(method.values)
+    assert any(baseline.role == "single_task" for baseline in ALGORITHMS[name].baselines)
 
 
 def test_a_metric_compares_with_what_it_says() -> None:
@@ -160,7 +160,7 @@ def test_sharing_that_helps_is_told() -> None:
     found = study("rmt-pca", subspaces(related=True), k=2)
     assert found["verdict"] == "helps"
     assert found["sentences"][0].startswith("Sharing helps: rmt-pca beats")
-    apart = next(entry for entry in found["overall"] if entry["role"] == "apart")
+    apart = next(entry for entry in found["overall"] if entry["role"] == "single_task")
     assert apart["low"] > 0
 
 
@@ -191,7 +191,7 @@ def test_where_nothing_can_be_held_out_it_is_told() -> None:
         study("mtfl", alone, selection="given")
 
 
-def test_a_method_without_rivals_cannot_be_compared() -> None:
+def test_a_method_without_baselines_cannot_be_compared() -> None:
     with pytest.raises(InvalidParams, match="pca cannot be compared"):
         study("pca", identical_gaussians(np.random.default_rng(0), n_tasks=2).tasks)
 
@@ -208,7 +208,9 @@ def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
         )
         asked = Compare(splits=Splits(n_folds=4, repeats=1))
         found = study("mtda", tasks, seed=seed, compare=asked, d=1, gamma=0.1)
-        p_values += [entry["p_value"] for entry in found["overall"] if entry["rival"] == "lda-rt"]
+        p_values += [
+            entry["p_value"] for entry in found["overall"] if entry["baseline"] == "lda-rt"
+        ]
         verdicts.append(found["verdict"])
     assert verdicts.count("helps") <= 3  # 5 % of 20, and its spread
     assert np.mean(np.array(p_values) < 0.05) <= 0.2
@@ -222,11 +224,11 @@ def test_a_tie_is_no_proof() -> None:
         "title": "RMSE",
         "average": "tasks",
         "methods": [
-            {"algorithm": "a", "role": "itself", "value": 1.0},
-            {"algorithm": "b", "role": "apart", "value": 1.0},
+            {"algorithm": "a", "role": "candidate", "value": 1.0},
+            {"algorithm": "b", "role": "single_task", "value": 1.0},
         ],
-        "overall": [{"rival": "b", "role": "apart", **none}],
-        "by_task": {"t": [{"rival": "b", "role": "apart", **none}]},
+        "overall": [{"baseline": "b", "role": "single_task", **none}],
+        "by_task": {"t": [{"baseline": "b", "role": "single_task", **none}]},
     }
     found = conclude(comparison)
     assert found["verdict"] == "unclear"

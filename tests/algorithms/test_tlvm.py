@@ -379,13 +379,13 @@ def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
             LatentModel.from_arrays({**arrays, name: array}, model.header())
 
 
-def test_rivals_take_over_what_is_shared() -> None:
+def test_baselines_take_over_what_is_shared() -> None:
     params = TLVMParams(L=3, r=7, source="home", projection="nll")
-    for rival in TLVM.rivals:
-        shared = {name: getattr(params, name) for name in rival.shares}
-        theirs = GPLVM().parse({**shared, **rival.values})
+    for baseline in TLVM.baselines:
+        shared = {name: getattr(params, name) for name in baseline.shares}
+        theirs = GPLVM().parse({**shared, **baseline.values})
         assert (theirs.L, theirs.r, theirs.source, theirs.projection) == (3, 7, "home", "nll")
-    assert {rival.role for rival in TLVM.rivals} == {"apart", "pooled", "other"}
+    assert {baseline.role for baseline in TLVM.baselines} == {"single_task", "pooled", "multi_task"}
 
 
 # --- without transfer ----------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from safetensors import safe_open
 
 from algorithms.registry import ALGORITHMS, load_model
 from service.client import ServiceError
+from service.models.schemas import Report
 
 #: They refuse the tasks used here: these want shared rows, or two classes.
 OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
@@ -134,3 +135,36 @@ def test_a_deleted_version_is_gone_and_its_job_stays(client, dataset):
             act()
     assert job.refresh().state == "succeeded"
     assert job.info["version"] is None
+
+
+def test_a_report_with_the_names_of_earlier_versions_is_read() -> None:
+    gain = {"gain": 0.1, "low": 0.0, "high": 0.2, "p_value": 0.04}
+    method = {"params": {}, "value": 1.0, "mean": {}, "over_rows": {}, "by_task": {}}
+    former = {
+        "verdict": "helps",
+        "sentences": ["Sharing helps."],
+        "metric": "rmse",
+        "title": "RMSE",
+        "larger_is_better": False,
+        "average": "tasks",
+        "splits": {"scheme": "kfold"},
+        "n_splits": 10,
+        "methods": [
+            {"algorithm": "rmt-pca", "role": "itself", **method},
+            {"algorithm": "pca", "role": "apart", **method},
+            {"algorithm": "gp-lvm", "role": "other", **method},
+        ],
+        "overall": [{"rival": "pca", "role": "apart", **gain}],
+        "tasks": {"t": {"verdict": "unclear", "sentence": "t: cannot be told."}},
+        "by_task": {"t": [{"rival": "pca", "role": "apart", **gain}]},
+        "left_out": [{"rival": "gp-lvm", "reason": "too few rows"}],
+    }
+    found = Report.model_validate({"comparison": former}).model_dump(mode="json")["comparison"]
+    assert [method["role"] for method in found["methods"]] == [
+        "candidate",
+        "single_task",
+        "multi_task",
+    ]
+    assert found["overall"] == [{"baseline": "pca", "role": "single_task", **gain}]
+    assert found["by_task"]["t"][0]["baseline"] == "pca"
+    assert found["left_out"] == [{"baseline": "gp-lvm", "reason": "too few rows"}]

@@ -444,7 +444,7 @@ def test_no_rows_of_a_precomputed_kernel_are_held_out(http, client, asked):
     assert "none can be held out" in answer.json()["detail"]
 
 
-def test_a_rival_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
+def test_a_baseline_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
     rng = np.random.default_rng(0)
     rows = {"tiny": rng.normal(size=(2, 3)), "large": rng.normal(size=(12, 3))}
     labels = {"tiny": np.array(["p", "q"]), "large": np.array(["p", "q"] * 6)}
@@ -452,5 +452,5 @@ def test_a_rival_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
     found = job.wait().report()["comparison"]
     assert found["left_out"]
     assert all("tiny" in entry["reason"] for entry in found["left_out"])
-    left = {entry["rival"] for entry in found["left_out"]}
+    left = {entry["baseline"] for entry in found["left_out"]}
     assert not left & {method["algorithm"] for method in found["methods"]}
