@@ -2,8 +2,8 @@
 
 Every method sees the same training rows and chooses its free parameters inside them. For each
 split the *gain* over a baseline is the difference of the deciding metric, the better way up:
-positive where the algorithm is better. Splits of one dataset share rows, so that the plain t test is far
-too sure; the variance is corrected by the part that is held out,
+positive where the algorithm is better. Splits of one dataset share rows, so that the plain t test
+is far too sure; the variance is corrected by the part that is held out,
 
     s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
 
