@@ -103,8 +103,11 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             ),
         )
 
-    def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
+    def adapt(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    ) -> ProjectionClassifier:
         """Give the model with one more task: its own PCA, and the P of the others."""
+        del trace
         params = self.params_for(model, task)
         assert model.P is not None
         scatters = estimate_scatters(task, standardise=params.standardise)

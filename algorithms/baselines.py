@@ -99,8 +99,11 @@ class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
             warnings=rank_warnings(tasks.tasks, k=params.k),
         )
 
-    def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
+    def adapt(
+        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
+    ) -> SubspaceModel:
         """Give the model with one more task, from its own rows."""
+        del trace
         check_new_task(model, task)
         C = estimate_moments([task], k=model.k).C
         return extend_model(model, task, C.lift(C.leading(model.k))[0])
@@ -156,8 +159,11 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
             shared_mean=mean,
         )
 
-    def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
+    def adapt(
+        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
+    ) -> SubspaceModel:
         """Give the model with one more task in the common subspace."""
+        del trace
         check_new_task(model, task)
         return extend_model(model, task, None)
 

@@ -131,10 +131,14 @@ class TaskByTask(ProjectionAlgorithm[P]):
             warnings=_warnings(learned),
         )
 
-    def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
+    def adapt(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    ) -> ProjectionClassifier:
         """Give the model with one more task, from its own rows, as the others were learned."""
         params = self.params_for(model, task)
-        new = self._learn(task, params, trace=Trace(), seed=model.facts["seed"])
+        trace = trace or Trace()
+        trace.expect(2 if params.selection == "cv" else 1)
+        new = self._learn(task, params, trace=trace, seed=model.facts["seed"])
         return extend_model(
             model, task.name, new.part, facts=new.facts, warnings=_warnings({task.name: new})
         )

@@ -135,12 +135,13 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             ),
         )
 
-    def adapt(self, model: LatentModel, task: Task) -> LatentModel:
+    def adapt(self, model: LatentModel, task: Task, *, trace: Trace | None = None) -> LatentModel:
         """Give the model with one more task: of its own rows, or served as the others are."""
         check_new_task(model, task)
         params = GPLVMParams.model_validate(model.facts["params"])
         source = model.part_of(model.facts["source"])
-        trace = Trace()
+        trace = trace or Trace()
+        trace.expect(1 + params.n_init * (params.rows == "own"))
         with threads_for(params.r):
             if params.rows == "own":
                 self.check([task.summary()], params.model_copy(update={"source": ""}))
@@ -157,7 +158,15 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
                 labelled=task if task.target == "classes" else None,
                 trace=trace,
             )
-        return replace(model, tasks=(*model.tasks, task.name), parts=(*model.parts, part))
+        return replace(
+            model,
+            tasks=(*model.tasks, task.name),
+            parts=(*model.parts, part),
+            warnings=(
+                *model.warnings,
+                *late_warnings(trace, max_iter=params.max_iter, task=task.name),
+            ),
+        )
 
 
 def _learn(

@@ -98,7 +98,9 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         kernel = _kernel(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 
-    def adapt(self, model: KernelMachine, task: Task) -> KernelMachine:
+    def adapt(
+        self, model: KernelMachine, task: Task, *, trace: Trace | None = None
+    ) -> KernelMachine:
         """Give the model with one more task, the α of the others frozen; they answer as before."""
         check_new_task(model, task)
         params = FMTLParams.model_validate_json(json.dumps(model.facts["params"]))
@@ -113,6 +115,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
             kernel=_kernel(params, model.facts["mean_rows"]),
             max_iter=params.max_iter,
             tolerance=params.tolerance,
+            trace=trace or Trace(),
         )
 
 

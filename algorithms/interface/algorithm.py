@@ -110,9 +110,16 @@ class Algorithm(ABC, Generic[P, M]):
         """
         return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
 
-    def adapt(self, model: M, task: Task) -> M:
-        """Give the model with one more task, learned from its rows with the others frozen."""
-        del model
+    def adapt(self, model: M, task: Task, *, trace: Trace | None = None) -> M:
+        """Return the model with one more task, learned from its rows with the others frozen.
+
+        Parameters
+        ----------
+        trace
+            Runs every loop, as in :meth:`fit`; loops have the name of the task in theirs, so that
+            several tasks can join under one trace. A new one if left out.
+        """
+        del model, trace
         raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
 
     def takes_new_tasks(self) -> bool:

@@ -4,7 +4,7 @@ import contextlib
 import dataclasses
 import math
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self, TypeVar
@@ -83,6 +83,7 @@ class Checkpoint:
 
 
 State = TypeVar("State", bound=LoopState)
+Item = TypeVar("Item")
 
 
 class Trace:
@@ -115,6 +116,7 @@ class Trace:
         self._checkpoint = checkpoint
         self._started = time.monotonic()
         self._saved = self._started
+        self._part, self._n_parts = 0, 1
         self._n_expected = 1
         self._n_finished = 0
         self._stride = 1
@@ -131,6 +133,21 @@ class Trace:
     def expect(self, n_loops: int) -> None:
         """Say how many loops the fit will run, for the estimate of the rest."""
         self._n_expected = max(n_loops, 1)
+
+    def parts(self, items: Sequence[Item]) -> Iterator[Item]:
+        """Yield items, the work for each of which is an equal part of the whole.
+
+        Raises
+        ------
+        Cancelled
+            The caller asked to stop, before one of them.
+        """
+        for i, item in enumerate(items):
+            if self._is_cancelled is not None and self._is_cancelled():
+                self._write({})
+                raise Cancelled(f"cancelled before part {i + 1} of {len(items)}")
+            self._part, self._n_parts, self._n_finished, self._n_expected = i, len(items), 0, 1
+            yield item
 
     def run(
         self,
@@ -163,11 +180,12 @@ class Trace:
         first_residual = state.residual
         if reason is None and iteration == 0:
             # a loop that starts at its solution has a history too
-            self._report(loop, state, iteration, max_iter, 0.0)
+            done = _part_done(state, first_residual, 0, max_iter=max_iter, tolerance=tolerance)
+            self._report(loop, state, iteration, max_iter, done)
         while reason is None:
             # asked before the reason, so that a row of loops that stop at once ends as well
             if self._is_cancelled is not None and self._is_cancelled():
-                self._write(loop, state, iteration)
+                self._write(_running(loop, state, iteration))
                 raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
             reason = _reason(state, iteration, max_iter=max_iter, tolerance=tolerance)
             if reason is not None:
@@ -218,7 +236,8 @@ class Trace:
     def _report(
         self, loop: str, state: LoopState, iteration: int, max_iter: int, part: float
     ) -> None:
-        fraction = min((self._n_finished + part) / self._n_expected, 1.0)
+        in_part = min((self._n_finished + part) / self._n_expected, 1.0)
+        fraction = (self._part + in_part) / self._n_parts
         elapsed_s = time.monotonic() - self._started
         entry = Step(
             loop, iteration, max_iter, state.objective, state.residual, elapsed_s, fraction
@@ -236,15 +255,14 @@ class Trace:
             now = time.monotonic()
             if now - self._saved >= self._checkpoint.every_s:
                 self._saved = now
-                self._write(loop, state, iteration)
+                self._write(_running(loop, state, iteration))
 
-    def _write(self, loop: str, state: LoopState, iteration: int) -> None:
+    def _write(self, running: Mapping[str, Mapping[str, NDArray[np.generic]]]) -> None:
         if self._checkpoint is None:
             return
-        running = {**state.to_arrays(), "@iteration": np.asarray(iteration)}
         # a fit that cannot be kept goes on all the same
         with contextlib.suppress(OSError):
-            write_arrays(self._checkpoint.path, _join({**self._finished, loop: running}), header={})
+            write_arrays(self._checkpoint.path, _join({**self._finished, **running}), header={})
 
 
 _REASONS: tuple[StopReason, ...] = ("converged", "stalled", "max_iter")
@@ -266,11 +284,19 @@ def _part_done(
     state: LoopState, first_residual: float, iteration: int, *, max_iter: int, tolerance: float
 ) -> float:
     """Estimate how far the loop has come: by iterations, or sooner by the residual's decay."""
+    if state.residual <= tolerance or state.is_stalled:
+        return 1.0
     by_count = iteration / max_iter
     if not (0 < tolerance < first_residual and state.residual > 0):
         return by_count
     by_decay = math.log(first_residual / state.residual) / math.log(first_residual / tolerance)
     return min(max(by_count, by_decay), 1.0)
+
+
+def _running(
+    loop: str, state: LoopState, iteration: int
+) -> dict[str, dict[str, NDArray[np.generic]]]:
+    return {loop: {**state.to_arrays(), "@iteration": np.asarray(iteration)}}
 
 
 def _join(

@@ -51,6 +51,7 @@ def join_task(
     kernel: OutputKernel,
     max_iter: int,
     tolerance: float,
+    trace: Trace,
 ) -> KernelMachine:
     """Give the model with the one task of these examples, output by output.
 
@@ -58,9 +59,12 @@ def join_task(
     ----------
     examples
         Rows as the user has them; targets in the units of the model.
+    trace
+        Runs one loop per output.
     """
     first = len(model.output_names)
     (target,) = examples.targets
+    trace.expect(target.n_outputs)
     rows = Standard(model.mean, model.deviation).apply(examples.X)
     F = []
     for r in range(target.n_outputs):
@@ -70,7 +74,7 @@ def join_task(
         K = model.kernel.gram(rows) if Z is None else Z @ Z.T
         end = _solve(
             y, w, b / kernel.C, K, model.g, loss=loss, kernel=kernel, max_iter=max_iter,
-            tolerance=tolerance,
+            tolerance=tolerance, trace=trace, loop=f"joining '{target.task}', output {r + 1}",
         )  # fmt: skip
         theta = kernel.theta(end.g)
         F.append(np.column_stack([b / kernel.C, K @ end.kappa]) @ theta[-1])
@@ -105,6 +109,8 @@ def _solve(
     kernel: OutputKernel,
     max_iter: int,
     tolerance: float,
+    trace: Trace,
+    loop: str,
 ) -> _Joining:
     """Give the κ of the new output that maximises the dual with all others frozen.
 
@@ -140,7 +146,7 @@ def _solve(
         return state(kappa)
 
     start = state(loss.start(y, w))
-    return Trace().run("joining", step, start, max_iter=max_iter, tolerance=tolerance)
+    return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
 def _products_with(model: KernelMachine, rows: Array) -> tuple[Array, Array | None]:

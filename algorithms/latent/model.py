@@ -254,10 +254,17 @@ def scale_warnings(scale: float, task: Task) -> tuple[str, ...]:
     return (warning,)
 
 
-def late_warnings(trace: Trace, *, max_iter: int) -> tuple[str, ...]:
-    """Give a warning where descents were cut short."""
+def late_warnings(trace: Trace, *, max_iter: int, task: str = "") -> tuple[str, ...]:
+    """Return a warning where descents were cut short.
+
+    Parameters
+    ----------
+    task
+        Only descents of this task count; all if empty.
+    """
     late = [name for name, reason in trace.stop_reasons.items() if reason == "max_iter"]
     late = [name for name in late if not name.startswith(PROJECTION)]
+    late = [name for name in late if not task or f"'{task}'" in name]
     if not late:
         return ()
     warning = (

@@ -110,7 +110,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
 
-    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
         """Give the model with one more task: from its own rows, or with the common function."""
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.facts["params"])
@@ -118,14 +118,15 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
 
         def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
             design = Design((task.name,), (A,), (targets,), model.functions.basis, None)
-            W, b = newton(design, params, ridge=model.facts["ridge"], trace=Trace())
+            ridge, loop = model.facts["ridge"], f"Newton for '{task.name}'"
+            W, b = newton(design, params, ridge=ridge, trace=trace or Trace(), loop=loop)
             return W.T, b
 
         return join_task(model, task, is_pooled=params.form == "pooled", learn=learn)
 
 
 def newton(
-    design: Design, params: LogisticParams, *, ridge: float, trace: Trace
+    design: Design, params: LogisticParams, *, ridge: float, trace: Trace, loop: str = "Newton"
 ) -> tuple[Array, Array]:
     """Give W (T, q) and b (T,)."""
     columns = [
@@ -149,7 +150,7 @@ def newton(
 
     value = sum(_objective(A, y, b, penalty) for (A, y), b in zip(columns, zeros, strict=True))
     start = NewtonState(objective=value, residual=1.0 if first > 0 else 0.0, B=zeros)
-    B = trace.run("Newton", step, start, max_iter=params.max_iter, tolerance=params.rtol).B
+    B = trace.run(loop, step, start, max_iter=params.max_iter, tolerance=params.rtol).B
     return B[:, :-1], B[:, -1]
 
 

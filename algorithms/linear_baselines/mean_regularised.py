@@ -127,8 +127,9 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
         )
 
-    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
         """Give the model with one more task: its own part, the common one frozen."""
+        del trace
         check_new_task(model, task)
         params = MeanRegularisedParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)

@@ -105,8 +105,9 @@ class Ridge(_RidgeRegression[RidgeParams]):
         """Give the columns."""
         return Form(params.standardise)
 
-    def adapt(self, model: LinearModel, task: Task) -> LinearModel:
+    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
         """Give the model with one more task: from its own rows, or with the common function."""
+        del trace
         check_new_task(model, task)
         params = RidgeParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)

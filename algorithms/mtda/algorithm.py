@@ -162,8 +162,11 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             warnings=_warnings(every, parts, params, trace=trace, alpha=alpha),
         )
 
-    def adapt(self, model: ProjectionClassifier, task: Task) -> ProjectionClassifier:
+    def adapt(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    ) -> ProjectionClassifier:
         """Give the model with one more task: the top-d of S_b - αS_t, α and the others frozen."""
+        del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
         part = _part(new, model.facts["alpha"], model.P, params)

@@ -20,7 +20,7 @@ from algorithms.numerics.stacks import Block
 Array = NDArray[np.float64]
 
 
-def with_new_task(model: SharedFeatureModel, task: Task) -> Functions:
+def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:
     """Give the functions with those of a new task, fitted in the metric of D.
 
     With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
@@ -34,22 +34,29 @@ def with_new_task(model: SharedFeatureModel, task: Task) -> Functions:
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:
         loss = MARGIN_LOSSES[model.facts["loss"]]
-        fits = [_fit_margins(A, y[:, np.newaxis], params, gamma, loss) for y in targets.Y.T]
+        trace.expect(targets.Y.shape[1])
+        fits = [
+            _fit_margins(
+                Block(A, y[:, np.newaxis], np.zeros(1, dtype=np.intp)), params, gamma=gamma,
+                loss=loss, trace=trace, loop=f"task '{task.name}', column {i}",
+            )
+            for i, y in enumerate(targets.Y.T, start=1)
+        ]  # fmt: skip
         V, b = np.stack([v for v, _ in fits], axis=1), np.array([b for _, b in fits])
     return model.functions.extended(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
 
 
 def _fit_margins(
-    A: Array, y: Array, params: MTFLParams, gamma: float, loss: MarginLoss
+    block: Block, params: MTFLParams, *, gamma: float, loss: MarginLoss, trace: Trace, loop: str
 ) -> tuple[Array, float]:
-    """Give v (r,) and the intercept of one column of labels; its squared trace norm is ‖v‖²."""
+    """Return v (r,) and the intercept of one column of labels; its squared trace norm is ‖v‖²."""
     problem = margin_problem(
-        [Block(A, y, np.zeros(1, dtype=np.intp))],
+        [block],
         norm=TraceNorm(),
         gamma=gamma,
         loss=loss,
         has_intercept=params.fit_intercept,
     )
     effort = Effort(params.tolerance, params.max_iter)
-    found = solve(problem, None, solver="auto", effort=effort, trace=Trace(), loop="new task")
+    found = solve(problem, None, solver="auto", effort=effort, trace=trace, loop=loop)
     return found.W[0], float(found.b[0])

@@ -156,11 +156,13 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         }
         return [models[i] for i in range(len(params))]
 
-    def adapt(self, model: SharedFeatureModel, task: Task) -> SharedFeatureModel:
+    def adapt(
+        self, model: SharedFeatureModel, task: Task, *, trace: Trace | None = None
+    ) -> SharedFeatureModel:
         """Give the model with one more task: its own fit in the metric of D, which is frozen."""
         check_new_task(model, task)
         self.check([task.summary()], MTFLParams.model_validate(model.facts["params"]))
-        return replace(model, functions=with_new_task(model, task))
+        return replace(model, functions=with_new_task(model, task, trace=trace or Trace()))
 
 
 def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:

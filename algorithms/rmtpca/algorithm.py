@@ -138,11 +138,14 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
             for lam, one in zip(lams, params, strict=True)
         ]
 
-    def adapt(self, model: SubspaceModel, task: Task) -> SubspaceModel:
+    def adapt(
+        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
+    ) -> SubspaceModel:
         """Give the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
 
         That is the exact maximiser of eq. 4 over the new block.
         """
+        del trace
         check_new_task(model, task)
         lam = model.facts["lam"]
         if lam is None:

@@ -186,7 +186,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             ),
         )
 
-    def adapt(self, model: LatentModel, task: Task) -> LatentModel:
+    def adapt(self, model: LatentModel, task: Task, *, trace: Trace | None = None) -> LatentModel:
         """Give the model with one more target, from the source's active rows; nothing is retrained.
 
         A target without labels is not given those of the source, whose other rows are not kept.
@@ -197,7 +197,8 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         process = part.process
         gp = LatentGP(process.theta, process.active, model.source_rows, model.facts["objective"])
         labelled = task if task.target == "classes" else None
-        trace = Trace()
+        trace = trace or Trace()
+        trace.expect(N_LOOPS + n_projections(task, labelled))
         with threads_for(2 * params.r):
             learned, new = _learn(
                 gp, task, params, labelled=labelled, scale=part.scale, trace=trace
@@ -211,7 +212,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             warnings=(
                 *model.warnings,
                 *scale_warnings(part.scale, task),
-                *late_warnings(trace, max_iter=params.max_iter),
+                *late_warnings(trace, max_iter=params.max_iter, task=task.name),
             ),
         )
 

@@ -74,8 +74,8 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     started = time.monotonic()
     if kind == ADAPT:
         model = load_model(Path(order["base"]))
-        for task in tasks:
-            model = algorithm.adapt(model, task)
+        for task in trace.parts(tasks.tasks):
+            model = algorithm.adapt(model, task, trace=trace)
     else:
         algorithm.check(tasks.summaries(), params)
         model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))

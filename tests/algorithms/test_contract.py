@@ -395,3 +395,34 @@ def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
     answers(adapted, new, rows)
     with pytest.raises(InvalidData, match="already"):
         algorithm.adapt(adapted, new)
+
+
+@over_cases
+def test_tasks_join_under_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
+    if not algorithm.takes_new_tasks():
+        pytest.skip("takes no new tasks")
+    model, old = fit(algorithm, tasks), tasks.tasks[0]
+    new = [Task(name, old.X, old.input, old.y) for name in ("new", "newer")]
+    trace, running, loops = Trace(), [], []
+    plain = Trace.run
+
+    def run(self, loop, *args, **options):
+        """Record loops, but for those inside a step of one under the caller's trace."""
+        if not running:
+            loops.append(loop if self is trace else f"stray: {loop}")
+        running.append(loop)
+        try:
+            return plain(self, loop, *args, **options)
+        finally:
+            running.pop()
+
+    monkeypatch.setattr(Trace, "run", run)
+    adapted = model
+    for task in trace.parts(new):
+        adapted = algorithm.adapt(adapted, task, trace=trace)
+    assert not [loop for loop in loops if loop.startswith("stray")]
+    assert len(set(loops)) == len(loops)  # a checkpoint knows them by name
+    if loops:
+        assert trace.history[-1].fraction == pytest.approx(1.0)
+        with pytest.raises(Cancelled):
+            algorithm.adapt(model, new[0], trace=Trace(is_cancelled=lambda: True))

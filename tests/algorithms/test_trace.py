@@ -117,3 +117,23 @@ def test_state_survives_its_arrays() -> None:
     assert again.x.tobytes() == START.x.tobytes()
     assert (again.objective, again.is_stalled, again.n_steps) == (4.0, False, 0)
     assert type(again.is_stalled) is bool
+
+
+def test_parts_divide_the_whole_evenly_and_go_on_after_a_cancel(tmp_path) -> None:
+    trace, seen = Trace(), []
+    for name in trace.parts(["a", "b", "c", "d"]):
+        trace.expect(2)
+        for half in range(2):
+            run(trace, loop=f"{name}{half}")
+            seen.append(trace.history[-1].fraction)
+    assert seen == [(i + 1) / 8 for i in range(8)]
+    calls = iter([False] * 8 + [True])
+    checkpoint = Checkpoint(tmp_path / "checkpoint")
+    stopped = Trace(is_cancelled=lambda: next(calls), checkpoint=checkpoint)
+    parts = stopped.parts(["a", "b"])
+    run(stopped, loop=next(parts))
+    with pytest.raises(Cancelled, match="before part 2 of 2"):
+        next(parts)
+    resumed = Trace(checkpoint=checkpoint)
+    assert run(resumed, loop="a").n_steps == 6
+    assert not resumed.history

@@ -54,6 +54,25 @@ def test_what_only_the_numbers_tell_fails_the_job_with_the_task(client, base):
         client.adapt(base, dataset).wait()
 
 
+def test_a_join_is_recorded_tells_its_progress_and_can_be_cancelled(client):
+    rng = np.random.default_rng(8)
+    options = {"r": 400, "L": 5, "max_iter": 100_000, "tolerance": 1e-12}
+    source = client.upload({"source": rng.normal(size=(12, 30))})
+    base = client.train(source, "tlvm", model="transfer", **options).wait()
+    few = client.upload({name: rng.normal(size=(3, 30)) for name in ("few", "fewer")})
+    history = client.adapt(base, few, name="joined").wait().history()
+    assert {"transfer to 'few'", "transfer to 'fewer'"} <= set(history["steps"]["loop"])
+    many = client.upload({"many": rng.normal(size=(400, 30))})
+    job = client.adapt(base, many, name="never")
+    while not (progress := job.refresh(wait_s=0.5).info["progress"]):
+        assert job.state in ("queued", "submitted", "running")
+    assert "'many'" in progress["loop"]
+    job.cancel()
+    with pytest.raises(JobFailed):
+        job.wait()
+    assert job.refresh().state == "cancelled"
+
+
 def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, rows):
     first = client.train(client.upload({"a": rows["a"]}), "rmt-pca", model="first", k=2).wait()
     job = client.adapt(first, client.upload({"b": rows["b"]}), name="second")
