@@ -5,6 +5,7 @@ from typing import Any
 
 from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
+from algorithms.constant import Constant
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
 from algorithms.fmtl import FMTL
 from algorithms.gplvm import GPLVM
@@ -54,6 +55,7 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         MeanRegularised(),
         SharedLasso(),
         LogisticRegression(),
+        Constant(),
     )
 }
 

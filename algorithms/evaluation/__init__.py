@@ -30,6 +30,18 @@ as within them, so that the global value is larger for whoever only knows the me
 An area under a curve has no value over rows, for scores of one task are not on another's scale.
 Reports give both; ``average`` says which one decides.
 
+*Comparison* (a job's ``compare``). The algorithm (the candidate), other multi-task methods and
+pooled ones learn together; single-task methods learn apart; the constant prediction is the trivial
+baseline. All choose their parameters inside the same training rows, each as freely as the others.
+The verdict says whether learning together in any form is better than learning apart: *helps* needs
+one method that is better than every single-task method and the trivial one, *hurts* one single-task
+method that is better than all that learn together, both at 5 % in all (for the correction see
+:mod:`algorithms.evaluation.families`) and by the smallest effect worth naming, which is
+``min_effect`` (1 %) of the metric's value of the method to beat; *equal* is a difference that is
+smaller, or surely so; else it is *unclear*. Which method is best is a second statement, with those
+not shown to be worse. Statements on single tasks are corrected for the number of tasks
+(Benjamini-Hochberg, 5 %). Levels and power: ``benchmarks/verdict_calibration.py``.
+
 *Evaluation* (a job's ``evaluate``). The algorithm with its parameters is judged on held-out rows
 (K folds, a random part again and again, or the rows that are named), with every metric that suits
 its models; what is trained learns from all rows.

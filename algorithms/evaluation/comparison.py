@@ -1,38 +1,49 @@
 """Does learning together help? An algorithm and its baselines on the same splits.
 
 Every method sees the same training rows and chooses its free parameters inside them. For each
-split the *gain* over a baseline is the difference of the deciding metric, the better way up:
-positive where the algorithm is better. Splits of one dataset share rows, so that the plain t test
-is far too sure; the variance is corrected by the part that is held out,
+split the *gain* of a method over another is the difference of the deciding metric, positive where
+the first is better (:mod:`algorithms.evaluation.gains`). Two questions are answered apart:
 
-    s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
+- Does learning together in any form beat learning each task alone? The candidate, other multi-task
+  methods and pooled ones are one family, single-task methods the other
+  (:mod:`algorithms.evaluation.families`).
+- Which method is best? The one of best mean, with those that cannot be told from it.
 
-Reference: Nadeau, Bengio, *Inference for the generalization error*, Machine Learning 52 (2003),
-doi:10.1023/A:1024068626366
+Statements on single tasks are corrected for the number of tasks (Benjamini-Hochberg), gains of the
+candidate for the number of baselines (Holm).
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any, Final, Literal
 
-import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
-from scipy.stats import t as student
 
 from algorithms.evaluation.choices import freed
+from algorithms.evaluation.families import Contest, contest, verdict_of
+from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain, holm
 from algorithms.evaluation.metrics import Average, Decides, Metric
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, in_splits, mean_known, mean_score, means
 from algorithms.interface.algorithm import Algorithm, Role
 
-#: Chance of taking noise for a difference that is accepted.
-LEVEL: Final = 0.05
+#: What predicts the same for every row of a task; every comparison has it.
+TRIVIAL: Final = "constant"
 
 
 class Compare(Decides):
     """How an algorithm is compared with its baselines."""
 
     splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
+    min_effect: float = Field(
+        0.01,
+        ge=0.0,
+        le=1.0,
+        description="Smallest difference worth naming, as a part of the deciding metric's value "
+        "of the method that learns each task alone: of an error rate of 0.2 the default is 0.002. "
+        "What is smaller is 'equal'.",
+    )
 
 
 class Evaluate(BaseModel):
@@ -50,46 +61,41 @@ class ComparedMethod:
     Parameters
     ----------
     role
-        ``"candidate"``, or what the baseline stands for.
+        ``"candidate"`` for the algorithm in question, ``"trivial"`` for the constant prediction,
+        or the role of the baseline.
     values
         Its parameters, as they are given to its ``Params``.
     """
 
     algorithm: str
-    role: Role | Literal["candidate"]
+    role: Role | Literal["candidate", "trivial"]
     values: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Gain:
-    """How much better the algorithm is than a baseline, with what the splits leave open.
+class MethodScores:
+    """A method and its scores in every split."""
 
-    Parameters
-    ----------
-    mean, low, high
-        In units of the metric, positive where the algorithm is better; a 95 % interval.
-    p_value
-        Chance of so large a difference, either way, were there none.
-    """
+    method: ComparedMethod
+    scores: Scores
 
-    mean: float
-    low: float
-    high: float
-    p_value: float
+    def label(self) -> dict[str, str]:
+        """Return what names the method in a report."""
+        return {"algorithm": self.method.algorithm, "role": self.method.role}
 
 
 def compared_methods(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any]
 ) -> list[ComparedMethod]:
-    """Give the algorithm itself and its baselines, each with its parameters.
+    """Return the algorithm itself, its baselines and the trivial one, each with its parameters.
 
     Parameters
     ----------
     values
         Parameters as the user gave them.
     """
-    itself = ComparedMethod(algorithm.name, "candidate", freed(algorithm, values))
-    params = algorithm.Params.model_validate(itself.values, strict=False)
+    candidate = ComparedMethod(algorithm.name, "candidate", freed(algorithm, values))
+    params = algorithm.Params.model_validate(candidate.values, strict=False)
     baselines = [
         ComparedMethod(
             baseline.algorithm,
@@ -98,99 +104,165 @@ def compared_methods(
         )
         for baseline in algorithm.baselines
     ]
-    return [itself, *baselines]
-
-
-def gain(
-    ours: Sequence[float | None], theirs: Sequence[float | None], metric: Metric, *, ratio: float
-) -> Gain | None:
-    """Give the gain over splits in which both have a value; None where these are fewer than two.
-
-    Parameters
-    ----------
-    ratio
-        Held-out rows per training row, n_test/n_train.
-    """
-    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
-    if len(pairs) < 2:
-        return None
-    sign = 1.0 if metric.larger_is_better else -1.0
-    differences = np.array([sign * (a - b) for a, b in pairs])
-    n = len(differences)
-    mean = float(differences.mean())
-    error = float(np.sqrt(differences.var(ddof=1) * (1 / n + ratio)))
-    if error <= abs(mean) * np.finfo(float).eps:  # the same in every split
-        return Gain(mean, mean, mean, 1.0 if mean == 0 else 0.0)
-    reach = float(student.ppf(1 - LEVEL / 2, n - 1)) * error
-    p_value = float(2 * student.sf(abs(mean) / error, n - 1))
-    return Gain(mean, mean - reach, mean + reach, p_value)
+    return [candidate, *baselines, ComparedMethod(TRIVIAL, "trivial", {})]
 
 
 @dataclass(frozen=True, slots=True)
-class MethodScores:
-    """A method and what came of it in every split."""
+class _Table:
+    """Values (one list over splits for each method), of all tasks or of one."""
 
-    method: ComparedMethod
-    scores: Scores
+    methods: Sequence[MethodScores]
+    values: Sequence[Sequence[float | None]]
+    metric: Metric
+    ratio: float
+
+    def gain(self, one: int, other: int) -> Gain | None:
+        return gain(self.values[one], self.values[other], self.metric, ratio=self.ratio)
+
+    def of_role(self, *roles: str) -> list[int]:
+        return [i for i, entry in enumerate(self.methods) if entry.method.role in roles]
+
+    def contest(self, together: Sequence[int], min_effect: float) -> Contest | None:
+        return contest(
+            together,
+            self.of_role("single_task"),
+            self.gain,
+            min_effect=min_effect,
+            trivial=self.of_role("trivial"),
+        )
+
+    def families(self, min_effect: float) -> Contest | None:
+        """Return the contest of all that learn together with all that learn apart."""
+        return self.contest(self.of_role("candidate", "multi_task", "pooled"), min_effect)
 
 
 def compare(
-    judged: Sequence[MethodScores], metric: Metric, asked: Compare, *, ratio: float
+    methods: Sequence[MethodScores], metric: Metric, options: Compare, *, ratio: float
 ) -> dict[str, Any]:
-    """Give the comparison of the first of some methods with the others, as JSON.
+    """Return the comparison of methods, the candidate first, as JSON.
 
     Parameters
     ----------
     ratio
         Held-out rows per training row.
     """
-    itself, *baselines = judged
-    ours = itself.scores["by_task"][metric.name]
-    overall = []
-    by_task: dict[str, list[dict[str, Any]]] = {name: [] for name in ours}
-    for baseline in baselines:
-        theirs = baseline.scores["by_task"][metric.name]
-        label = {"baseline": baseline.method.algorithm, "role": baseline.method.role}
-        here, there = (
-            in_splits(one.scores, metric.name, asked.average) for one in (itself, baseline)
+    names = list(methods[0].scores["by_task"][metric.name])
+    whole = _Table(
+        methods,
+        [in_splits(entry.scores, metric.name, options.average) for entry in methods],
+        metric,
+        ratio,
+    )
+    by_task = {
+        name: _Table(
+            methods,
+            [entry.scores["by_task"][metric.name][name] for entry in methods],
+            metric,
+            ratio,
         )
-        whole = gain(here, there, metric, ratio=ratio)
-        overall.append(label | _told(whole))
-        for task, values in ours.items():
-            by_task[task].append(label | _told(gain(values, theirs[task], metric, ratio=ratio)))
+        for name in names
+    }
     return {
         "metric": metric.name,
         "title": metric.title,
         "larger_is_better": metric.larger_is_better,
-        "average": asked.average,
-        "splits": asked.splits.told(),
-        "n_splits": asked.splits.count(),
-        "methods": [_method(entry, metric, asked.average) for entry in judged],
-        "overall": overall,
-        "by_task": by_task,
+        "average": options.average,
+        "min_effect": options.min_effect,
+        "splits": options.splits.told(),
+        "n_splits": options.splits.count(),
+        "methods": [_method(entry, metric, options.average) for entry in methods],
+        "sharing": _contest(whole, whole.families(options.min_effect)),
+        "candidate": _contest(whole, whole.contest([0], options.min_effect)),
+        "best": _best(whole, options),
+        "overall": _gains(whole),
+        "by_task": {name: _gains(table) for name, table in by_task.items()},
+        "tasks": _tasks(by_task, options.min_effect),
     }
 
 
-def _method(judged: MethodScores, metric: Metric, average: Average) -> dict[str, Any]:
-    scores = judged.scores
+def _tasks(tables: Mapping[str, _Table], min_effect: float) -> dict[str, Any]:
+    """Return the verdict of each task, at 5 % false ones among those that are told."""
+    contests = {name: table.families(min_effect) for name, table in tables.items()}
+    tested = {name: found.p_value for name, found in contests.items() if found is not None}
+    adjusted = dict(zip(tested, benjamini_hochberg(list(tested.values())), strict=True))
     return {
-        "algorithm": judged.method.algorithm,
-        "role": judged.method.role,
-        "params": judged.method.values,
+        name: _contest(tables[name], found, p_adjusted=adjusted.get(name))
+        for name, found in contests.items()
+    }
+
+
+def _contest(
+    table: _Table, found: Contest | None, *, p_adjusted: float | None = None
+) -> dict[str, Any]:
+    verdict = {"verdict": verdict_of(found, p_value=p_adjusted)}
+    keys = ("together", "apart", "gain", "low", "high", "p_value", "p_adjusted", "margin")
+    if found is None:
+        return {**verdict, **dict.fromkeys(keys)}
+    values = (
+        table.methods[found.together].label(),
+        table.methods[found.apart].label(),
+        found.gain,
+        found.low,
+        found.high,
+        found.p_value,
+        p_adjusted,
+        found.margin,
+    )
+    return {**verdict, **dict(zip(keys, values, strict=True))}
+
+
+def _best(table: _Table, options: Compare) -> dict[str, Any] | None:
+    """Return the method of best mean, and those that cannot be told from it.
+
+    Any two might have been the ones to tell apart, so that all pairs count (Bonferroni).
+    """
+    sign = 1.0 if table.metric.larger_is_better else -1.0
+    values = {
+        i: sign * value
+        for i, entry in enumerate(table.methods)
+        if (value := mean_score(entry.scores, table.metric.name, options.average)) is not None
+    }
+    if not values:
+        return None
+    best = max(values, key=lambda i: values[i])
+    n_pairs = len(list(combinations(values, 2)))
+    tied = []
+    for other in values:
+        found = None if other == best else table.gain(best, other)
+        is_better = found is not None and (
+            found.p_value * n_pairs < LEVEL and found.mean >= options.min_effect * abs(found.value)
+        )
+        if other != best and not is_better:
+            tied.append(table.methods[other].label())
+    return {**table.methods[best].label(), "value": sign * values[best], "tied": tied}
+
+
+def _gains(table: _Table) -> list[dict[str, Any]]:
+    """Return the gain of the candidate over every other method."""
+    gains = [table.gain(0, other) for other in range(1, len(table.methods))]
+    adjusted = iter(holm([found.p_value for found in gains if found is not None]))
+    return [
+        {
+            "baseline": entry.method.algorithm,
+            "role": entry.method.role,
+            "gain": None if found is None else found.mean,
+            "low": None if found is None else found.interval()[0],
+            "high": None if found is None else found.interval()[1],
+            "p_value": None if found is None else found.p_value,
+            "p_adjusted": None if found is None else next(adjusted),
+        }
+        for entry, found in zip(table.methods[1:], gains, strict=True)
+    ]
+
+
+def _method(entry: MethodScores, metric: Metric, average: Average) -> dict[str, Any]:
+    scores = entry.scores
+    return {
+        **entry.label(),
+        "params": entry.method.values,
         "value": mean_score(scores, metric.name, average),
         **means(scores),
         "by_task": {
             task: mean_known(values) for task, values in scores["by_task"][metric.name].items()
         },
-    }
-
-
-def _told(found: Gain | None) -> dict[str, Any]:
-    if found is None:
-        return {"gain": None, "low": None, "high": None, "p_value": None}
-    return {
-        "gain": found.mean,
-        "low": found.low,
-        "high": found.high,
-        "p_value": found.p_value,
     }

@@ -1,97 +1,150 @@
-"""What a comparison says, in sentences: sharing helps, hurts, or cannot be told."""
+"""A comparison in sentences."""
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Mapping
 from typing import Any, Final
 
-from algorithms.evaluation.comparison import LEVEL
+from algorithms.evaluation.gains import LEVEL
 
-_SINGLE_TASK: Final = "single_task"
 _ROLES: Final = {
+    "candidate": "the candidate",
     "single_task": "each task learned alone",
-    "pooled": "one model of all tasks",
+    "pooled": "one model of the rows of all tasks",
     "multi_task": "another way of learning together",
+    "trivial": "the same prediction for every row of a task",
 }
 
 
 def conclude(comparison: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the verdict and the sentences of a comparison; where a baseline wins, it comes first.
-
-    *hurts*: some baseline is better, at 5 % for all baselines together (Bonferroni). *helps*:
-    better than every baseline that learns each task alone, at 5 % each, and no baseline is better.
-    Otherwise it cannot be told from this much data.
-    """
-    baselines = comparison["overall"]
-    sure = [baseline for baseline in baselines if _is_sure(baseline, n_tests=len(baselines))]
-    worse = [baseline for baseline in sure if baseline["gain"] < 0]
-    apart = [baseline for baseline in baselines if baseline["role"] == _SINGLE_TASK]
-    is_better = bool(apart) and all(
-        _is_sure(baseline) and baseline["gain"] > 0 for baseline in apart
-    )
-    verdict = "hurts" if worse else "helps" if is_better else "unclear"
-    sentences = [_head(comparison, verdict, worse)]
-    ordered = sorted(
-        baselines, key=lambda baseline: (baseline["gain"] is None, baseline["gain"] or 0.0)
-    )
-    sentences += [_against(comparison, baseline) for baseline in ordered]
-    tasks = {task: _of_task(comparison, task) for task in comparison["by_task"]}
+    """Return the verdict on learning together, the sentences, and those on each task."""
+    sentences = [
+        *_sharing(comparison),
+        *_best(comparison),
+        *_candidate(comparison),
+        *(_against(comparison, baseline) for baseline in _worst_first(comparison["overall"])),
+        _count_tasks(comparison),
+    ]
     return {
-        "verdict": verdict,
+        "verdict": comparison["sharing"]["verdict"],
         "sentences": sentences,
-        "tasks": {task: {"verdict": v, "sentence": text} for task, (v, text) in tasks.items()},
+        "tasks": {
+            name: {**found, "sentence": f"{name}: {_of_task(found)}"}
+            for name, found in comparison["tasks"].items()
+        },
     }
 
 
-def _head(comparison: Mapping[str, Any], verdict: str, worse: Sequence[Mapping[str, Any]]) -> str:
+def _sharing(comparison: Mapping[str, Any]) -> list[str]:
+    found = comparison["sharing"]
+    if found["together"] is None:
+        reason = "too few splits, or no method that learns each task alone"
+        return [f"Whether learning together helps cannot be told: {reason}."]
+    together, apart = _name(found["together"]), _name(found["apart"])
+    heads = {
+        "helps": f"Learning together helps on this data: {together} is better than every "
+        "method that learns each task alone.",
+        "hurts": f"Learning together hurts on this data: {apart} is better than every method "
+        "that learns the tasks together.",
+        "equal": "Learning together makes no difference worth naming on this data "
+        f"(less than {comparison['min_effect']:.3g} of the value of {apart}).",
+        "unclear": "Whether learning together helps cannot be told from this much data.",
+    }
+    detail = f"{_values(comparison, found)}: {_gain(found)}, corrected for the number of methods."
+    return [heads[found["verdict"]], detail]
+
+
+def _best(comparison: Mapping[str, Any]) -> list[str]:
+    best = comparison["best"]
+    if best is None:
+        return []
+    tied = ", ".join(map(_name, best["tied"]))
+    rest = f"not shown to be worse: {tied}" if tied else "every other method is shown to be worse"
+    sentences = [f"Best on the held-out rows is {_name(best)}; {rest}."]
+    if any(method["role"] == "trivial" for method in (best, *best["tied"])):
+        sentences.append(
+            "No method is shown to be better than the same prediction for every row of a task: "
+            "perhaps nothing can be learned from these columns, or from so few rows."
+        )
+    return sentences
+
+
+def _candidate(comparison: Mapping[str, Any]) -> list[str]:
+    """Return what holds of the candidate, where it is not what the verdict is about."""
+    found, sharing = comparison["candidate"], comparison["sharing"]
     name = comparison["methods"][0]["algorithm"]
-    if verdict == "hurts":
-        best = min(worse, key=lambda baseline: baseline["gain"])
-        return f"Use {best['baseline']} ({_ROLES[best['role']]}): on this data it beats {name}."
-    if verdict == "helps":
-        return f"Sharing helps: {name} beats learning each task alone on this data."
-    return f"Whether sharing by {name} helps cannot be told from this much data."
+    if found["together"] is None or found["together"] == sharing["together"]:
+        return []
+    sentences = {
+        "helps": f"{name} itself is better than every method that learns each task alone.",
+        "hurts": f"{name} itself is worse than {_name(found['apart'])}.",
+        "equal": f"{name} itself makes no difference worth naming to {_name(found['apart'])}.",
+        "unclear": f"Whether {name} itself is better than learning each task alone cannot be told.",
+    }
+    return [sentences[found["verdict"]]]
 
 
 def _against(comparison: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
-    ours = comparison["methods"][0]
-    theirs = next(
-        method
-        for method in comparison["methods"][1:]
-        if (method["algorithm"], method["role"]) == (baseline["baseline"], baseline["role"])
-    )
-    values = f"{_number(ours['value'])} against {_number(theirs['value'])}"
-    over = " of all rows" if comparison["average"] == "rows" else ""
-    method = f"{baseline['baseline']} ({_ROLES[baseline['role']]})"
-    subject = f"{comparison['title']}{over} {values} of {method}"
+    label = {"algorithm": baseline["baseline"], "role": baseline["role"]}
+    pair = {"together": comparison["methods"][0], "apart": label}
+    subject = _values(comparison, pair)
     if baseline["gain"] is None:
         return f"{subject}: too few splits to tell how sure that is."
-    side = "better" if baseline["gain"] > 0 else "worse"
-    sure = "" if _is_sure(baseline) else ", which may be chance"
-    interval = f"{_number(baseline['low'])} to {_number(baseline['high'])}"
+    chance = "" if baseline["p_adjusted"] < LEVEL else "; may be chance"
+    corrected = f"{_number(baseline['p_adjusted'])} corrected for the number of baselines"
+    return f"{subject}: {_gain(baseline)}, {corrected}{chance}."
+
+
+def _count_tasks(comparison: Mapping[str, Any]) -> str:
+    counts = Counter(found["verdict"] for found in comparison["tasks"].values())
+    told = ", ".join(f"{name} {counts[name]}" for name in ("helps", "hurts", "equal", "unclear"))
     return (
-        f"{subject}: {_number(abs(baseline['gain']))} {side}, 95 % interval of the gain "
-        f"{interval}, p = {_number(baseline['p_value'])}{sure}."
+        f"By task: {told} (Benjamini-Hochberg over {len(comparison['tasks'])} tasks, "
+        f"at {LEVEL:.0%} false ones)."
     )
 
 
-def _of_task(comparison: Mapping[str, Any], task: str) -> tuple[str, str]:
-    """Give verdict and sentence of one task, against the baseline that is closest or better."""
-    against = [
-        baseline for baseline in comparison["by_task"][task] if baseline["role"] == _SINGLE_TASK
-    ]
-    known = [baseline for baseline in against if baseline["gain"] is not None]
-    if not known:
-        return "unclear", f"{task}: too few held-out rows to tell."
-    baseline = min(known, key=lambda baseline: baseline["gain"])
-    interval = f"{_number(baseline['low'])} to {_number(baseline['high'])}"
-    found = f"gain {_number(baseline['gain'])} ({interval}) over {baseline['baseline']}"
-    if not _is_sure(baseline, n_tests=len(known)):
-        return "unclear", f"{task}: cannot be told; {found}."
-    verdict = "helps" if baseline["gain"] > 0 else "hurts"
-    return verdict, f"{task}: sharing {verdict}; {found}."
+def _of_task(found: Mapping[str, Any]) -> str:
+    if found["together"] is None:
+        return "too few held-out rows to tell."
+    verdicts = {
+        "helps": "learning together helps",
+        "hurts": "learning together hurts",
+        "equal": "no difference worth naming",
+        "unclear": "cannot be told",
+    }
+    pair = f"{_name(found['together'])} against {_name(found['apart'])}"
+    corrected = f"{_number(found['p_adjusted'])} corrected for the number of tasks"
+    return f"{verdicts[found['verdict']]}; {pair}: {_gain(found)}, {corrected}."
 
 
-def _is_sure(baseline: Mapping[str, Any], *, n_tests: int = 1) -> bool:
-    return baseline["p_value"] is not None and baseline["p_value"] * n_tests < LEVEL
+def _worst_first(gains: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    return sorted(gains, key=lambda entry: (entry["gain"] is None, entry["gain"] or 0.0))
+
+
+def _values(comparison: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
+    """Return the metric of two methods, in words."""
+    value = {
+        (method["algorithm"], method["role"]): method["value"] for method in comparison["methods"]
+    }
+    ours, theirs = (
+        f"{_number(value[one['algorithm'], one['role']])} of {_name(one)}"
+        for one in (pair["together"], pair["apart"])
+    )
+    over = " of all rows" if comparison["average"] == "rows" else ""
+    return f"{comparison['title']}{over} {ours} against {theirs}"
+
+
+def _gain(found: Mapping[str, Any]) -> str:
+    interval = f"{_number(found['low'])} to {_number(found['high'])}"
+    side = "equal" if found["gain"] == 0 else "better" if found["gain"] > 0 else "worse"
+    size = "" if found["gain"] == 0 else f"{_number(abs(found['gain']))} "
+    return f"{size}{side}, 95 % interval of the gain {interval}, p = {_number(found['p_value'])}"
+
+
+def _name(method: Mapping[str, Any]) -> str:
+    if method["role"] == "candidate":
+        return str(method["algorithm"])
+    return f"{method['algorithm']} ({_ROLES[method['role']]})"
 
 
 def _number(value: float | None) -> str:

@@ -157,8 +157,9 @@ class Client:
             Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``; or
             ``{"space": {"C": {"low": 0.01, "high": 100.0, "scale": "log"}}, "method": "random"}``.
         compare
-            Judge it beside methods that learn the tasks apart; the model's report says whether
-            sharing helps. ``{"splits": {...}, "metric": ...}`` says how.
+            Compare it with methods that learn each task alone, and others that learn them together;
+            the model's report says whether learning together helps, and which method is best.
+            ``{"splits": {...}, "metric": ..., "min_effect": 0.01}`` says how.
         evaluate
             Judge it by itself on held-out rows. ``{"splits": {...}}`` says how.
         """

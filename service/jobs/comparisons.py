@@ -101,30 +101,25 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
 
 
 def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
-    """Give the report of a comparison, without the baselines that could not learn some split."""
-    asked = Compare.model_validate(plan["asked"], strict=False)
-    metric, ratio = METRICS[plan["metric"]], asked.splits.ratio(tasks)
+    """Return the report of a comparison, without the baselines that could not learn some split."""
+    options = Compare.model_validate(plan["asked"], strict=False)
+    metric, ratio = METRICS[plan["metric"]], options.splits.ratio(tasks)
     failed = {
         part["plan"]["method"]: part["failed"] for part in results if part["failed"] is not None
     }
-    left_out = [
-        *plan["left_out"],
-        *(
-            {"baseline": plan["methods"][which]["algorithm"], "reason": reason}
-            for which, reason in failed.items()
-        ),
-    ]
-    judged = _judged(plan, results, without=failed)
-    check_judged(judged[0].scores, tasks)
-    _check_any_baseline(judged[0].method.algorithm, len(judged) - 1, left_out)
-    comparison = compare(judged, metric, asked, ratio=ratio)
+    failures = [(ComparedMethod(**plan["methods"][which]), why) for which, why in failed.items()]
+    left_out = _left_out(failures, before=plan["left_out"])
+    scores = _scores(plan, results, without=failed)
+    check_judged(scores[0].scores, tasks)
+    _check_any_baseline([entry.method for entry in scores], left_out)
+    comparison = compare(scores, metric, options, ratio=ratio)
     return {**comparison, "left_out": left_out, **conclude(comparison)}
 
 
 def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Give the report of an evaluation."""
     asked = Evaluate.model_validate(plan["asked"], strict=False)
-    (itself,) = _judged(plan, results)
+    (itself,) = _scores(plan, results)
     check_judged(itself.scores, tasks)
     return {
         "splits": asked.splits.told(),
@@ -138,7 +133,7 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     }
 
 
-def _judged(
+def _scores(
     plan: Plan, results: Sequence[Result], *, without: Collection[int] = ()
 ) -> list[MethodScores]:
     return [
@@ -161,27 +156,43 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
 
 def _fitting(
     methods: Sequence[ComparedMethod], tasks: Sequence[TaskSummary]
-) -> tuple[list[ComparedMethod], list[dict[str, str]]]:
-    """Give the methods that fit the tasks, complete with defaults, and why others do not."""
-    itself, *baselines = methods
-    fitting, left_out = [itself], []
+) -> tuple[list[ComparedMethod], list[dict[str, Any]]]:
+    """Return the methods that fit the tasks, and why others do not."""
+    candidate, *baselines = methods
+    fitting, misfits = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
             algorithm.check(tasks, algorithm.parse(method.values))
         except AlgorithmError as error:
-            left_out.append({"baseline": method.algorithm, "reason": error.message})
+            misfits.append((method, error.message))
         else:
             fitting.append(method)
-    _check_any_baseline(itself.algorithm, len(fitting) - 1, left_out)
+    left_out = _left_out(misfits)
+    _check_any_baseline(fitting, left_out)
     return fitting, left_out
 
 
+def _left_out(
+    misfits: Sequence[tuple[ComparedMethod, str]], *, before: Sequence[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
+    """Return the baselines that are not compared, each reason once, with its roles."""
+    roles = {(one["baseline"], one["reason"]): list(one["roles"]) for one in before}
+    for method, reason in misfits:
+        roles.setdefault((method.algorithm, reason), []).append(method.role)
+    return [
+        {"baseline": baseline, "roles": of, "reason": reason}
+        for (baseline, reason), of in roles.items()
+    ]
+
+
 def _check_any_baseline(
-    algorithm: str, n_baselines: int, left_out: Sequence[Mapping[str, str]]
+    methods: Sequence[ComparedMethod], left_out: Sequence[Mapping[str, Any]]
 ) -> None:
-    if n_baselines == 0:
+    """Raise InvalidParams where nothing but the trivial prediction is left to compare with."""
+    candidate, *baselines = methods
+    if all(method.role == "trivial" for method in baselines):
         reasons = "; ".join(entry["reason"] for entry in left_out) or "there are none for it"
         raise InvalidParams(
-            f"{algorithm} cannot be compared with methods that learn apart: {reasons}"
+            f"{candidate.algorithm} cannot be compared with methods that learn apart: {reasons}"
         )

@@ -193,7 +193,8 @@ class Method(BaseModel):
     algorithm: str
     role: MethodRole = Field(
         description="candidate: the algorithm of the job. single_task: each task learned alone. "
-        "pooled: one model of the rows of all tasks. multi_task: another way of learning together."
+        "pooled: one model of the rows of all tasks. multi_task: another way of learning together. "
+        "trivial: the same prediction for every row of a task."
     )
     params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
     value: float | None = Field(description="The deciding metric, by the average asked for.")
@@ -202,8 +203,25 @@ class Method(BaseModel):
     by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
 
 
+class MethodLabel(BaseModel):
+    """The name of a method in a comparison."""
+
+    algorithm: str
+    role: MethodRole
+
+
+class BestMethod(MethodLabel):
+    """The method of best mean on the held-out rows."""
+
+    value: float = Field(description="The deciding metric; of the best of several, optimistic.")
+    tied: list[MethodLabel] = Field(
+        description="Methods not shown to be worse: at 5 % for all pairs (Bonferroni), and by "
+        "`min_effect` or more."
+    )
+
+
 class Gain(BaseModel):
-    """How much better the algorithm is than a baseline; null where there are too few splits."""
+    """How much better the candidate is than a baseline; null where there are too few splits."""
 
     baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
     role: MethodRole
@@ -213,34 +231,68 @@ class Gain(BaseModel):
     p_value: float | None = Field(
         description="Chance of so large a difference were there none (corrected resampled t)."
     )
+    p_adjusted: float | None = Field(
+        None, description="The same, corrected for the number of baselines (Holm)."
+    )
 
 
 class LeftOut(BaseModel):
     """A baseline that is not in a comparison."""
 
     baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
+    roles: list[str] = Field([], description="What it would have stood for.")
     reason: str
 
 
-class TaskVerdict(BaseModel):
-    """What can be said of one task."""
+class FamilyVerdict(BaseModel):
+    """The best of the methods that learn together against the best of those that learn apart."""
 
-    verdict: str
+    verdict: str = Field(
+        description="helps, hurts, equal (no difference worth naming), or unclear."
+    )
+    together: MethodLabel | None = Field(None, description="A method that learns together.")
+    apart: MethodLabel | None = Field(None, description="A method that learns each task alone.")
+    gain: float | None = Field(None, description="Of the first over the second.")
+    low: float | None = Field(
+        None, description="Lower end of the 95 % interval, corrected for the number of methods."
+    )
+    high: float | None = None
+    p_value: float | None = Field(None, description="For the families (Bonferroni).")
+    p_adjusted: float | None = Field(
+        None, description="Of a task: corrected for the number of tasks (Benjamini-Hochberg)."
+    )
+    margin: float | None = Field(None, description="Smallest gain worth naming.")
+
+
+class TaskVerdict(FamilyVerdict):
+    """Whether learning together helps one task."""
+
     sentence: str
 
 
 class Comparison(BaseModel):
-    """Whether learning together helps."""
+    """Whether learning together helps, and which method is best."""
 
-    verdict: str = Field(description="helps, hurts, or unclear.")
-    sentences: list[str] = Field(description="The same in words; a baseline that wins comes first.")
+    verdict: str = Field(
+        description="Learning together, in any form, against learning each task alone: helps, "
+        "hurts, equal (no difference worth naming), or unclear."
+    )
+    sentences: list[str] = Field(description="The same in words.")
     metric: str
     title: str
     larger_is_better: bool
     average: str = Field(description="What counted alike: tasks, or rows.")
+    min_effect: float = Field(
+        0.0, description="Smallest difference worth naming, as a part of the metric's value."
+    )
     splits: dict[str, Any]
     n_splits: int
     methods: list[Method]
+    sharing: FamilyVerdict | None = Field(None, description="What the verdict rests on.")
+    candidate: FamilyVerdict | None = Field(
+        None, description="The same for the algorithm of the job alone."
+    )
+    best: BestMethod | None = None
     overall: list[Gain]
     tasks: dict[str, TaskVerdict]
     by_task: dict[str, list[Gain]]

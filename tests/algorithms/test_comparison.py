@@ -2,10 +2,17 @@
 
 import numpy as np
 import pytest
-from scipy.stats import kstest, t
+from scipy.stats import false_discovery_control, kstest, t
 
 from algorithms.evaluation.choices import freed
-from algorithms.evaluation.comparison import Compare, compared_methods, gain
+from algorithms.evaluation.comparison import (
+    Compare,
+    ComparedMethod,
+    MethodScores,
+    compare,
+    compared_methods,
+)
+from algorithms.evaluation.gains import benjamini_hochberg, gain, holm
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import conclude
@@ -44,7 +51,8 @@ def test_the_gain_is_the_corrected_resampled_t_test() -> None:
     error = np.sqrt(d.var(ddof=1) * (1 / 4 + 0.25))
     assert found.mean == pytest.approx(d.mean())
     assert found.p_value == pytest.approx(2 * t.sf(d.mean() / error, 3))
-    assert (found.low, found.high) == pytest.approx(t.interval(0.95, 3, d.mean(), error))
+    assert found.interval() == pytest.approx(t.interval(0.95, 3, d.mean(), error))
+    assert found.value == pytest.approx(np.mean(theirs))
     # the other way up, the other way round
     other = gain(ours, theirs, METRICS["r2"], ratio=0.25)
     assert other.mean == pytest.approx(-found.mean)
@@ -53,7 +61,31 @@ def test_the_gain_is_the_corrected_resampled_t_test() -> None:
 def test_splits_without_a_value_are_left_out_and_one_is_too_few() -> None:
     assert gain([1.0, None, 2.0], [1.5, 9.0, None], RMSE, ratio=1.0) is None
     same = gain([1.0, 1.0], [1.0, 1.0], RMSE, ratio=1.0)
-    assert (same.mean, same.p_value) == (0.0, 1.0)
+    assert (same.mean, same.p_value, same.interval()) == (0.0, 1.0, (0.0, 0.0))
+
+
+def test_a_difference_of_rounding_is_none() -> None:
+    values = np.array([0.5, 0.25, 0.125])
+    found = gain(list(values - 1.67e-17), list(values), RMSE, ratio=0.25)
+    assert (found.mean, found.p_value) == (0.0, 1.0)
+
+
+@pytest.mark.parametrize(("n_splits", "is_sure"), [(2, False), (10, True)])
+def test_the_same_difference_in_every_split_is_no_certainty(n_splits, is_sure) -> None:
+    found = gain([0.0] * n_splits, [0.5] * n_splits, METRICS["error_rate"], ratio=0.25)
+    # one more split without a difference: d J/(J + 1), variance d²/(J + 1)
+    error = 0.5 * np.sqrt((1 / (n_splits + 1) + 0.25) / (n_splits + 1))
+    assert (found.mean, found.error, found.df) == (0.5, pytest.approx(error), n_splits)
+    assert found.p_value == pytest.approx(2 * t.sf(0.5 / error, n_splits))
+    assert (found.p_value < 0.05) == is_sure
+
+
+def test_p_values_are_corrected_by_holm_and_by_benjamini_and_hochberg() -> None:
+    # by hand: 3 · 0.01, 2 · 0.03 and 1 · 0.04 but not below the one before
+    assert holm([0.04, 0.01, 0.03]) == pytest.approx([0.06, 0.03, 0.06])
+    # 3 · 0.01/1, then 3 · 0.03/2 but not above the one after, 3 · 0.04/3
+    assert benjamini_hochberg([0.04, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
+    assert holm([]) == benjamini_hochberg([]) == []
 
 
 def test_what_is_given_is_not_chosen_and_what_is_not_given_is() -> None:
@@ -156,27 +188,164 @@ def subspaces(*, related: bool, n_tasks=8, n_samples=12, d=10, k=2, seed=0) -> T
     return TaskSet(tuple(made))
 
 
+def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **means):
+    """Give the report of methods with these mean errors: role (and a number) = mean."""
+    rng = np.random.default_rng(seed)
+    methods = []
+    for label, mean in means.items():
+        role = label.rstrip("0123456789")
+        values = mean + noise * rng.normal(size=(n_tasks, n_splits))
+        by_task = {f"t{i}": list(row) for i, row in enumerate(values)}
+        scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": list(values.mean(axis=0))}}
+        methods.append(MethodScores(ComparedMethod(label, role, {}), scores))
+    found = compare(methods, RMSE, compare_by or Compare(), ratio=0.25)
+    return {**found, **conclude(found)}
+
+
+def test_sharing_helps_where_another_way_of_sharing_is_better_still() -> None:
+    found = table(candidate=0.8, single_task=1.0, pooled=0.6, multi_task=0.7, trivial=2.0)
+    assert found["verdict"] == "helps"
+    assert found["sharing"]["together"] == {"algorithm": "pooled", "role": "pooled"}
+    assert found["candidate"]["verdict"] == "helps"
+    assert found["best"]["algorithm"] == "pooled"
+    assert found["best"]["tied"] == []
+    worse = {entry["role"]: entry["gain"] for entry in found["overall"]}
+    assert worse["pooled"] < 0 < worse["single_task"]
+
+
+def test_a_candidate_may_be_worse_than_learning_apart_while_sharing_helps() -> None:
+    found = table(candidate=1.2, single_task=1.0, pooled=0.6, trivial=2.0)
+    assert (found["verdict"], found["candidate"]["verdict"]) == ("helps", "hurts")
+    assert (
+        "candidate itself is worse than single_task (each task learned alone)."
+        in (found["sentences"])
+    )
+
+
+def test_sharing_hurts_only_where_a_method_of_single_tasks_wins() -> None:
+    found = table(candidate=1.2, single_task1=1.0, single_task2=1.5, pooled=1.1, trivial=2.0)
+    assert found["verdict"] == "hurts"
+    assert found["sharing"]["apart"]["algorithm"] == "single_task1"
+    assert found["sharing"]["together"]["algorithm"] == "pooled"  # it comes nearest
+    assert found["sharing"]["gain"] == pytest.approx(-0.1, abs=0.02)
+    # the trivial prediction may be the best of all: then nothing is learned, by either family
+    found = table(candidate=1.0, single_task=1.0, pooled=1.0, trivial=0.8)
+    assert found["verdict"] == "unclear"
+    assert found["best"]["role"] == "trivial"
+    assert any("No method is shown to be better than the same" in s for s in found["sentences"])
+
+
+def test_sharing_that_beats_learning_apart_but_not_the_trivial_prediction_is_no_help() -> None:
+    assert table(candidate=1.0, single_task=1.2, trivial=1.0)["verdict"] == "unclear"
+    assert table(candidate=1.0, single_task=1.2, trivial=1.3)["verdict"] == "helps"
+
+
+def test_a_difference_too_small_to_name_is_equal() -> None:
+    small = {"candidate": 0.995, "single_task": 1.0, "trivial": 2.0, "noise": 1e-4}
+    assert table(**small)["sharing"]["p_value"] < 1e-6
+    assert table(**small)["verdict"] == "equal"
+    assert table(**small)["tasks"]["t0"]["verdict"] == "equal"
+    assert table(**small, compare_by=Compare(min_effect=0.004))["verdict"] == "helps"
+    swapped = small | {"candidate": 1.0, "single_task": 0.995}
+    assert table(**swapped)["verdict"] == "equal"
+    assert table(**swapped, compare_by=Compare(min_effect=0.004))["verdict"] == "hurts"
+    assert table(candidate=1.0, single_task=1.0, noise=0.0)["verdict"] == "equal"
+    # too small to name, and too uncertain to call it equal
+    assert table(candidate=0.995, single_task=1.0, trivial=2.0, noise=0.05)["verdict"] == "unclear"
+
+
+def test_the_verdict_is_corrected_for_the_number_of_methods() -> None:
+    one = table(candidate=0.95, single_task=1.0, noise=0.02)
+    p = one["sharing"]["p_value"]
+    assert p == pytest.approx(one["overall"][0]["p_value"])
+    # four more ways of learning together, each far worse: five could have been the best
+    worse = {f"multi_task{i}": 1.5 for i in range(4)}
+    five = table(candidate=0.95, single_task=1.0, noise=0.02, **worse)
+    assert five["sharing"]["p_value"] == pytest.approx(5 * p)
+    # a second method that learns apart must be beaten too, which needs no correction
+    two = table(candidate=0.95, single_task1=1.0, single_task2=1.5, noise=0.02)
+    assert two["sharing"]["p_value"] == pytest.approx(p)
+    assert two["sharing"]["apart"]["algorithm"] == "single_task1"
+
+
+def test_tasks_are_corrected_for_their_number() -> None:
+    found = table(n_tasks=6, candidate=0.95, single_task=1.0, noise=0.03, seed=3)
+    p = [entry["p_value"] for entry in found["tasks"].values()]
+    adjusted = [entry["p_adjusted"] for entry in found["tasks"].values()]
+    np.testing.assert_allclose(adjusted, false_discovery_control(p))
+    assert any(a < 0.05 for a in p)
+    assert all(
+        (entry["verdict"] == "unclear") == (entry["p_adjusted"] >= 0.05)
+        for entry in found["tasks"].values()
+    )
+    assert "Benjamini-Hochberg over 6 tasks" in found["sentences"][-1]
+
+
+def test_methods_that_cannot_be_told_from_the_best_are_named() -> None:
+    found = table(candidate=1.0, multi_task=1.001, single_task=1.3, trivial=2.0)
+    assert {found["best"]["algorithm"], *(m["algorithm"] for m in found["best"]["tied"])} == {
+        "candidate",
+        "multi_task",
+    }
+
+
+def test_too_few_splits_are_told() -> None:
+    found = table(n_splits=1, candidate=0.5, single_task=1.0)
+    assert found["verdict"] == "unclear"
+    assert found["sharing"]["gain"] is None
+    assert "cannot be told: too few splits" in found["sentences"][0]
+    assert found["tasks"]["t0"]["sentence"] == "t0: too few held-out rows to tell."
+
+
 def test_sharing_that_helps_is_told() -> None:
     found = study("rmt-pca", subspaces(related=True), k=2)
     assert found["verdict"] == "helps"
-    assert found["sentences"][0].startswith("Sharing helps: rmt-pca beats")
+    assert found["sentences"][0].startswith("Learning together helps on this data: rmt-pca is")
     apart = next(entry for entry in found["overall"] if entry["role"] == "single_task")
     assert apart["low"] > 0
+    assert found["methods"][-1]["role"] == "trivial"
+    assert found["methods"][-1]["value"] > found["methods"][0]["value"]
 
 
-def test_sharing_that_hurts_is_told_and_the_winner_comes_first() -> None:
+def test_sharing_that_hurts_is_told_with_the_winner() -> None:
     tasks = subspaces(related=False, n_samples=40)
     found = study("rmt-pca", tasks, k=2, lam=1e6, selection="given")
     assert found["verdict"] == "hurts"
-    assert found["sentences"][0].startswith("Use pca (each task learned alone)")
+    assert "pca (each task learned alone) is better than every" in found["sentences"][0]
     assert {entry["verdict"] for entry in found["tasks"].values()} <= {"hurts", "unclear"}
-    assert "worse" in found["sentences"][1]
+    assert (found["best"]["algorithm"], found["best"]["tied"]) == ("pca", [])
 
 
 def test_unrelated_tasks_cannot_be_told() -> None:
     found = study("rmt-pca", subspaces(related=False, n_samples=20), k=2)
-    assert found["verdict"] == "unclear"
-    assert "cannot be told" in found["sentences"][0]
+    assert found["verdict"] in {"unclear", "equal"}
+    assert found["tasks"]
+
+
+def linear_tasks(*, n_tasks=10, n_samples=10, d=20, own=0.3, noise=0.5, seed=0) -> TaskSet:
+    """Give tasks whose coefficients are common but for a part of their own."""
+    rng = np.random.default_rng(seed)
+    common = rng.normal(size=d)
+    made = []
+    for index in range(n_tasks):
+        X = rng.normal(size=(n_samples, d))
+        y = X @ (common + own * rng.normal(size=d)) + noise * rng.normal(size=n_samples)
+        made.append(Task.from_rows(f"task {index}", X, y=y))
+    return TaskSet(tuple(made))
+
+
+def test_related_tasks_of_few_rows_are_helped_though_another_method_is_better() -> None:
+    asked = Compare(splits=Splits(n_folds=5, repeats=1))
+    found = study("mtfl", linear_tasks(), compare=asked)
+    assert found["verdict"] == "helps"
+    assert found["best"]["algorithm"] != "mtfl"
+
+
+def test_a_baseline_that_does_not_fit_is_left_out_once() -> None:
+    found = study("mtfl", linear_tasks(n_tasks=2), selection="given")
+    (left,) = found["left_out"]
+    assert left["baseline"] == "logistic-regression"
+    assert left["roles"] == ["single_task", "pooled"]
 
 
 def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
@@ -215,21 +384,3 @@ def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
     assert verdicts.count("helps") <= 3  # 5 % of 20, and its spread
     assert np.mean(np.array(p_values) < 0.05) <= 0.2
     assert kstest(p_values, "uniform", alternative="greater").pvalue > 0.01
-
-
-def test_a_tie_is_no_proof() -> None:
-    none = {"gain": 0.0, "low": 0.0, "high": 0.0, "p_value": 1.0}
-    comparison = {
-        "metric": "rmse",
-        "title": "RMSE",
-        "average": "tasks",
-        "methods": [
-            {"algorithm": "a", "role": "candidate", "value": 1.0},
-            {"algorithm": "b", "role": "single_task", "value": 1.0},
-        ],
-        "overall": [{"baseline": "b", "role": "single_task", **none}],
-        "by_task": {"t": [{"baseline": "b", "role": "single_task", **none}]},
-    }
-    found = conclude(comparison)
-    assert found["verdict"] == "unclear"
-    assert found["tasks"]["t"]["verdict"] == "unclear"

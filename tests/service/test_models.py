@@ -165,6 +165,8 @@ def test_a_report_with_the_names_of_earlier_versions_is_read() -> None:
         "single_task",
         "multi_task",
     ]
-    assert found["overall"] == [{"baseline": "pca", "role": "single_task", **gain}]
+    (told,) = found["overall"]
+    assert told == {"baseline": "pca", "role": "single_task", "p_adjusted": None, **gain}
     assert found["by_task"]["t"][0]["baseline"] == "pca"
-    assert found["left_out"] == [{"baseline": "gp-lvm", "reason": "too few rows"}]
+    assert found["left_out"] == [{"baseline": "gp-lvm", "roles": [], "reason": "too few rows"}]
+    assert found["tasks"]["t"]["gain"] is None

@@ -1,0 +1,185 @@
+"""The trivial baseline: the same prediction for every row of a task.
+
+Numbers get the mean of the task's targets, classes its commonest label (of equally common ones the
+one that sorts first), with the shares of the classes as scores; rows are reconstructed as their
+mean. Nothing is learned of the columns: a method that does not beat this has not learned anything
+either. Cost: O(nd).
+
+Reference: the estimators DummyRegressor and DummyClassifier,
+https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any, Self, final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.header import read_told, write_told
+from algorithms.interface.model import Model
+from algorithms.interface.needs import Needs
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+
+Array = NDArray[np.float64]
+
+
+class ConstantParams(Params):
+    """The constant prediction has no parameters."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Constants:
+    """What is predicted for every row of a task.
+
+    Parameters
+    ----------
+    mean : (d,)
+        Mean of the rows.
+    values : (1,) for numbers, (n_classes,) for classes, (0,) without targets
+        Mean of the targets, or shares of the classes.
+    classes
+        Labels, sorted; none for numbers.
+    """
+
+    mean: Array
+    values: Array
+    classes: tuple[Any, ...] = ()
+
+
+@final
+@dataclass(frozen=True, slots=True, eq=False)
+class ConstantModel(Model):
+    """The same answer for every row of a task."""
+
+    # field() keeps the abstract properties of Model from being taken for defaults
+    algorithm: str = field()
+    tasks: tuple[str, ...] = field()
+    parts: tuple[Constants, ...]
+    facts: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def metrics(self) -> dict[str, dict[str, float]]:
+        """Nothing: what it predicts of the training rows says little."""
+        return {}
+
+    def own_methods(self) -> tuple[str, ...]:
+        """Names of the methods that the targets of all tasks allow."""
+        missing = set()
+        if any(part.values.size == 0 for part in self.parts):
+            missing |= {"predict", "decision_function"}
+        if any(not part.classes for part in self.parts):
+            missing |= {"decision_function"}
+        return tuple(method for method in self.methods() if method not in missing)
+
+    def width(self, method: str, *, task: str) -> int:
+        """Return the number of features of the task, or the one latent coordinate."""
+        n_features = len(self._part(task).mean)
+        return 1 if method == "inverse_transform" else n_features
+
+    def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
+        """Return the labels of a task, sorted."""
+        return self._part(task).classes
+
+    def transform(self, X: object, *, task: str) -> Array:
+        """Return the one coordinate of each row, which is 0, (n_samples, 1)."""
+        return np.zeros((len(self.check_rows(X, method="transform", task=task)), 1))
+
+    def inverse_transform(self, Z: object, *, task: str) -> Array:
+        """Return the mean row of the task for every row of Z (n_samples, 1)."""
+        rows = self.check_rows(Z, method="inverse_transform", task=task)
+        return np.tile(self._part(task).mean, (len(rows), 1))
+
+    def predict(self, X: object, *, task: str) -> NDArray[Any]:
+        """Return the mean target, or the commonest label, for every row, (n_samples,)."""
+        n_rows = len(self.check_rows(X, method="predict", task=task))
+        part = self._part(task)
+        if not part.classes:
+            return np.full(n_rows, part.values[0])
+        return np.full(n_rows, np.array(part.classes)[int(part.values.argmax())])
+
+    def decision_function(self, X: object, *, task: str) -> Array:
+        """Return the share of each class for every row; of two classes that of the last."""
+        n_rows = len(self.check_rows(X, method="decision_function", task=task))
+        values = self._part(task).values
+        return np.full(n_rows, values[1]) if len(values) == 2 else np.tile(values, (n_rows, 1))
+
+    def to_arrays(self) -> dict[str, NDArray[Any]]:
+        """Return every array by name, those of task i ending in ``.i``."""
+        means = {f"mean.{i}": part.mean for i, part in enumerate(self.parts)}
+        return means | {f"values.{i}": part.values for i, part in enumerate(self.parts)}
+
+    def header(self) -> dict[str, Any]:
+        """Return names and labels."""
+        return {**write_told(self), "classes": [list(part.classes) for part in self.parts]}
+
+    @classmethod
+    def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
+        """Return the model that ``to_arrays`` and ``header`` described."""
+        parts = tuple(
+            Constants(arrays[f"mean.{i}"], arrays[f"values.{i}"], tuple(classes))
+            for i, classes in enumerate(header["classes"])
+        )
+        model = cls(**read_told(header), parts=parts)
+        if len(model.tasks) != len(parts):
+            raise ValueError(f"{len(parts)} parts for {len(model.tasks)} tasks")
+        for part in parts:
+            if part.mean.ndim != 1 or part.values.ndim != 1:
+                raise ValueError("means and values must be vectors")
+            if part.classes and len(part.classes) != len(part.values):
+                raise ValueError(f"{len(part.values)} shares for {len(part.classes)} classes")
+        return model
+
+    def _part(self, task: str) -> Constants:
+        return self.parts[self.task_index(task)]
+
+
+class Constant(Algorithm[ConstantParams, ConstantModel]):
+    """The same prediction for every row of a task."""
+
+    name = "constant"
+    title = "Constant prediction"
+    summary = (
+        "The mean target of each task, its commonest class, or its mean row, whatever the row to "
+        "answer: the trivial baseline. A method that does not beat it has learned nothing."
+    )
+    reference = (
+        "DummyRegressor and DummyClassifier, "
+        "https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators"
+    )
+    needs = Needs(same_features=False)
+    Params = ConstantParams
+    Model = ConstantModel
+
+    def fit(
+        self, tasks: TaskSet, params: ConstantParams, *, trace: Trace, rng: np.random.Generator
+    ) -> ConstantModel:
+        """Return the means and shares of each task."""
+        del rng
+        self.check(tasks.summaries(), params)
+        joined = trace.once(
+            "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
+        )
+        means = np.split(joined, np.cumsum([task.n_features for task in tasks])[:-1])
+        parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
+        return ConstantModel(self.name, tasks.names, parts)
+
+    def adapt(self, model: ConstantModel, task: Task) -> ConstantModel:
+        """Return the model with one more task, from its own rows."""
+        model.check_new_name(task.name)
+        self.check([task.summary()], ConstantParams())
+        part = _constants(task, task.X.mean(axis=0))
+        return replace(model, tasks=(*model.tasks, task.name), parts=(*model.parts, part))
+
+
+def _constants(task: Task, mean: Array) -> Constants:
+    if task.y is None:
+        return Constants(mean, np.zeros(0))
+    if task.target == "numbers":
+        return Constants(mean, np.array([task.y.mean()]))
+    labels, counts = np.unique(task.y, return_counts=True)
+    return Constants(mean, counts / counts.sum(), tuple(labels.tolist()))

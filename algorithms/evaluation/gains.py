@@ -1,0 +1,111 @@
+"""Differences of a metric between two methods on the same splits, and how sure they are.
+
+Splits of one dataset share rows, so that the plain t test is far too sure; the variance is
+corrected by the part that is held out,
+
+    s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
+
+Where the difference is the same in every split, which happens with error rates of few rows, s² is 0
+and says nothing: one more split without a difference is then counted for the spread.
+
+References: Nadeau, Bengio, *Inference for the generalization error*, Machine Learning 52 (2003),
+doi:10.1023/A:1024068626366; Holm, *A simple sequentially rejective multiple test procedure*,
+Scandinavian Journal of Statistics 6 (1979); Benjamini, Hochberg, *Controlling the false discovery
+rate*, JRSS B 57 (1995), doi:10.1111/j.2517-6161.1995.tb02031.x
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+from scipy.stats import false_discovery_control
+from scipy.stats import t as student
+
+from algorithms.evaluation.metrics import Metric
+
+#: Accepted probability of taking chance for a difference.
+LEVEL: Final = 0.05
+#: Differences below this part of the values are rounding.
+ROUNDING: Final = 1e-12
+
+
+@dataclass(frozen=True, slots=True)
+class Gain:
+    """How much better one method is than another, with its uncertainty.
+
+    Parameters
+    ----------
+    mean
+        Mean over splits in units of the metric, positive where the first method is better.
+    error
+        Corrected standard error of the mean.
+    df
+        Degrees of freedom of the t distribution.
+    value
+        Mean value of the second method in the same splits.
+    """
+
+    mean: float
+    error: float
+    df: int
+    value: float
+
+    @property
+    def p_greater(self) -> float:
+        """One-sided p value of the hypothesis that the first method is not better."""
+        if self.error == 0:
+            return 0.5
+        return float(student.sf(self.mean / self.error, self.df))
+
+    @property
+    def p_value(self) -> float:
+        """Two-sided p value of the hypothesis that there is no difference."""
+        return min(1.0, 2 * min(self.p_greater, (-self).p_greater))
+
+    def __neg__(self) -> "Gain":
+        return replace(self, mean=-self.mean)
+
+    def interval(self, level: float = LEVEL) -> tuple[float, float]:
+        """Return the confidence interval that misses the true gain with probability ``level``."""
+        reach = float(student.ppf(1 - level / 2, self.df)) * self.error
+        return self.mean - reach, self.mean + reach
+
+
+def gain(
+    ours: Sequence[float | None], theirs: Sequence[float | None], metric: Metric, *, ratio: float
+) -> Gain | None:
+    """Return the gain over splits in which both have a value; None if these are fewer than two.
+
+    Parameters
+    ----------
+    ratio
+        Held-out rows per training row, n_test/n_train.
+    """
+    pairs = [(a, b) for a, b in zip(ours, theirs, strict=True) if a is not None and b is not None]
+    if len(pairs) < 2:
+        return None
+    a, b = np.array(pairs).T
+    differences = (a - b) if metric.larger_is_better else (b - a)
+    differences[np.abs(differences) <= ROUNDING * np.maximum(np.abs(a), np.abs(b))] = 0.0
+    mean = float(differences.mean())
+    if mean != 0 and np.ptp(differences) <= ROUNDING * abs(mean):
+        differences = np.append(differences, 0.0)
+    n = len(differences)
+    error = float(np.sqrt(differences.var(ddof=1) * (1 / n + ratio)))
+    return Gain(mean, error, n - 1, float(b.mean()))
+
+
+def holm(p_values: Sequence[float]) -> list[float]:
+    """Return p values corrected for their number, so that the least is right at the level."""
+    order = np.argsort(p_values)
+    n = len(order)
+    steps = np.array(p_values)[order] * np.arange(n, 0, -1)
+    corrected = np.empty(n)
+    corrected[order] = np.minimum(np.maximum.accumulate(steps), 1.0)
+    return [float(p) for p in corrected]
+
+
+def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
+    """Return p values such that those below a level hold that share of false ones at most."""
+    return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []
