@@ -85,8 +85,9 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
     parts = []
     for which, method in enumerate(methods):
         inner = search if which == 0 else None
-        for start in range(0, splits.count(), size):
-            stop = min(start + size, splits.count())
+        step = splits.count() if method.role == "trivial" else size  # no work for a job each
+        for start in range(0, splits.count(), step):
+            stop = min(start + step, splits.count())
             narrow, indices = _narrow(splits, range(start, stop))
             inner_plan = {
                 "of": of,
