@@ -168,8 +168,11 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
         return ConstantModel(self.name, tasks.names, parts)
 
-    def adapt(self, model: ConstantModel, task: Task) -> ConstantModel:
+    def adapt(
+        self, model: ConstantModel, task: Task, *, trace: Trace | None = None
+    ) -> ConstantModel:
         """Return the model with one more task, from its own rows."""
+        del trace
         model.check_new_name(task.name)
         self.check([task.summary()], ConstantParams())
         part = _constants(task, task.X.mean(axis=0))
