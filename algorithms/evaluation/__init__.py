@@ -9,12 +9,16 @@ An error over several tasks is the mean of their error rates: a task of ten rows
 one of a thousand (:func:`error_rates`, :func:`mean_error_rate`). What guessing would give is
 1 - 1/c for c classes of equal size, which differs from task to task.
 
+*Units*. Rows with the same values, and rows of the same group, are never divided, in whatever tasks
+they are: what is held out of one task trains no other (:func:`algorithms.evaluation.units.units_of`).
+Rows that are named in a split (``given``) are taken as they are named.
+
 *Inner cross-validation* (``selection="cv"``). The rows of every class of a task are dealt to
 ``n_folds`` folds in turn. Each candidate is fitted without one fold and judged by the mean error
 rate on it; the candidate of least mean over the folds is then fitted on all rows, the plainest of
 equal ones. A class of one row is never held out, so that no fit lacks a class. An algorithm that
 ties its tasks chooses once for all of them, one that looks at each task alone for each
-(:func:`stratified_folds`, :func:`select_params`).
+(:func:`folds_of`, :func:`select_params`).
 
 *Search* (a job's ``search``). The same folds for any algorithm and metric, each combination of
 values a part of the job; the model's ``/report`` keeps every value. It chooses once for all tasks.
@@ -56,13 +60,13 @@ them with ``selection="cv"``, and compare their error rates on the same held-out
 that does not repeat over several random splits is none.
 """
 
-from algorithms.evaluation.folds import stratified_folds
 from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate
 from algorithms.evaluation.selection import Selection, candidates_of, select_params
 from algorithms.evaluation.splits import (
     Split,
     fold_split,
     fold_splits,
+    folds_of,
     stratified_split,
 )
 
@@ -73,9 +77,9 @@ __all__ = [
     "error_rates",
     "fold_split",
     "fold_splits",
+    "folds_of",
     "held_out_loss",
     "mean_error_rate",
     "select_params",
-    "stratified_folds",
     "stratified_split",
 ]

@@ -1,16 +1,22 @@
 """Ways to divide the rows of tasks into those that train and those that test."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from algorithms.evaluation.folds import even_folds, joint_folds, joint_part, stratified_folds
+from algorithms.evaluation.folds import Rows, draw_part, spread_folds
+from algorithms.evaluation.units import Units, tie_of, units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+
+Indices = NDArray[np.intp]
+#: Which rows of each task are held out.
+Held = Mapping[str, NDArray[np.bool_]]
+V = TypeVar("V", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -92,103 +98,159 @@ class Splits(BaseModel):
         n_test = [sum(len(set(rows)) for rows in split.values()) for split in self.given or ()]
         return float(np.mean([n / (n_rows - n) for n in n_test]))
 
-    def split(self, tasks: TaskSet, index: int, *, seed: int) -> Split | None:
-        """Give a split; None where it would hold out no row of any task.
+    def split(self, tasks: TaskSet, index: int, *, seed: int, least: int = 1) -> Split | None:
+        """Return a split; None where it would hold out no row of any task.
 
         Raises
         ------
         InvalidData
             Rows are named that are not there, or all rows of a task.
         """
-        if self.scheme == "kfold":
-            repeat, fold = divmod(index, self.n_folds)
-            return fold_split(tasks, fold=fold, n_folds=self.n_folds, seed=seed + repeat)
+        (held,) = self.held(tasks, [index], seed=seed, least=least)
+        return divide(tasks, held)
+
+    def held(
+        self, tasks: TaskSet, indices: Sequence[int], *, seed: int, least: int = 1
+    ) -> list[Held]:
+        """Return the rows that some of the splits hold out.
+
+        Rows of one unit (:mod:`algorithms.evaluation.units`) are on the same side of every split,
+        those that are named aside.
+
+        Parameters
+        ----------
+        least
+            Rows of every task that every training part keeps, where rows are not named.
+
+        Raises
+        ------
+        InvalidData
+            As in :meth:`split`.
+        """
         if self.scheme == "given":
-            return _given_split(tasks, (self.given or [])[index])
-        joint = _joint_labels(tasks)
-        if joint is not None:
-            rng = np.random.default_rng([seed, index, joint.shape[1]])
-            is_held = joint_part(joint, self.test_size, rng)
-            return _divide(tasks, lambda _: is_held)
-        return _divide(tasks, lambda task: _random_part(task, self.test_size, [seed, index]))
+            return [_named(tasks, (self.given or [])[index]) for index in indices]
+        units = units_of(tasks)
+        if self.scheme == "holdout":
+            return [
+                _by_task(tasks, draw_part(rows, size=self.test_size, least=least))
+                for rows in (rows_of(tasks, units, seed=[seed, index]) for index in indices)
+            ]
+        repeats = {index // self.n_folds for index in indices}
+        folds = {
+            repeat: folds_of(
+                tasks, n_folds=self.n_folds, seed=seed + repeat, units=units, least=least
+            )
+            for repeat in sorted(repeats)
+        }
+        places = [divmod(index, self.n_folds) for index in indices]
+        return [
+            {name: own == fold for name, own in folds[repeat].items()} for repeat, fold in places
+        ]
 
 
 def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) -> Split:
-    """Give the tasks with ``n_train`` random rows of each class, and with the other rows.
+    """Return the tasks with ``n_train`` random rows of each class, and with the other rows.
+
+    A row that belongs together with one that trains (:mod:`algorithms.evaluation.units`) is in
+    neither part.
 
     Raises
     ------
     InvalidData
-        A class has not more than ``n_train`` rows.
+        A class has not more than ``n_train`` rows, or no others than those of training units.
     """
+    units = units_of(tasks)
+    trains = {task.name: _training_rows(task, n_train, rng) for task in tasks}
+    known = np.unique(np.concatenate([units.of(name)[rows] for name, rows in trains.items()]))
     train, test = [], []
     for task in tasks:
-        order = rng.permutation(task.n_samples)
-        y = labels_of(task)
-        is_train = np.zeros(task.n_samples, dtype=bool)
-        for label in np.unique(y):
-            members = order[y[order] == label]
-            if members.size <= n_train:
-                raise InvalidData(
-                    f"task '{task.name}', class '{label}' has {members.size} rows; {n_train} to "
-                    "train and at least one to test are needed",
-                    task=task.name,
-                )
-            is_train[members[:n_train]] = True
-        train.append(task.take(np.flatnonzero(is_train)))
-        test.append(task.take(np.flatnonzero(~is_train)))
+        left = np.flatnonzero(~np.isin(units.of(task.name), known))
+        if not left.size:
+            raise InvalidData(
+                f"every row of task '{task.name}' belongs together with one that trains: the same "
+                "values, or the same group; none is left to test on",
+                task=task.name,
+            )
+        train.append(task.take(np.flatnonzero(trains[task.name])))
+        test.append(task.take(left))
     return Split(TaskSet(tuple(train)), TaskSet(tuple(test)))
 
 
-def _joint_labels(tasks: TaskSet) -> NDArray[np.intp] | None:
-    """Give the labels (n_tasks, n_samples) of tasks of the very same rows; None of others."""
-    if tasks.tasks[0].target != "classes" or not have_same_rows(tasks):
-        return None
-    return np.stack([np.unique(labels_of(task), return_inverse=True)[1] for task in tasks])
+def _training_rows(task: Task, n_train: int, rng: np.random.Generator) -> NDArray[np.bool_]:
+    order = rng.permutation(task.n_samples)
+    y = labels_of(task)
+    is_train = np.zeros(task.n_samples, dtype=bool)
+    for label in np.unique(y):
+        members = order[y[order] == label]
+        if members.size <= n_train:
+            raise InvalidData(
+                f"task '{task.name}', class '{label}' has {members.size} rows; {n_train} to "
+                "train and at least one to test are needed",
+                task=task.name,
+            )
+        is_train[members[:n_train]] = True
+    return is_train
 
 
-def have_same_rows(tasks: TaskSet) -> bool:
-    """Tell whether there are several tasks, and all have the very same rows."""
-    first, *others = tasks
-    return bool(others) and all(
-        task.X is first.X or np.array_equal(task.X, first.X) for task in others
-    )
+def folds_of(
+    tasks: TaskSet, *, n_folds: int, seed: int, units: Units | None = None, least: int = 1
+) -> dict[str, Indices]:
+    """Return the fold of each row of each task; -1 is never held out.
+
+    Classes are spread evenly over the folds, and units are not divided. The folds depend on the
+    seed, the labels and the units, not on the order of the tasks; those of a task whose rows are
+    all units of their own do not depend on other tasks. A task of covariance matrices is divided
+    by its matrices.
+
+    Parameters
+    ----------
+    least
+        Rows of every task that every training part keeps.
+    """
+    rows = rows_of(tasks, units_of(tasks) if units is None else units, seed=[seed])
+    return _by_task(tasks, spread_folds(rows, n_folds=n_folds, least=least))
+
+
+def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
+    """Return the rows of all tasks as they are dealt out, the tasks in the order of their names."""
+    position, cells, ranks = [], [], []
+    n_cells = 0
+    for t, task in enumerate(tasks.by_name()):
+        own = np.zeros(task.n_samples, dtype=np.intp)
+        if task.target == "classes":
+            own = np.unique(labels_of(task), return_inverse=True)[1].astype(np.intp)
+        rank = np.empty(task.n_samples, dtype=np.intp)
+        order = np.random.default_rng([*seed, task.n_samples]).permutation(task.n_samples)
+        rank[order] = np.arange(task.n_samples)
+        position.append(np.full(task.n_samples, t))
+        cells.append(n_cells + own)
+        ranks.append(rank)
+        n_cells += int(own.max()) + 1
+    return Rows(np.concatenate(position), np.concatenate(cells), units.unit, np.concatenate(ranks))
 
 
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:
-    """Give the tasks without a fold, and the fold; ``None`` where it holds no row of any task.
+    """Return the tasks without a fold, and the fold; ``None`` where it holds no row of any task.
 
-    Classes are spread evenly over the folds. The folds of a task depend on the seed and its
-    labels, not on the order of the tasks. A task with no row in the fold is in the training part
-    only; one of covariance matrices is divided by its matrices. Tasks of the very same rows are
-    divided alike: a row that is held out in one is not trained on in another.
+    The folds are those of :func:`folds_of`. A task with no row in the fold is in the training part
+    only.
     """
-    joint = _joint_labels(tasks)
-    if joint is not None:
-        rng = np.random.default_rng([seed, joint.shape[1]])
-        folds = joint_folds(joint, n_folds=n_folds, rng=rng)
-        return _divide(tasks, lambda _: np.equal(folds, fold))
-
-    def is_held(task: Task) -> NDArray[np.bool_]:
-        rng = np.random.default_rng([seed, task.n_samples])
-        if task.target == "classes":
-            folds = stratified_folds(labels_of(task), n_folds=n_folds, rng=rng)
-        else:
-            folds = even_folds(task.n_samples, n_folds=n_folds, rng=rng)
-        return np.equal(folds, fold)
-
-    return _divide(tasks, is_held)
+    folds = folds_of(tasks, n_folds=n_folds, seed=seed)
+    return divide(tasks, {name: own == fold for name, own in folds.items()})
 
 
 def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
-    """Give the split of every fold that holds rows.
+    """Return the split of every fold that holds rows.
 
     Raises
     ------
     InvalidData
-        No task has two rows (of a class), so that nothing can be held out.
+        No task has two rows (of a class) that can be divided, so that nothing can be held out.
     """
-    parts = [fold_split(tasks, fold=fold, n_folds=n_folds, seed=seed) for fold in range(n_folds)]
+    folds = folds_of(tasks, n_folds=n_folds, seed=seed)
+    parts = [
+        divide(tasks, {name: own == fold for name, own in folds.items()}) for fold in range(n_folds)
+    ]
     splits = [part for part in parts if part is not None]
     if not splits:
         raise nothing_to_hold_out(tasks)
@@ -196,14 +258,22 @@ def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
 
 
 def nothing_to_hold_out(tasks: TaskSet) -> InvalidData:
-    """Give the error for tasks with too few rows to choose parameters by."""
+    """Return the error for tasks of which no row can be held out to choose parameters by."""
+    return InvalidData(
+        f"{why_none_is_held(tasks)}; give the parameters instead of choosing them",
+        task=tasks.names[0],
+    )
+
+
+def why_none_is_held(tasks: TaskSet) -> str:
+    """Return why no row can be held out, as a clause: too few rows, or which of them are tied."""
+    units = units_of(tasks)
+    ties = [tie for task in tasks if (tie := tie_of(task, units.of(task.name))) is not None]
+    if ties:
+        return f"{ties[0]}, and such rows are never divided, which leaves none to hold out"
     first = tasks.names[0]
     who = f"task '{first}' has" if len(tasks) == 1 else f"task '{first}' and all others have"
-    return InvalidData(
-        f"{who} one row of each class, or one at all, which leaves none to hold out; give the "
-        "parameters instead of choosing them",
-        task=first,
-    )
+    return f"{who} one row of each class, or one at all, which leaves none to hold out"
 
 
 def labels_of(task: Task) -> NDArray[Any]:
@@ -213,37 +283,31 @@ def labels_of(task: Task) -> NDArray[Any]:
     return task.y
 
 
-def _divide(tasks: TaskSet, is_held: Callable[[Task], NDArray[np.bool_]]) -> Split | None:
+def divide(tasks: TaskSet, held: Held) -> Split | None:
+    """Return the tasks without the rows that are held out, and those; None where there are none."""
     train, test = [], []
     for task in tasks:
-        held = is_held(task)
-        train.append(task.take(np.flatnonzero(~held)))
-        if held.any():
-            test.append(task.take(np.flatnonzero(held)))
+        is_held = held[task.name]
+        train.append(task.take(np.flatnonzero(~is_held)))
+        if is_held.any():
+            test.append(task.take(np.flatnonzero(is_held)))
     return Split(TaskSet(tuple(train)), TaskSet(tuple(test))) if test else None
 
 
-def _random_part(task: Task, size: float, seed: Sequence[int]) -> NDArray[np.bool_]:
-    """Tell which rows to hold out: a part of each class, and never the last row of one."""
-    rng = np.random.default_rng([*seed, task.n_samples])
-    order = rng.permutation(task.n_samples)
-    groups = labels_of(task) if task.target == "classes" else np.zeros(task.n_samples)
-    held = np.zeros(task.n_samples, dtype=bool)
-    for group in np.unique(groups):
-        members = order[groups[order] == group]
-        held[members[: min(round(size * members.size), members.size - 1)]] = True
-    return held
+def _by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
+    """Return the values of each task, of those of all tasks in the order of their names."""
+    ordered = tasks.by_name()
+    ends = np.cumsum([task.n_samples for task in ordered])
+    return dict(zip(ordered.names, np.split(values, ends[:-1]), strict=True))
 
 
-def _given_split(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> Split | None:
+def _named(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> Held:
     _check_rows(rows, {task.name: task.n_samples for task in tasks})
-
-    def is_held(task: Task) -> NDArray[np.bool_]:
-        held = np.zeros(task.n_samples, dtype=bool)
-        held[np.asarray(rows.get(task.name, ()), dtype=np.intp)] = True
-        return held
-
-    return _divide(tasks, is_held)
+    held = {}
+    for task in tasks:
+        held[task.name] = np.zeros(task.n_samples, dtype=bool)
+        held[task.name][np.asarray(rows.get(task.name, ()), dtype=np.intp)] = True
+    return held
 
 
 def _check_rows(rows: Mapping[str, Sequence[int]], n_samples: Mapping[str, int]) -> None:

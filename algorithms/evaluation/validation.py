@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import Average, Metric
-from algorithms.evaluation.splits import Split, Splits
+from algorithms.evaluation.splits import Split, Splits, divide, why_none_is_held
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
@@ -61,6 +61,7 @@ def judge(
     metrics: Sequence[Metric],
     seed: int,
     trace: Trace,
+    least: int = 1,
 ) -> list[Scores]:
     """Give, for each candidate, every metric on the held-out rows in some of the splits.
 
@@ -69,22 +70,24 @@ def judge(
     fit
         Called with the training rows of a split, and a generator that depends on ``seed`` and the
         split alone.
+    least
+        Rows of every task that every training part keeps.
     """
-    parts = [splits.split(tasks, index, seed=seed) for index in indices]
+    held = splits.held(tasks, indices, seed=seed, least=least)
 
     def step(state: _Judged) -> _Judged:
         which = state.n_done
         values = state.values.copy()
-        split = parts[which]
+        split = divide(tasks, held[which])
         if split is not None:
             models = fit(split.train, np.random.default_rng([seed, indices[which]]))
             for candidate, model in enumerate(models):
                 values[which, candidate] = _values(model, split, tasks.names, metrics)
         return _judged(values, n_done=which + 1)
 
-    shape = (len(parts), n_candidates, len(metrics), len(tasks) + 1)
+    shape = (len(held), n_candidates, len(metrics), len(tasks) + 1)
     start = _judged(np.full(shape, np.nan), n_done=0)
-    values = trace.run("splits", step, start, max_iter=len(parts), tolerance=0.0).values
+    values = trace.run("splits", step, start, max_iter=len(held), tolerance=0.0).values
     return [
         _scores(values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
     ]
@@ -108,8 +111,7 @@ def check_judged(scores: Scores, tasks: TaskSet) -> None:
     if all(value is None for values in by_task for value in values):
         raise InvalidData(
             f"no split holds out a row by which task '{tasks.names[0]}' or another can be judged: "
-            "each has one row of each class, or one at all, or the splits name too few; add rows, "
-            "or hold out more"
+            f"{why_none_is_held(tasks)}, or the splits name too few; add rows, or hold out more"
         )
 
 

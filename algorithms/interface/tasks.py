@@ -21,6 +21,8 @@ SYMMETRY_RTOL = 1e-5
 SEMIDEFINITE_RTOL = 1e-4
 #: Sizes of values, 0 aside, whose squares and their sums are numbers too.
 SIZE_RANGE = (1e-150, 1e150)
+#: Whole numbers below this are told apart by floats.
+_MAX_WHOLE = 2.0**53
 #: How many known names an "unknown task" message lists.
 LISTED_NAMES = 20
 
@@ -49,6 +51,9 @@ class Task:
         One row per sample, or one covariance matrix per sample (per EEG epoch, say).
     y : (n_samples,) or None
         Numbers, or class labels (strings or integers).
+    groups : (n_samples,) or None
+        Samples of one group, in whatever task, are held out together: a patient, a session. Numbers
+        or text.
     """
 
     name: str
@@ -56,6 +61,7 @@ class Task:
     input: InputKind = "rows"
     y: NDArray[Any] | None = None
     feature_names: tuple[str, ...] | None = None
+    groups: NDArray[Any] | None = None
 
     @classmethod
     def from_rows(
@@ -65,14 +71,15 @@ class Task:
         *,
         y: object = None,
         feature_names: Sequence[str] | None = None,
+        groups: object = None,
     ) -> "Task":
         """Give the task with rows X, checked to be finite numbers.
 
         Raises
         ------
         InvalidData
-            X is not two-dimensional, is empty, is not numeric or is not finite; y has another
-            length; ``feature_names`` another width.
+            X is not two-dimensional, is empty, is not numeric or is not finite; y or ``groups``
+            has another length; ``feature_names`` another width.
         """
         rows = _as_floats(X, name)
         if rows.ndim != 2:
@@ -88,11 +95,17 @@ class Task:
             )
         _check_size(rows, name)
         _check_finite(rows, name, names)
-        return cls(name, rows, "rows", _as_targets(y, name, rows.shape[0]), names)
+        targets = _as_targets(y, name, rows.shape[0])
+        return cls(name, rows, "rows", targets, names, _as_groups(groups, name, rows.shape[0]))
 
     @classmethod
     def from_covariances(
-        cls, name: str, C: object, *, feature_names: Sequence[str] | None = None
+        cls,
+        name: str,
+        C: object,
+        *,
+        feature_names: Sequence[str] | None = None,
+        groups: object = None,
     ) -> "Task":
         """Give the task with covariance matrices C, one matrix or a stack of them.
 
@@ -124,7 +137,8 @@ class Task:
         _check_finite(matrices, name, None)
         _check_covariances(matrices, name)
         symmetric = (matrices + matrices.transpose(0, 2, 1)) / 2
-        return cls(name, symmetric, "covariances", None, names)
+        belongs = _as_groups(groups, name, matrices.shape[0])
+        return cls(name, symmetric, "covariances", None, names, belongs)
 
     @property
     def n_samples(self) -> int:
@@ -155,7 +169,8 @@ class Task:
     def take(self, rows: NDArray[np.intp]) -> "Task":
         """Give the task with these samples only."""
         y = None if self.y is None else self.y[rows]
-        return Task(self.name, self.X[rows], self.input, y, self.feature_names)
+        groups = None if self.groups is None else self.groups[rows]
+        return Task(self.name, self.X[rows], self.input, y, self.feature_names, groups)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -273,6 +288,29 @@ def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
             f"task '{task}', row {row}: the target is {targets[row]}", task=task, row=row
         )
     return targets
+
+
+def _as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None:
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (n_samples,):
+        raise InvalidData(
+            f"task '{task}' has {n_samples} rows but groups of shape {labels.shape}", task=task
+        )
+    if labels.dtype.kind not in "biufU":
+        raise InvalidData(
+            f"task '{task}' needs groups that are numbers or text, got {labels.dtype}", task=task
+        )
+    if labels.dtype.kind != "f":
+        return labels
+    if not np.isfinite(labels).all():
+        row = int(np.flatnonzero(~np.isfinite(labels))[0])
+        raise InvalidData(
+            f"task '{task}', row {row}: the group is {labels[row]}", task=task, row=row
+        )
+    is_whole = bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < _MAX_WHOLE
+    return labels.astype(np.int64) if is_whole else labels
 
 
 def _check_size(values: Array, task: str) -> None:

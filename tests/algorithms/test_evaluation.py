@@ -7,9 +7,9 @@ from algorithms.discriminants import PCAClassifier, RatioTraceLDA
 from algorithms.evaluation import (
     error_rates,
     fold_split,
+    folds_of,
     mean_error_rate,
     select_params,
-    stratified_folds,
     stratified_split,
 )
 from algorithms.evaluation.splits import Splits
@@ -19,9 +19,9 @@ from algorithms.interface.trace import Checkpoint, Trace
 
 
 def numbered(*counts, name="t") -> Task:
-    """Give a task whose rows are all different, with so many rows of each class."""
+    """Give a task of rows that no other row and no other task has, so many of each class."""
     y = np.repeat(np.arange(len(counts)), counts)
-    X = np.arange(2.0 * len(y)).reshape(-1, 2)
+    X = 1000.0 * ord(name[0]) + np.arange(2.0 * len(y)).reshape(-1, 2)
     return Task.from_rows(name, X, y=y)
 
 
@@ -66,7 +66,7 @@ def test_folds_spread_every_class_and_leave_it_in_every_training_part(
     counts, n_folds, seed
 ) -> None:
     task = numbered(*counts)
-    folds = stratified_folds(task.y, n_folds=n_folds, rng=np.random.default_rng(seed))
+    folds = folds_of(TaskSet((task,)), n_folds=n_folds, seed=seed)["t"]
     for label, count in enumerate(counts):
         own = folds[task.y == label]
         if count == 1:

@@ -1,0 +1,118 @@
+"""Rows that belong together: what is held out of one task must not train another.
+
+A *unit* is a set of rows, of any tasks, that are on the same side of every split: rows with the
+same values (in whatever order they come, in one task or in several), and rows of the same group.
+Both relations hold at once, so that a unit is a connected component: two patients with a row in
+common are one unit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.row_hashes import hash_rows
+
+Indices = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Units:
+    """The units of the rows of tasks, numbered over all tasks.
+
+    Parameters
+    ----------
+    names
+        The tasks, sorted.
+    of : (n_tasks + 1,)
+        Rows of task t are ``starts[t]`` to ``starts[t + 1]`` in ``unit``.
+    unit : (n_rows,)
+        Unit of each row of all tasks.
+    """
+
+    names: tuple[str, ...]
+    starts: Indices
+    unit: Indices
+
+    def of(self, task: str) -> Indices:
+        """Return the unit of each row of a task, (n_samples,)."""
+        t = self.names.index(task)
+        return self.unit[self.starts[t] : self.starts[t + 1]]
+
+    @property
+    def sizes(self) -> Indices:
+        """Number of rows of each unit, (n_units,)."""
+        return np.bincount(self.unit)
+
+
+def units_of(tasks: TaskSet) -> Units:
+    """Return the units of all rows; they do not depend on the order of the tasks."""
+    ordered = tasks.by_name()
+    hashes = np.concatenate([hash_rows(task.X) for task in ordered])
+    content = np.unique(hashes, return_inverse=True)[1].astype(np.intp)
+    starts = np.cumsum([0, *(task.n_samples for task in ordered)])
+    unit = _joined(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
+    return Units(ordered.names, starts.astype(np.intp), unit)
+
+
+def tie_of(task: Task, unit: Indices) -> str | None:
+    """Return what ties all rows of a task, or of each of its classes, together; None if nothing.
+
+    Parameters
+    ----------
+    unit : (n_samples,)
+    """
+    classes = task.y if task.y is not None and task.target == "classes" else np.zeros(len(unit))
+    largest = None
+    for label in np.unique(classes):
+        rows = np.flatnonzero(classes == label)
+        if len(np.unique(unit[rows])) > 1:
+            return None
+        if largest is None or len(rows) > len(largest):
+            largest = rows
+    if largest is None or len(largest) == 1:
+        return None
+    which = "all" if len(largest) == task.n_samples else f"those of class '{classes[largest[0]]}'"
+    return f"the rows of task '{task.name}' ({which}) {_tie(task, largest)}"
+
+
+def _tie(task: Task, rows: Indices) -> str:
+    if not np.ptp(task.X[rows], axis=0).any():
+        return "have the same values"
+    groups = np.unique(task.groups[rows]) if task.groups is not None else np.empty(0)
+    if len(groups) == 1:
+        return f"are of one group, '{groups[0]}'"
+    return "are of groups that have rows in common"
+
+
+def _has_groups(tasks: TaskSet) -> bool:
+    return any(task.groups is not None for task in tasks)
+
+
+def _groups(tasks: Sequence[Task]) -> Indices:
+    """Return the position of each row's group among those of all tasks; -1 for a row without."""
+    known = [task.groups for task in tasks if task.groups is not None]
+    codes = np.unique(np.concatenate(known), return_inverse=True)[1]
+    found, first = [], 0
+    for task in tasks:
+        if task.groups is None:
+            found.append(np.full(task.n_samples, -1))
+        else:
+            found.append(codes[first : first + task.n_samples])
+            first += task.n_samples
+    return np.concatenate(found).astype(np.intp)
+
+
+def _joined(content: Indices, group: Indices) -> Indices:
+    """Return the connected components of rows that have content or group in common."""
+    has_group = group >= 0
+    n_contents = int(content.max()) + 1
+    edges = (content[has_group], n_contents + group[has_group])
+    n_nodes = n_contents + int(group.max()) + 1
+    graph = coo_array((np.ones(len(edges[0]), dtype=np.int8), edges), shape=(n_nodes, n_nodes))
+    _, component = connected_components(graph, directed=False)
+    return np.unique(component[content], return_inverse=True)[1].astype(np.intp)

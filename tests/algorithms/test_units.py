@@ -1,0 +1,277 @@
+"""Rows that belong together are on the same side of every split, in whatever task they are."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from algorithms.evaluation import fold_split, folds_of, stratified_split
+from algorithms.evaluation.metrics import metrics_for
+from algorithms.evaluation.paths import fit_all
+from algorithms.evaluation.splits import Splits, fold_splits
+from algorithms.evaluation.units import units_of
+from algorithms.evaluation.validation import in_splits, judge
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+
+TARGETS = ("none", "numbers", "classes")
+
+
+def made(rng, *, n_tasks, n_values, target, has_groups) -> TaskSet:
+    """Return tasks whose rows are drawn from a few, so that many are equal."""
+    values = rng.normal(size=(n_values, 2))
+    tasks = []
+    for t in range(n_tasks):
+        n = int(rng.integers(1, 15))
+        y = {
+            "none": None,
+            "numbers": rng.normal(size=n),
+            "classes": rng.integers(0, 3, size=n),
+        }[target]
+        groups = None
+        if has_groups and rng.random() < 0.8:
+            groups = rng.integers(0, 8, size=n)
+            groups = groups if rng.random() < 0.5 else groups.astype(str)
+        X = values[rng.integers(0, n_values, size=n)]
+        tasks.append(Task.from_rows(f"t{t}", X, y=y, groups=groups))
+    return TaskSet(tuple(tasks))
+
+
+def are_tied(a: Task, i: int, b: Task, j: int) -> bool:
+    """Tell, from the rows alone, whether two must not be divided."""
+    if np.array_equal(a.X[i], b.X[j]):
+        return True
+    return a.groups is not None and b.groups is not None and str(a.groups[i]) == str(b.groups[j])
+
+
+problems = st.builds(
+    lambda seed, n_tasks, n_values, target, has_groups: made(
+        np.random.default_rng(seed),
+        n_tasks=n_tasks,
+        n_values=n_values,
+        target=target,
+        has_groups=has_groups,
+    ),
+    seed=st.integers(0, 2**32 - 1),
+    n_tasks=st.integers(1, 4),
+    n_values=st.integers(1, 60),
+    target=st.sampled_from(TARGETS),
+    has_groups=st.booleans(),
+)
+
+
+@given(tasks=problems, n_folds=st.integers(2, 5), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_no_pair_of_rows_that_belong_together_is_ever_divided(tasks, n_folds, seed) -> None:
+    schemes = [
+        Splits(n_folds=n_folds, repeats=2),
+        Splits(scheme="holdout", n_splits=3, test_size=1 / n_folds),
+    ]
+    for splits in schemes:
+        for held in splits.held(tasks, range(splits.count()), seed=seed):
+            sides = [(task, held[task.name]) for task in tasks]
+            for a, of_a in sides:
+                for b, of_b in sides:
+                    for i in range(a.n_samples):
+                        for j in range(b.n_samples):
+                            assert of_a[i] == of_b[j] or not are_tied(a, i, b, j)
+
+
+@given(tasks=problems, n_folds=st.integers(2, 5), seed=st.integers(0, 99))
+@settings(max_examples=60, deadline=None)
+def test_every_class_trains_and_what_can_be_held_out_is_so_once(tasks, n_folds, seed) -> None:
+    folds = folds_of(tasks, n_folds=n_folds, seed=seed)
+    units = units_of(tasks)
+    for task in tasks:
+        own = folds[task.name]
+        classes = task.y if task.target == "classes" else np.zeros(task.n_samples)
+        for fold in range(n_folds):
+            assert set(classes[own != fold]) == set(classes)
+    # a row that is never held out has a reason: its unit is needed, or was, by a class of some task
+    for task in tasks:
+        for unit in np.unique(units.of(task.name)[folds[task.name] < 0]):
+            assert any(is_needed(other, units, unit, folds, n_folds) for other in tasks)
+
+
+def is_needed(task, units, unit, folds, n_folds) -> bool:
+    """Tell whether a class of the task would have no training row, were a unit held out."""
+    classes = task.y if task.target == "classes" else np.zeros(task.n_samples)
+    mine = units.of(task.name) == unit
+    return any(
+        not np.any((classes == label) & ~mine & (folds[task.name] != fold))
+        for label in np.unique(classes[mine])
+        for fold in range(n_folds)
+    )
+
+
+@given(tasks=problems, seed=st.integers(0, 99))
+@settings(max_examples=40, deadline=None)
+def test_folds_do_not_hang_on_the_order_of_the_tasks(tasks, seed) -> None:
+    here = folds_of(tasks, n_folds=3, seed=seed)
+    there = folds_of(TaskSet(tasks.tasks[::-1]), n_folds=3, seed=seed)
+    for name, folds in here.items():
+        np.testing.assert_array_equal(folds, there[name])
+
+
+def dealt_in_turn(y, n_folds, rng):
+    """Return the folds of rows that are all different: classes dealt one after another."""
+    folds = np.full(len(y), -1)
+    order = rng.permutation(len(y))
+    start = 0
+    for label in np.unique(y):
+        members = order[y[order] == label]
+        if members.size > 1:
+            folds[members] = (start + np.arange(members.size)) % n_folds
+            start += members.size
+    return folds
+
+
+@given(
+    counts=st.lists(st.lists(st.integers(1, 9), min_size=1, max_size=4), min_size=1, max_size=3),
+    n_folds=st.integers(2, 6),
+    seed=st.integers(0, 2**32 - 1),
+)
+@settings(max_examples=60, deadline=None)
+def test_rows_that_are_all_different_are_dealt_in_turn(counts, n_folds, seed) -> None:
+    rng = np.random.default_rng(seed)
+    tasks = []
+    for t, of_classes in enumerate(counts):
+        y = rng.permutation(np.repeat(np.arange(len(of_classes)), of_classes))
+        tasks.append(Task.from_rows(f"t{t}", rng.normal(size=(len(y), 2)), y=y))
+    folds = folds_of(TaskSet(tuple(tasks)), n_folds=n_folds, seed=seed)
+    for task in tasks:
+        own = np.random.default_rng([seed, task.n_samples])
+        np.testing.assert_array_equal(folds[task.name], dealt_in_turn(task.y, n_folds, own))
+
+
+@given(
+    n_groups=st.integers(5, 30), n_folds=st.integers(2, 5), seed=st.integers(0, 99),
+    is_even=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=40, deadline=None)
+def test_groups_are_spread_evenly(n_groups, n_folds, seed, is_even) -> None:
+    rng = np.random.default_rng(seed)
+    sizes = np.full(n_groups, 6) if is_even else rng.integers(1, 12, size=n_groups)
+    groups = np.repeat(np.arange(n_groups), sizes)
+    X, y = rng.normal(size=(len(groups), 2)), rng.integers(0, 2, size=len(groups))
+    task = Task.from_rows("t", X, y=y, groups=groups)
+    folds = folds_of(TaskSet((task,)), n_folds=n_folds, seed=seed)["t"]
+    held = np.bincount(folds[folds >= 0], minlength=n_folds)
+    # folds differ by what one group, at the most, can make them differ, classes included
+    assert held.max() - held.min() <= 2 * sizes.max()
+    assert held.min() > 0
+
+
+def test_the_repeats_of_labels_that_are_all_different_differ() -> None:
+    # every combination of labels is there once, so that none is to be spread
+    bits = (np.arange(32)[:, np.newaxis] >> np.arange(5)) % 2
+    X = np.random.default_rng(0).normal(size=(32, 3))
+    tasks = TaskSet(tuple(Task.from_rows(f"t{t}", X, y=bits[:, t]) for t in range(5)))
+    for splits in (Splits(n_folds=4, repeats=4), Splits(scheme="holdout", n_splits=4)):
+        found = splits.held(tasks, range(0, splits.count(), splits.count() // 4), seed=0)
+        assert len({held["t0"].tobytes() for held in found}) == 4
+
+
+def test_few_large_groups_take_turns_in_a_holdout() -> None:
+    # of 200 rows 60 are to be held out: that is one of the smaller groups
+    groups = np.repeat([0, 1, 2], [50, 50, 100])
+    task = Task.from_rows("t", np.random.default_rng(0).normal(size=(200, 2)), groups=groups)
+    splits = Splits(scheme="holdout", n_splits=40, test_size=0.3)
+    held = splits.held(TaskSet((task,)), range(40), seed=0)
+    first = [set(groups[one["t"]]) for one in held]
+    assert all(len(found) == 1 for found in first)
+    assert set.union(*first) == {0, 1}
+
+
+def test_one_large_group_leaves_no_fold_empty() -> None:
+    # half of the rows are one group: it is a fold, and the others share the rest evenly
+    groups = np.concatenate([np.zeros(100), 1 + np.arange(100)])
+    task = Task.from_rows("t", np.random.default_rng(0).normal(size=(200, 2)), groups=groups)
+    folds = folds_of(TaskSet((task,)), n_folds=5, seed=0)["t"]
+    assert sorted(np.bincount(folds)) == [25, 25, 25, 25, 100]
+
+
+def test_zeros_of_either_sign_are_the_same_row_and_the_last_bit_counts() -> None:
+    X = np.array([[0.0, 1.0], [-0.0, 1.0], [1.0, 0.0], [np.nextafter(0.0, 1.0), 1.0]])
+    units = units_of(TaskSet((Task.from_rows("t", X),))).of("t")
+    assert units[0] == units[1]
+    assert len(set(units)) == 3
+
+
+@pytest.mark.parametrize(
+    ("y", "groups", "told"),
+    [
+        (None, ["p1"] * 3, r"'a' \(all\) are of one group, 'p1'"),
+        (["u", "v", "v"], ["p1", "p2", "p2"], r"\(those of class 'v'\) are of one group, 'p2'"),
+    ],
+)
+def test_a_group_that_leaves_nothing_to_hold_out_is_named(y, groups, told) -> None:
+    task = Task.from_rows("a", np.arange(6.0).reshape(3, 2), y=y, groups=groups)
+    with pytest.raises(InvalidData, match=told):
+        fold_splits(TaskSet((task,)), n_folds=3, seed=0)
+
+
+def test_equal_rows_that_leave_nothing_to_hold_out_are_named() -> None:
+    with pytest.raises(InvalidData, match="have the same values"):
+        fold_splits(TaskSet((Task.from_rows("a", np.ones((4, 2))),)), n_folds=3, seed=0)
+
+
+def test_a_stratified_split_tests_on_no_row_that_trains() -> None:
+    rng = np.random.default_rng(0)
+    X = np.repeat(rng.normal(size=(10, 2)), 2, axis=0)
+    tasks = TaskSet((Task.from_rows("t", X, y=np.arange(20) % 2),))
+    split = stratified_split(tasks, n_train=3, rng=rng)
+    known = {tuple(row) for row in split.train["t"].X}
+    assert known.isdisjoint(map(tuple, split.test["t"].X))
+    assert split.train["t"].n_samples == 6
+
+
+def coin_flips(kind: str, rng) -> TaskSet:
+    """Return tasks of (nearly) the same rows with the same labels, which mean nothing."""
+    n = 24
+    X, y = rng.normal(size=(n, 4)), np.array(["no", "yes"])[rng.permutation(n) % 2]
+    tasks = []
+    for t in range(8):
+        rows = rng.permutation(n) if kind == "permuted" else np.delete(np.arange(n), t)
+        tasks.append(Task.from_rows(f"t{t}", X[rows], y=y[rows]))
+    return TaskSet(tuple(tasks))
+
+
+@pytest.mark.parametrize("kind", ["permuted", "one row missing"])
+@pytest.mark.parametrize("scheme", ["kfold", "holdout"])
+@pytest.mark.parametrize(
+    ("name", "params"),
+    [
+        ("fmtl", {"kernel": "rbf", "C": 10.0, "gamma": 2.0}),
+        ("kernel-mean", {"kernel": "rbf", "C": 10.0, "gamma": 2.0}),
+    ],
+)
+def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, scheme, kind) -> None:
+    algorithm = ALGORITHMS[name]
+    found = []
+    for seed in range(4):
+        tasks = coin_flips(kind, np.random.default_rng(seed))
+        splits = Splits(scheme=scheme, n_folds=4, repeats=1, n_splits=4, test_size=0.25)
+        (scores,) = judge(
+            fit_all(algorithm, [params]),
+            tasks,
+            splits,
+            range(4),
+            metrics=metrics_for([algorithm], "classes"),
+            seed=seed,
+            trace=Trace(),
+        )
+        found += in_splits(scores, "error_rate", "rows")
+    # 16 splits of 6 coins: four standard errors of a share of a half
+    assert np.mean(found) > 0.5 - 4 * 0.5 / np.sqrt(16 * 6)
+
+
+def test_a_row_that_one_task_lacks_is_held_out_in_the_others() -> None:
+    tasks = coin_flips("one row missing", np.random.default_rng(0))
+    for fold in range(5):
+        split = fold_split(tasks, fold=fold, n_folds=5, seed=0)
+        known = {tuple(row) for task in split.train for row in task.X}
+        for task in split.test:
+            assert known.isdisjoint(map(tuple, task.X))
