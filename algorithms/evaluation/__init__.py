@@ -9,9 +9,10 @@ An error over several tasks is the mean of their error rates: a task of ten rows
 one of a thousand (:func:`error_rates`, :func:`mean_error_rate`). What guessing would give is
 1 - 1/c for c classes of equal size, which differs from task to task.
 
-*Units*. Rows with the same values, and rows of the same group, are never divided, in whatever tasks
-they are: what is held out of one task trains no other (:func:`algorithms.evaluation.units.units_of`).
-Rows that are named in a split (``given``) are taken as they are named.
+*Units*. Rows with the same values, and rows of the same group, are never divided, in whatever
+tasks they are: what is held out of one task trains no other
+(:func:`algorithms.evaluation.units.units_of`). Rows that are named in a split (``given``) are
+taken as they are named.
 
 *Inner cross-validation* (``selection="cv"``). The rows of every class of a task are dealt to
 ``n_folds`` folds in turn. Each candidate is fitted without one fold and judged by the mean error
