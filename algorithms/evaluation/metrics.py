@@ -1,6 +1,6 @@
 """What a model is worth on rows it has not seen, by the field's names."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal
 
@@ -240,10 +240,12 @@ def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
     return {task.name: metric.of(model, task) for task in tasks}
 
 
-def mean_squared_error(model: PredictingModel, tasks: TaskSet) -> float:
-    """Give the mean over tasks of the mean squared error of predicted numbers."""
-    pairs = [_numbers(model, task) for task in tasks]
-    return float(np.mean([np.mean((truth - answer) ** 2) for truth, answer in pairs]))
+def mean_squared_error(
+    model: PredictingModel, tasks: TaskSet, scales: Mapping[str, float]
+) -> float:
+    """Return the mean over tasks of the mean squared error of numbers in units of their scale."""
+    errors = [np.subtract(*_numbers(model, task)) / scales.get(task.name, 1.0) for task in tasks]
+    return float(np.mean([np.mean(one**2) for one in errors]))
 
 
 def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
@@ -251,10 +253,24 @@ def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
     return float(np.mean(list(error_rates(model, tasks).values())))
 
 
-def held_out_loss(model: PredictingModel, tasks: TaskSet) -> float:
-    """Give the mean share of wrong labels, or the mean squared error, over tasks."""
-    is_numbers = tasks.tasks[0].target == "numbers"
-    return mean_squared_error(model, tasks) if is_numbers else mean_error_rate(model, tasks)
+def held_out_loss(scales: Mapping[str, float]) -> Callable[[PredictingModel, TaskSet], float]:
+    """Return the loss by which a parameter is chosen, which takes a model and held-out tasks.
+
+    It is the mean over tasks of the share of wrong labels, or of the mean squared error.
+
+    Parameters
+    ----------
+    scales
+        What the numbers of a task are divided by, so that none outweighs the others; 1 for tasks
+        that are not among them.
+    """
+
+    def loss(model: PredictingModel, tasks: TaskSet) -> float:
+        if tasks.tasks[0].target == "numbers":
+            return mean_squared_error(model, tasks, scales)
+        return mean_error_rate(model, tasks)
+
+    return loss
 
 
 def _area(scores: Any, is_positive: Any) -> float:

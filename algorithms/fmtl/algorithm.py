@@ -62,7 +62,7 @@ from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.joining import check_new_task, join_task, with_units_of
+from algorithms.kernel_machines.joining import check_new_task, join_task
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
 from algorithms.kernel_machines.params import COMMON
@@ -106,11 +106,11 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         params = FMTLParams.model_validate_json(json.dumps(model.facts["params"]))
         examples = examples_of(
             TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
-            is_scaled=False,
+            prior=model.prior,
         )  # fmt: skip
         return join_task(
             model,
-            with_units_of(model, examples),
+            examples,
             loss=loss_of(params, examples),
             kernel=_kernel(params, model.facts["mean_rows"]),
             max_iter=params.max_iter,

@@ -10,6 +10,7 @@ from algorithms.evaluation import held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.needs import Needs
+from algorithms.interface.target_scales import own_scales
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution, build_machine
@@ -58,9 +59,12 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         trace.expect(2 if params.selection == "cv" else 1)
         facts: dict[str, Any] = {}
         if params.selection == "cv":
+            scales = own_scales(
+                tasks, params.target_scaling, is_centered=params.center_targets == "task"
+            )
             chosen = select_params(
                 self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
-                rng=rng, loss=held_out_loss,
+                rng=rng, loss=held_out_loss(scales),
             )  # fmt: skip
             params = chosen.params
             facts["cv_loss"] = list(chosen.losses)

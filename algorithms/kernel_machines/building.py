@@ -100,6 +100,7 @@ def build_machine(
         g=solution.g,
         **coefficients,
         own={},
+        prior=e.prior,
         facts={**told, **facts},
         scores=_scores(e, solution),
     )

@@ -7,7 +7,10 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.target_scales import numbers_of, target_scale
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.centering import column_means
+from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -95,6 +98,8 @@ class Examples:
         Targets (numbers, or -1 and +1), and weights of the losses.
     targets
         One for each task, in the order of the outputs.
+    prior
+        What the scale of a new task is, before its own rows tell.
     """
 
     X: Array
@@ -104,6 +109,7 @@ class Examples:
     y: Array
     w: Array
     targets: tuple[Target, ...]
+    prior: ScalePrior
 
     @property
     def n_outputs(self) -> int:
@@ -139,22 +145,21 @@ def examples_of(
     *,
     center: Literal["task", "none"],
     weights: Literal["none", "balanced"],
-    is_scaled: bool,
+    prior: ScalePrior,
 ) -> Examples:
-    """Give the examples of tasks in the order of their names.
+    """Return the examples of tasks in the order of their names.
 
     Tasks of numbers, or of labels, on the very same rows share them.
 
     Parameters
     ----------
-    is_scaled
-        Divide numbers by their standard deviation about the centres.
+    prior
+        With the numbers of a task it gives the scale that they are divided by.
     """
     ordered = tasks.by_name().tasks
     is_shared = all(_same_rows(ordered[0], task) for task in ordered)
     X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
-    scale = _spread(ordered, center) if is_scaled and ordered[0].target == "numbers" else 1.0
-    targets = _targets(ordered, center=center, scale=scale)
+    targets = _targets(ordered, center=center, prior=prior)
     negative = {t.classes[0] for t in targets if t.classes is not None and len(t.classes) == 2}
     columns: list[Array] = []
     first: list[int] = []
@@ -176,6 +181,7 @@ def examples_of(
         y=np.concatenate(columns),
         w=np.concatenate(w) if ordered[0].target == "classes" else np.ones(sum(map(len, columns))),
         targets=targets,
+        prior=prior,
     )
 
 
@@ -183,37 +189,22 @@ def _same_rows(a: Task, b: Task) -> bool:
     return a.X is b.X or (a.X.shape == b.X.shape and bool(np.array_equal(a.X, b.X)))
 
 
-def _numbers(task: Task) -> Array:
-    assert task.y is not None
-    return task.y.astype(np.float64)
-
-
-def _spread(tasks: Sequence[Task], center: str) -> float:
-    """Give the root of the mean square of all targets about their centres; 1 where that is 0."""
-    rest = [_numbers(task) for task in tasks]
-    if center == "task":
-        rest = [y - y.mean() for y in rest]
-    peak = max(float(np.abs(y).max()) for y in rest)
-    size = max(float(np.abs(_numbers(task)).max()) for task in tasks)
-    if peak <= 1e-12 * size:
-        return 1.0
-    return peak * float(np.sqrt(np.mean(np.concatenate(rest) ** 2 / peak**2)))
-
-
-def _target(task: Task, *, first: int, center: str, scale: float) -> Target:
+def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target:
     if task.target == "numbers":
-        mean = float(_numbers(task).mean()) if center == "task" else 0.0
+        is_centered = center == "task"
+        mean = float(column_means(numbers_of(task)[:, np.newaxis])[0]) if is_centered else 0.0
+        scale = target_scale(task, prior, is_centered=is_centered)
         return Target(task.name, first, 1, None, mean, scale)
     assert task.y is not None
     classes = tuple(np.unique(task.y).tolist())
     return Target(task.name, first, len(classes) if len(classes) > 2 else 1, classes)
 
 
-def _targets(tasks: Sequence[Task], *, center: str, scale: float) -> tuple[Target, ...]:
+def _targets(tasks: Sequence[Task], *, center: str, prior: ScalePrior) -> tuple[Target, ...]:
     targets: list[Target] = []
     for task in tasks:
         first = targets[-1].outputs.stop if targets else 0
-        targets.append(_target(task, first=first, center=center, scale=scale))
+        targets.append(_target(task, first=first, center=center, prior=prior))
     return tuple(targets)
 
 
@@ -226,7 +217,7 @@ def _encoded(task: Task, target: Target, *, negative: Collection[str | int]) -> 
         Classes that are -1 in tasks of two: so they are where they stand alone.
     """
     if target.classes is None:
-        return [(_numbers(task) - target.center) / target.scale]
+        return [(numbers_of(task) - target.center) / target.scale]
     if len(target.classes) == 1:
         return [np.full(task.n_samples, -1.0 if target.classes[0] in negative else 1.0)]
     positive = target.classes if target.n_outputs > 1 else target.classes[-1:]

@@ -10,7 +10,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, check_sizes
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.building import error_name, error_of
-from algorithms.kernel_machines.examples import Examples, Target
+from algorithms.kernel_machines.examples import Examples
 from algorithms.kernel_machines.input_kernels import Standard
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.model import KernelMachine
@@ -198,12 +198,3 @@ def _with_output(
         column = model.expand @ column
     beta = np.column_stack([model.beta, column])
     return replace(model, Theta=Theta, g=g, beta=beta, U=U)
-
-
-def with_units_of(model: KernelMachine, examples: Examples) -> Examples:
-    """Give examples whose numbers are divided by what the model divided its numbers by."""
-    (target,) = examples.targets
-    scale = model.targets[0].scale
-    moved: Target = replace(target, scale=scale)
-    return replace(examples, y=examples.y / scale if target.classes is None else examples.y,
-                   targets=(moved,))  # fmt: skip

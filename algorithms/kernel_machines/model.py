@@ -10,8 +10,10 @@ from numpy.typing import NDArray
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
+from algorithms.interface.target_scales import prior_from_json, prior_to_json
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standard
+from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -57,6 +59,8 @@ class KernelMachine(Model):
     own
         Of outputs that joined later: their rows (m_t, d) and α (m_t,). Each sees the outputs
         before it; those do not see it, and answer as before.
+    prior
+        What the scale of a new task's numbers is, before its own rows tell.
     facts
         What the fit decided and proved, as JSON: parameters, gap, relations, ...
     scores
@@ -80,6 +84,7 @@ class KernelMachine(Model):
     U: Array
     expand: Array
     own: Mapping[int, tuple[Array, Array]]
+    prior: ScalePrior
     facts: Mapping[str, Any]
     scores: Mapping[str, Mapping[str, float]]
     warnings: tuple[str, ...] = ()
@@ -190,6 +195,7 @@ class KernelMachine(Model):
             ],
             "kernel": self.kernel.to_json(),
             "own": sorted(self.own),
+            "target_prior": prior_to_json(self.prior),
             "scores": self.metrics,
         }
 
@@ -212,6 +218,7 @@ class KernelMachine(Model):
             kernel=InputKernel.from_json(header["kernel"]),
             **{name: arrays[name] for name in _ARRAYS},
             own={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
+            prior=prior_from_json(header.get("target_prior"), scale=targets[0].scale),
             scores={name: dict(values) for name, values in header["scores"].items()},
         )
         _check_shapes(model)

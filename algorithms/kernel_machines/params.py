@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.interface.target_scales import ScaleTargets, ScaleTargetsField
 
 Loss = Literal[
     "auto", "squared", "huber", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"
@@ -102,7 +103,7 @@ class MachineParams(KernelParams):
         le=1e6,
         title="Tube ε",
         description="Errors below it are free under the loss 'epsilon-insensitive'; on the "
-        "relative scale in units of the standard deviation of the targets.",
+        "relative scale in units of the scale of the targets.",
     )
     delta: float = Field(
         1.0,
@@ -110,7 +111,7 @@ class MachineParams(KernelParams):
         le=1e6,
         title="Threshold δ",
         description="Errors from here on count linearly under the loss 'huber', which outliers do "
-        "not drag along; on the relative scale in units of the standard deviation of the targets.",
+        "not drag along; on the relative scale in units of the scale of the targets.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
@@ -127,9 +128,9 @@ class MachineParams(KernelParams):
         "relative",
         title="Scale",
         description="'relative': the kernel is divided by the mean of its diagonal over the "
-        "training rows, numbers by their standard deviation, and the remaining parameters are "
-        "chosen such that C means about what it means for a single task. 'absolute': all as in "
-        "the paper's formulas.",
+        "training rows, numbers by 'scale_targets', and the remaining parameters are chosen such "
+        "that C means about what it means for a single task. 'absolute': all as in the paper's "
+        "formulas, numbers not scaled.",
     )
     center_targets: Literal["task", "none"] = Field(
         "task",
@@ -137,6 +138,7 @@ class MachineParams(KernelParams):
         description="'task': the mean of each task is taken off its targets, and added to its "
         "predictions.",
     )
+    scale_targets: ScaleTargetsField = "moderated"
     selection: Literal["given", "cv"] = Field(
         "given",
         title="Choice of C",
@@ -160,6 +162,11 @@ class MachineParams(KernelParams):
         "part of the objective.",
     )
 
+    @property
+    def target_scaling(self) -> ScaleTargets:
+        """How numbers are scaled: on the absolute scale not at all."""
+        return self.scale_targets if self.scale == "relative" else "none"
+
 
 #: Parameters that two machines must have in common to answer the same question.
 COMMON = (
@@ -170,6 +177,7 @@ COMMON = (
     "class_weight",
     "scale",
     "center_targets",
+    "scale_targets",
     "grid",
     "n_folds",
 )

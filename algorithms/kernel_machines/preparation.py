@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.kernel_machines.examples import Examples, examples_of
 from algorithms.kernel_machines.input_kernels import (
@@ -98,8 +99,11 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     """Give examples, kernel and standardisation of the tasks."""
     check_sizes(tasks)
     is_relative = params.scale == "relative"
+    prior = scale_prior(
+        tasks.by_name().tasks, params.target_scaling, is_centered=params.center_targets == "task"
+    )
     examples = examples_of(
-        tasks, center=params.center_targets, weights=params.class_weight, is_scaled=is_relative
+        tasks, center=params.center_targets, weights=params.class_weight, prior=prior
     )
     is_classes = examples.targets[0].classes is not None
     if params.kernel == "precomputed":

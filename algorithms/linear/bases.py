@@ -12,6 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.numerics.centering import column_means
+
 Array = NDArray[np.float64]
 Kernel = Literal["linear", "rbf", "polynomial"]
 Standardise = Literal["none", "features"]
@@ -83,14 +85,14 @@ class Basis:
 
 
 def standardising(rows: Array, how: Standardise) -> tuple[Array, Array]:
-    """Give mean and scale (d,) of rows of all tasks; a constant column keeps its scale.
+    """Return mean and scale (d,) of rows of all tasks; a constant column keeps its scale.
 
     One standardisation for all tasks: with one per task they could share no features.
     """
     d = rows.shape[1]
     if how == "none":
         return np.zeros(d), np.ones(d)
-    mean = rows.mean(axis=0)
+    mean = column_means(rows)
     deviation = rows.std(axis=0)
     is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), np.abs(rows).max(axis=0))
     return mean, np.where(is_constant, 1.0, deviation)

@@ -12,9 +12,18 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import check_classes
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.linear.bases import Basis, Kernel, Standardise, standardising
-from algorithms.linear.targets import Targets, code_targets
+from algorithms.linear.targets import (
+    Targets,
+    code_targets,
+    power_of_two,
+    prior_of_targets,
+    unit_of,
+)
+from algorithms.numerics.centering import column_means
+from algorithms.numerics.moderated_scales import ScalePrior
 from algorithms.numerics.stacks import Block
 
 Array = NDArray[np.float64]
@@ -45,6 +54,10 @@ class Design:
         Coordinates of each task's rows, (n_t, q).
     back : (p, q) or None
         Coordinates are (what the basis gives) ``back``; ``None`` where they are that itself.
+    prior
+        What a new task's targets are scaled by, before its own rows tell.
+    row_unit
+        What coordinates are divided by; 1 where columns are standardised or a kernel is used.
     """
 
     names: tuple[str, ...]
@@ -52,6 +65,13 @@ class Design:
     targets: tuple[Targets, ...]
     basis: Basis
     back: Array | None
+    prior: ScalePrior
+    row_unit: float = 1.0
+
+    @property
+    def target_unit(self) -> float:
+        """What numbers are divided by in every task; 1 where tasks have scales of their own."""
+        return unit_of(self.prior)
 
     @property
     def sizes(self) -> tuple[int, ...]:
@@ -72,7 +92,7 @@ class Design:
         starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
-                one.Y.mean(axis=0) - W[start : start + size] @ X.mean(axis=0)
+                column_means(one.Y) - W[start : start + size] @ column_means(X)
                 for start, size, X, one in zip(
                     starts, self.sizes, self.rows, self.targets, strict=False
                 )
@@ -88,8 +108,12 @@ class Design:
         ]
 
     def lift(self, W: Array) -> Array:
-        """Give (p, T), what the basis's numbers are multiplied with, for W (T, q)."""
+        """Return directions W (T, q) on the numbers of the basis, (p, T)."""
         return W.T if self.back is None else self.back @ W.T
+
+    def weights(self, W: Array) -> Array:
+        """Return (p, T), what the numbers of the basis are multiplied with, for W (T, q)."""
+        return self.lift(W) / self.row_unit
 
 
 def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
@@ -109,47 +133,74 @@ def check_size(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kern
 
 
 def prepare(
-    tasks: TaskSet, form: Form, *, coordinates: Literal["kernel", "rotated", "own"] = "rotated"
+    tasks: TaskSet,
+    form: Form,
+    *,
+    scale_targets: ScaleTargets,
+    has_intercept: bool,
+    coordinates: Literal["kernel", "rotated", "own"] = "rotated",
 ) -> Design:
-    """Give the tasks as linear problems.
+    """Return the tasks as linear problems, in units whose squares neither overflow nor vanish.
 
     Parameters
     ----------
+    has_intercept
+        Deviations of targets are about the mean of their task; else about 0.
     coordinates
         ``"own"``: what the basis gives. ``"rotated"``: orthogonal coordinates of the span of the
         rows where that is smaller or a kernel is used; for penalties that do not change under a
         rotation. ``"kernel"``: rows of the Gram matrix.
+
+    Raises
+    ------
+    InvalidData
+        Values are so large or so small that no unit helps; names task and column.
     """
+    check_sizes(tasks)
     ordered = tasks.by_name()
     union = np.concatenate([task.X for task in ordered])
     mean, scale = standardising(union, form.standardise)
-    basis = Basis(mean, scale)
+    basis, row_unit = Basis(mean, scale), 1.0
     X, back = (union - mean) / scale, None
     if form.kernel != "linear":
         basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
-        X = basis.gram()
+        X = _finite_gram(basis)
         if coordinates == "rotated":
             X, back = _gram_coordinates(X)
-    elif coordinates == "rotated" and X.shape[0] < X.shape[1]:
+    elif form.standardise == "none":
+        row_unit = power_of_two(deviation([X], is_centered=False))
+        X = X / row_unit
+    if form.kernel == "linear" and coordinates == "rotated" and X.shape[0] < X.shape[1]:
         back = _span(X)
         X = X @ back
     ends = np.cumsum([task.n_samples for task in ordered])[:-1]
+    prior = prior_of_targets(ordered.tasks, scale_targets, has_intercept=has_intercept)
+    scales = [target_scale(task, prior, is_centered=has_intercept) for task in ordered]
     return Design(
         names=tuple(task.name for task in ordered),
         rows=tuple(np.split(X, ends)),
-        targets=tuple(code_targets(task) for task in ordered),
+        targets=tuple(map(code_targets, ordered, scales)),
         basis=basis,
         back=back,
+        prior=prior,
+        row_unit=row_unit,
     )
 
 
-def new_rows(basis: Basis, task: Task) -> tuple[Array, Targets]:
-    """Give what the basis of a model makes of a new task's rows, and its targets."""
-    return basis(task.X), code_targets(task)
-
-
 def _centred(rows: Array) -> Array:
-    return np.asarray(rows - rows.mean(axis=0))
+    return np.asarray(rows - column_means(rows))
+
+
+def _finite_gram(basis: Basis) -> Array:
+    """Return the kernel between the training rows, (n, n)."""
+    with np.errstate(over="ignore"):
+        K = basis.gram()
+    if not np.isfinite(K).all():
+        raise InvalidData(
+            f"values of the kernel '{basis.kernel}' overflow at the scale of these rows; rescale "
+            "them, or use standardise 'features'"
+        )
+    return K
 
 
 def _gram_coordinates(K: Array) -> tuple[Array, Array]:

@@ -8,16 +8,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.header import read_told, write_told
-from algorithms.interface.tasks import TaskSet
+from algorithms.interface.target_scales import (
+    prior_from_json,
+    prior_to_json,
+    target_scale,
+)
+from algorithms.interface.tasks import Task, TaskSet
 from algorithms.linear.bases import Basis
 from algorithms.linear.design import Design
 from algorithms.linear.targets import (
     Classes,
     Targets,
+    code_targets,
     n_columns,
     names_of_columns,
     training_scores,
+    unit_of,
 )
+from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 
@@ -38,8 +46,11 @@ class Functions:
     basis
         What a row becomes.
     W : (p, T)
-        The columns of a task stand together, in the order of the tasks.
+        The columns of a task stand together, in the order of the tasks; in the units of its
+        targets, like the intercepts.
     intercept : (T,)
+    prior
+        What the targets of a new task are scaled by, before its own rows tell.
     metrics
         Scores on the training rows.
     facts
@@ -54,6 +65,7 @@ class Functions:
     basis: Basis
     W: Array
     intercept: Array
+    prior: ScalePrior
     metrics: Mapping[str, Mapping[str, float]]
     facts: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
@@ -63,6 +75,11 @@ class Functions:
         """Name of each column of W: the task, or task and class."""
         pairs = zip(self.tasks, self.classes, strict=True)
         return tuple(name for task, classes in pairs for name in names_of_columns(task, classes))
+
+    @property
+    def target_unit(self) -> float:
+        """What numbers are divided by in every task; 1 where tasks have scales of their own."""
+        return unit_of(self.prior)
 
     def gram(self) -> Array:
         """Give the inner products of the functions without their intercepts, (T, T)."""
@@ -79,6 +96,11 @@ class Functions:
         columns = self.columns(task)
         return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
 
+    def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
+        """Return what the basis makes of a new task's rows (n, p), and its scaled targets."""
+        scale = target_scale(task, self.prior, is_centered=has_intercept)
+        return self.basis(task.X), code_targets(task, scale)
+
     def extended(
         self,
         name: str,
@@ -88,10 +110,12 @@ class Functions:
         intercept: Array,
         fitted: Array,
     ) -> "Functions":
-        """Give the functions with those of one more task, W (p, m) and intercept (m,).
+        """Return the functions with those of one more task, W (p, m) and intercept (m,).
 
         Parameters
         ----------
+        W, intercept
+            In units of the scale of the targets.
         fitted : (n, m)
             Their values at the rows of the task.
         """
@@ -103,8 +127,8 @@ class Functions:
             self,
             tasks=(*self.tasks, name),
             classes=(*self.classes, targets.classes),
-            W=np.concatenate([self.W, W], axis=1),
-            intercept=np.concatenate([self.intercept, intercept]),
+            W=np.concatenate([self.W, W * targets.scale], axis=1),
+            intercept=np.concatenate([self.intercept, intercept * targets.scale]),
             metrics=joined,
         )
 
@@ -118,6 +142,7 @@ class Functions:
             **write_told(self),
             "classes": [None if one is None else list(one) for one in self.classes],
             "basis": self.basis.header(),
+            "target_prior": prior_to_json(self.prior),
             "metrics": {name: dict(values) for name, values in self.metrics.items()},
         }
 
@@ -136,6 +161,7 @@ class Functions:
             basis=Basis.from_arrays(arrays, header["basis"]),
             W=arrays["W"],
             intercept=arrays["intercept"],
+            prior=prior_from_json(header.get("target_prior"), scale=1.0),
             metrics=header["metrics"],
         )
         T = sum(n_columns(one) for one in functions.classes)
@@ -156,7 +182,8 @@ def functions_of(
     facts: Mapping[str, Any],
     warnings: tuple[str, ...],
 ) -> Functions:
-    """Give the functions W (T, q), b (T,) of a design with the tasks in their order."""
+    """Return the functions W (T, q), b (T,) of a design with the tasks in their order."""
+    scales = np.repeat([one.scale for one in design.targets], design.sizes)
     order = _in_order(design.names, design.sizes, tasks.names)
     scores = training_scores(design.names, design.targets, design.fitted(W, b))
     classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
@@ -165,8 +192,9 @@ def functions_of(
         tasks=tasks.names,
         classes=tuple(classes[name] for name in tasks.names),
         basis=design.basis,
-        W=np.ascontiguousarray(design.lift(W)[:, order]),
-        intercept=b[order],
+        W=np.ascontiguousarray((design.weights(W) * scales)[:, order]),
+        intercept=(b * scales)[order],
+        prior=design.prior,
         metrics={
             metric: {name: values[name] for name in tasks.names}
             for metric, values in scores.items()

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task
+from algorithms.interface.tasks import Task, check_sizes
 from algorithms.linear.functions import Functions
 from algorithms.linear.targets import decode
 
@@ -126,6 +126,7 @@ def check_new_task(model: FunctionModel, task: Task) -> None:
             "a new task needs the same columns",
             task=task.name,
         )
+    check_sizes([task])
     is_numbers = model.functions.classes[0] is None
     if (task.target == "numbers") != is_numbers:
         wanted = "numeric targets" if is_numbers else "class labels"

@@ -1,9 +1,10 @@
-"""Targets of any kind as columns of numbers: numbers as they are, classes as ±1.
+"""Targets of any kind as columns of numbers: numbers in a unit of their own, classes as ±1.
 
 A task of two classes has one column, +1 for the class that sorts last; of more, one column per
 class (one against the rest).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -11,7 +12,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.target_scales import (
+    ScaleTargets,
+    deviation,
+    numbers_of,
+    scale_prior,
+)
 from algorithms.interface.tasks import Task
+from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 Classes = tuple[str, ...] | tuple[int, ...]
@@ -24,24 +32,51 @@ class Targets:
     Parameters
     ----------
     Y : (n_t, m_t)
-        Numbers (m_t = 1), or ±1.
+        Numbers divided by ``scale`` (m_t = 1), or ±1.
     classes
         Sorted labels; ``None`` for numbers.
     """
 
     Y: Array
     classes: Classes | None
+    scale: float = 1.0
 
 
-def code_targets(task: Task) -> Targets:
-    """Give the targets of a task as columns."""
-    assert task.y is not None
+def code_targets(task: Task, scale: float) -> Targets:
+    """Return the targets of a task as columns, numbers divided by a scale."""
     if task.target == "numbers":
-        return Targets(task.y.astype(np.float64)[:, np.newaxis], None)
+        return Targets((numbers_of(task) / scale)[:, np.newaxis], None, scale)
+    assert task.y is not None
     labels = np.unique(task.y)
     positive = labels[1:] if len(labels) == 2 else labels
     Y = np.where(task.y[:, np.newaxis] == positive, 1.0, -1.0)
     return Targets(Y, tuple(labels.tolist()))
+
+
+def prior_of_targets(
+    tasks: Sequence[Task], how: ScaleTargets, *, has_intercept: bool
+) -> ScalePrior:
+    """Return what the targets of these tasks tell of the scale of one.
+
+    With the square loss a function of s·y is s times that of y, so that 'all' and 'none' are one:
+    numbers are divided by the power of two nearest to their deviation. That changes no digit, and
+    sums of squares neither overflow nor vanish whatever the unit of y is.
+    """
+    if how not in ("all", "none") or tasks[0].target != "numbers":
+        return scale_prior(tasks, how, is_centered=has_intercept)
+    parts = [numbers_of(task) for task in tasks]
+    size = deviation(parts, is_centered=has_intercept) or deviation(parts, is_centered=False)
+    return ScalePrior(power_of_two(size), math.inf)
+
+
+def unit_of(prior: ScalePrior) -> float:
+    """Return what numbers are divided by in every task; 1 where tasks have scales of their own."""
+    return prior.scale if math.isinf(prior.weight) else 1.0
+
+
+def power_of_two(size: float) -> float:
+    """Return the power of two nearest to a size; 1 for 0."""
+    return 2.0 ** round(math.log2(size)) if size > 0 else 1.0
 
 
 def n_columns(classes: Classes | None) -> int:

@@ -1,6 +1,6 @@
 """What the linear baselines have in common around their mathematics."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -31,11 +31,23 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         check_targets(summaries, algorithm=self.name)
 
     def choose(
-        self, tasks: TaskSet, params: P, *, n_folds: int, trace: Trace, rng: np.random.Generator
+        self,
+        tasks: TaskSet,
+        params: P,
+        *,
+        n_folds: int,
+        scales: Mapping[str, float],
+        trace: Trace,
+        rng: np.random.Generator,
     ) -> tuple[P, dict[str, Any]]:
-        """Give the parameters that cross-validation of these rows chooses, and facts of it.
+        """Return the parameters that cross-validation of these rows chooses, and facts of it.
 
         Of equal ones, the strongest regularisation.
+
+        Parameters
+        ----------
+        scales
+            Units of the squared errors of tasks that have their own.
         """
         selection = select_params(
             self,
@@ -44,7 +56,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
             n_folds=n_folds,
             trace=trace,
             rng=rng,
-            loss=held_out_loss,
+            loss=held_out_loss(scales),
         )
         return selection.params, {"cv_errors": list(selection.losses)}
 

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.interface.target_scales import ScaleTargetsField, own_scales
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
@@ -65,6 +66,7 @@ class SharedLassoParams(Params):
         title="Intercepts",
         description="Whether each task has a constant of its own, outside the penalty.",
     )
+    scale_targets: ScaleTargetsField = "moderated"
     tolerance: float = Field(
         1e-5,
         ge=1e-12,
@@ -99,15 +101,26 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         }
         if params.selection == "cv":
             params, chosen = self.choose(
-                tasks, params, n_folds=params.n_folds, trace=trace, rng=rng
+                tasks,
+                params,
+                n_folds=params.n_folds,
+                scales=own_scales(tasks, params.scale_targets, is_centered=params.fit_intercept),
+                trace=trace,
+                rng=rng,
             )
             facts |= chosen
-        design = prepare(tasks, Form(params.standardise), coordinates="own")
+        design = prepare(
+            tasks,
+            Form(params.standardise),
+            scale_targets=params.scale_targets,
+            has_intercept=params.fit_intercept,
+            coordinates="own",
+        )
         W, penalty, gap = _solve(design, params, trace=trace)
         b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
         facts |= {
             "share": params.share,
-            "lambda": penalty,
+            "lambda": penalty * design.row_unit * design.target_unit,
             "relative_gap": gap,
             "n_columns": int(np.sum(_NORM.values(W) > 0)),
         }
@@ -151,6 +164,6 @@ def _judge(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> Judged:
     gain = sum(float(np.vdot(part.Y, r)) for part, r in zip(stacks.parts, R, strict=True))
     value = rest + size + penalty * _NORM.norm(W)
     largest = 2 * _NORM.dual_norm(Z)
-    s = min(gain / size, penalty / largest) if size > 0 and largest > 0 else 0.0
+    s = min(gain / size, penalty / largest if largest > 0 else np.inf) if size > 0 else 0.0
     bound = rest + max(2 * s * gain - s**2 * size, 0.0)
     return Judged(-2 * Z, value, max((value - bound) / value, 0.0) if value > 0 else 0.0)

@@ -94,16 +94,21 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         }
         if params.selection == "cv":
             params, chosen = self.choose(
-                tasks, params, n_folds=params.n_folds, trace=trace, rng=rng
+                tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
             )
             facts |= chosen
-        design = prepare(tasks, Form(params.standardise))
+        design = prepare(
+            tasks,
+            Form(params.standardise),
+            scale_targets="none",
+            has_intercept=params.fit_intercept,
+        )
         parts = pooled(design) if params.form == "pooled" else design
         ridge = params.gamma * column_variance(design)
         W, b = newton(parts, params, ridge=ridge, trace=trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        facts |= {"gamma": params.gamma, "ridge": ridge}
+        facts |= {"gamma": params.gamma, "ridge": ridge * design.row_unit**2}
         late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
         warnings = (late,) if trace.stop_reason == "max_iter" else ()
         return LinearModel(
@@ -117,12 +122,19 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         self.check([task.summary()], params)
 
         def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
-            design = Design((task.name,), (A,), (targets,), model.functions.basis, None)
+            functions = model.functions
+            design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
             ridge, loop = model.facts["ridge"], f"Newton for '{task.name}'"
             W, b = newton(design, params, ridge=ridge, trace=trace or Trace(), loop=loop)
             return W.T, b
 
-        return join_task(model, task, is_pooled=params.form == "pooled", learn=learn)
+        return join_task(
+            model,
+            task,
+            is_pooled=params.form == "pooled",
+            has_intercept=params.fit_intercept,
+            learn=learn,
+        )
 
 
 def newton(

@@ -23,7 +23,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import Design, Form, new_rows, prepare
+from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear_baselines.baseline import LinearBaseline, solve_at_once
@@ -111,17 +111,23 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         del rng
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "loo"))
-        design = prepare(tasks, Form(params.standardise))
+        design = prepare(
+            tasks,
+            Form(params.standardise),
+            scale_targets=params.scale_targets,
+            has_intercept=params.fit_intercept,
+        )
         gamma, mu, facts = _choose(design, params, trace=trace)
         W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
         w_0 = _common(_eliminate(design, params, gamma, mu))
+        common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         facts |= {
             "params": params.model_dump(mode="json"),
-            "ridge": gamma,
-            "common_ridge": mu,
-            "common": [float(x) for x in design.lift(w_0[np.newaxis])[:, 0]],
+            "ridge": gamma * design.row_unit**2,
+            "common_ridge": mu * design.row_unit**2,
+            "common": [float(x) for x in common],
         }
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
@@ -133,8 +139,8 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         check_new_task(model, task)
         params = MeanRegularisedParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)
-        A, targets = new_rows(model.functions.basis, task)
-        w_0 = np.array(model.facts["common"])[:, np.newaxis]
+        A, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
+        w_0 = np.array(model.facts["common"])[:, np.newaxis] / model.functions.target_unit
         V, b = ridge_regression(
             A,
             targets.Y - A @ w_0,
@@ -165,7 +171,8 @@ def _choose(
     unit = column_variance(design)
 
     def error_of(gamma: float, share: float) -> float:
-        return _loo_error(_eliminate(design, params, gamma * unit, share * gamma * unit), params)
+        parts = _eliminate(design, params, gamma * unit, share * gamma * unit)
+        return design.target_unit**2 * _loo_error(parts, params)
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from algorithms.interface.params import Grid, Params
+from algorithms.interface.target_scales import ScaleTargetsField
 from algorithms.linear.bases import Standardise
 
 #: Evenly spaced in logarithm; in units of the mean variance of a column.
@@ -54,7 +55,7 @@ class PooledParams(LinearParams):
         "task",
         title="Form",
         description="'task': each task from its own rows alone. 'pooled': one function for all "
-        "tasks from all rows.",
+        "tasks from all rows; their targets have one scale then.",
     )
 
 
@@ -69,6 +70,7 @@ class LeaveOneOutParams(LinearParams):
         description="'given': take 'gamma'. 'loo': from 'grid', by the mean squared leave-one-out "
         "error over all rows, in closed form.",
     )
+    scale_targets: ScaleTargetsField = "moderated"
 
 
 class RidgeParams(PooledParams, LeaveOneOutParams):

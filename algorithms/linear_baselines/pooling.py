@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
-from algorithms.linear.design import Design, new_rows
+from algorithms.linear.design import Design
 from algorithms.linear.model import LinearModel
 from algorithms.linear.targets import Classes, Targets
 
@@ -25,7 +25,7 @@ def pooled(design: Design) -> Design:
     """
     check_same_classes(design.names, [one.classes for one in design.targets])
     Y = np.concatenate([one.Y for one in design.targets])
-    joined = Targets(Y, design.targets[0].classes)
+    joined = replace(design.targets[0], Y=Y)
     return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(joined,))
 
 
@@ -34,6 +34,7 @@ def join_task(
     task: Task,
     *,
     is_pooled: bool,
+    has_intercept: bool,
     learn: Callable[[Array, Targets], tuple[Array, Array]],
 ) -> LinearModel:
     """Give the model with one more task: from its own rows, or with the common function.
@@ -46,11 +47,11 @@ def join_task(
         Gives W (p, m) and b (m,) of rows (n, p) and targets.
     """
     functions = model.functions
-    A, targets = new_rows(functions.basis, task)
+    A, targets = functions.new_rows(task, has_intercept=has_intercept)
     if is_pooled:
         check_same_classes([model.tasks[0], task.name], [functions.classes[0], targets.classes])
         first = functions.columns(0)
-        W, b = functions.W[:, first], functions.intercept[first]
+        W, b = functions.W[:, first] / targets.scale, functions.intercept[first] / targets.scale
     else:
         W, b = learn(A, targets)
     return LinearModel(functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b))

@@ -69,13 +69,18 @@ class _RidgeRegression(LinearBaseline[P]):
         """Give the function of each task, or one for all, with gamma as given or chosen."""
         del rng
         self.check(tasks.summaries(), params)
-        design = prepare(tasks, self.form(params))
+        design = prepare(
+            tasks,
+            self.form(params),
+            scale_targets="all" if params.form == "pooled" else params.scale_targets,
+            has_intercept=params.fit_intercept,
+        )
         parts = pooled(design) if params.form == "pooled" else design
         unit = column_variance(design)
         trace.expect(1 + (params.selection == "loo"))
         choice = choose_gamma(
             params,
-            lambda gamma: _loo_error(parts, params, gamma * unit),
+            lambda gamma: design.target_unit**2 * _loo_error(parts, params, gamma * unit),
             trace=trace,
             task=design.names[0],
         )
@@ -83,7 +88,11 @@ class _RidgeRegression(LinearBaseline[P]):
         W, b = solve_at_once(lambda: _solve(parts, params, ridge), trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        facts = {"params": params.model_dump(mode="json"), **choice.facts, "ridge": ridge}
+        facts = {
+            "params": params.model_dump(mode="json"),
+            **choice.facts,
+            "ridge": ridge * design.row_unit**2,
+        }
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
         )
@@ -116,7 +125,13 @@ class Ridge(_RidgeRegression[RidgeParams]):
             ridge, has_intercept = model.facts["ridge"], params.fit_intercept
             return ridge_regression(A, targets.Y, ridge=ridge, has_intercept=has_intercept)
 
-        return join_task(model, task, is_pooled=params.form == "pooled", learn=learn)
+        return join_task(
+            model,
+            task,
+            is_pooled=params.form == "pooled",
+            has_intercept=params.fit_intercept,
+            learn=learn,
+        )
 
 
 class KernelRidge(_RidgeRegression[KernelRidgeParams]):

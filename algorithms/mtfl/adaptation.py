@@ -5,7 +5,6 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
-from algorithms.linear.design import new_rows
 from algorithms.linear.functions import Functions
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
@@ -26,10 +25,10 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
     With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
     the learned features, scaled by their importance.
     """
-    rows, targets = new_rows(model.functions.basis, task)
+    params, gamma = MTFLParams.model_validate(model.facts["params"]), model.facts["gamma"]
+    rows, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
     R = model.U * np.sqrt(model.spectrum)
     A = rows @ R
-    params, gamma = MTFLParams.model_validate(model.facts["params"]), model.facts["gamma"]
     if model.facts["loss"] == "square":
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:

@@ -74,8 +74,8 @@ LEAST_SHARE = 1e-9
 UNLIKE_SCALES = 100.0
 
 
-def _baseline(name: str, role: Role, **values: str) -> Baseline:
-    return Baseline(name, role, values=values)
+def _baseline(name: str, role: Role, *shares: str, **values: str) -> Baseline:
+    return Baseline(name, role, shares, values)
 
 
 class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
@@ -91,11 +91,11 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
     needs = Needs(same_features=True, target="any")
     baselines = (
-        _baseline("ridge", "single_task", form="task", selection="loo"),
-        _baseline("ridge", "pooled", form="pooled", selection="loo"),
+        _baseline("ridge", "single_task", "scale_targets", form="task", selection="loo"),
+        _baseline("ridge", "pooled", "scale_targets", form="pooled", selection="loo"),
         _baseline("logistic-regression", "single_task", form="task", selection="cv"),
         _baseline("logistic-regression", "pooled", form="pooled", selection="cv"),
-        _baseline("mean-regularised", "multi_task", selection="loo"),
+        _baseline("mean-regularised", "multi_task", "scale_targets", selection="loo"),
     )
     path = "gamma"
     Params = MTFLParams
@@ -204,18 +204,18 @@ def _model(
     Parameters
     ----------
     gamma
-        On the absolute scale.
+        In the units of the design's rows.
     """
     loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
     facts = {
         "params": params.model_dump(mode="json"),
         "loss": loss,
-        "gamma": gamma,
+        "gamma": gamma * design.row_unit**2,
         "gamma_given": choice.gamma,
         **choice.facts,
         "solver": solution.solver,
-        "objective": solution.objective,
-        "lower_bound": solution.bound,
+        "objective": solution.objective * design.target_unit**2,
+        "lower_bound": solution.bound * design.target_unit**2,
         "relative_gap": solution.gap,
     }
     axes, spectrum = _features(solution.U)

@@ -5,6 +5,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from algorithms.interface.params import Folds, Grid, Iterations, Params
+from algorithms.interface.target_scales import ScaleTargetsField
 
 #: Evenly spaced in logarithm; on the relative scale good values lay between on all data tried.
 DEFAULT_GRID = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0)
@@ -92,6 +93,7 @@ class MTFLParams(Params):
         description="'features': each column has mean 0 and deviation 1 over the rows of all "
         "tasks, so that units do not decide what is shared. 'none': columns as they are.",
     )
+    scale_targets: ScaleTargetsField = "moderated"
     solver: Literal["auto", "variable-projection", "proximal-gradient", "alternation"] = Field(
         "auto",
         title="Solver",

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.target_scales import numbers_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
@@ -59,19 +60,25 @@ def form_of(params: MTFLParams) -> Form:
 
 
 def design_of(tasks: TaskSet, params: MTFLParams) -> Design:
-    """Give the tasks in coordinates in which the norm is that of the paper."""
-    own = params.features == "selected"
-    return prepare(tasks, form_of(params), coordinates="own" if own else "rotated")
+    """Return the tasks in coordinates in which the norm is that of the paper."""
+    return prepare(
+        tasks,
+        form_of(params),
+        scale_targets=params.scale_targets,
+        has_intercept=params.fit_intercept,
+        coordinates="own" if params.features == "selected" else "rotated",
+    )
 
 
 def gamma_unit(design: Design, params: MTFLParams) -> float:
-    """Give what γ = 1 on the relative scale is: tr S² / tr S, S the rows' second moment.
+    """Return what γ = 1 is in the units of the design's rows.
 
-    That is the mean variance along the eigenvectors of S, weighted by those variances. Rows are
-    about the task's mean where it has an intercept.
+    On the relative scale tr S² / tr S, S the rows' second moment: the mean variance along the
+    eigenvectors of S, weighted by those variances. Rows are about the task's mean where it has an
+    intercept.
     """
     if params.gamma_scale == "absolute":
-        return 1.0
+        return design.row_unit**-2
     X = np.concatenate([block.X for block in design.blocks(centre=params.fit_intercept)])
     S = (X.T @ X if X.shape[1] <= X.shape[0] else X @ X.T) / len(X)
     trace = float(np.trace(S))
@@ -193,7 +200,7 @@ def _loo_errors(
             "gamma by; use selection 'given'",
             task=design.names[0],
         )
-    return np.array(errors)
+    return design.target_unit**2 * np.array(errors)
 
 
 def leave_one_out_error(design: Design, U: Array, gamma: float, *, has_intercept: bool) -> float:
@@ -222,7 +229,10 @@ def _cv_errors(
     trace: Trace,
     seed: int,
 ) -> Array:
-    """Give the held-out error of each γ: squared for numbers, share of wrong labels for classes."""
+    """Return the held-out error of each γ: squared for numbers, share of wrong labels for classes.
+
+    Squared errors are in the units in which a fold learns, so that every task counts alike.
+    """
     totals, n_held = np.zeros(len(tried)), 0
     for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed)):
         design = design_of(split.train, params)
@@ -245,16 +255,18 @@ def _held_out(
     split: Split, design: Design, params: MTFLParams, solution: Solution, *, loss: Loss
 ) -> float:
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
-    lifted = design.lift(W)
+    weights = design.weights(W)
     starts = dict(zip(design.names, np.cumsum([0, *design.sizes])[:-1], strict=True))
     total = 0.0
     for task in split.test:
         targets = design.targets[design.names.index(task.name)]
         columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
-        answer = decode(design.basis(task.X) @ lifted[:, columns] + b[columns], targets.classes)
-        wrong = answer != task.y if targets.classes is not None else (answer - task.y) ** 2
-        total += float(np.sum(wrong))
-    return total
+        answer = decode(design.basis(task.X) @ weights[:, columns] + b[columns], targets.classes)
+        if targets.classes is None:
+            total += float(np.sum((answer - numbers_of(task) / targets.scale) ** 2))
+        else:
+            total += float(np.sum(answer != task.y))
+    return design.target_unit**2 * total
 
 
 def intercepts_of(design: Design, params: MTFLParams, solution: Solution, *, loss: Loss) -> Array:

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.centering import column_means
+
 Array = NDArray[np.float64]
 
 #: 1 − h below this is zero: the row alone determines a direction, and nothing is left to tell.
@@ -26,7 +28,7 @@ def leave_one_out_errors(A: Array, Y: Array, *, ridge: float, has_intercept: boo
     n, p = A.shape
     share = 0.0
     if has_intercept:
-        A, Y, share = A - A.mean(axis=0), Y - Y.mean(axis=0), 1.0 / n
+        A, Y, share = A - column_means(A), Y - column_means(Y), 1.0 / n
     if p <= n:
         M = A.T @ A + ridge * np.eye(p)
         B = np.linalg.solve(M, A.T)

@@ -3,6 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.centering import column_means
+
 Array = NDArray[np.float64]
 
 
@@ -18,7 +20,7 @@ def ridge_regression(
     """
     mean, mean_Y = np.zeros(A.shape[1]), np.zeros(Y.shape[1])
     if has_intercept:
-        mean, mean_Y = A.mean(axis=0), Y.mean(axis=0)
+        mean, mean_Y = column_means(A), column_means(Y)
     A, Y = A - mean, Y - mean_Y
     n, p = A.shape
     if p <= n:

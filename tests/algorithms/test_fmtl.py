@@ -11,6 +11,7 @@ from algorithms.fmtl.alternating import solve_alternating
 from algorithms.fmtl.newton import solve_newton
 from algorithms.fmtl.spectral import solve_spectral
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.ascent import Problem, ascend
@@ -59,8 +60,13 @@ def related(kind, *, T=4, n=20, d=4, is_shared=False, noise=0.3, seed=0):
 DELTA = 0.3
 
 
+def examples_in_one_unit(tasks):
+    prior = scale_prior(tasks.tasks, "all", is_centered=True)
+    return examples_of(tasks, center="task", weights="none", prior=prior)
+
+
 def problem_of(tasks, loss, kernel, *, features=False, epsilon=0.1):
-    e = examples_of(tasks, center="task", weights="none", is_scaled=True)
+    e = examples_in_one_unit(tasks)
     K = None if features else InputKernel("rbf", gamma=0.15).gram(e.X)
     epsilon = epsilon if loss == "epsilon-insensitive" else 0.0
     return Problem(e, K, Loss(loss, epsilon, DELTA), kernel)
@@ -515,9 +521,9 @@ def test_tasks_on_the_same_rows_share_them_and_answer_alike() -> None:
     assert shared.facts["n_rows"] == 30
     # one row more in one task only, weightless in effect: no longer the same rows
     kernel = learned_kernel("power", k=1, C=1.0, lam=0.05)
-    e = examples_of(tasks, center="task", weights="none", is_scaled=True)
+    e = examples_in_one_unit(tasks)
     apart = TaskSet(tuple(task.take(np.arange(30)[:: (-1) ** t]) for t, task in enumerate(tasks)))
-    f = examples_of(apart, center="task", weights="none", is_scaled=True)
+    f = examples_in_one_unit(apart)
     assert e.is_shared
     assert not f.is_shared
     assert solved(problem_of(tasks, "squared", kernel)).certificate.primal == pytest.approx(

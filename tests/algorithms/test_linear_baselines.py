@@ -39,7 +39,9 @@ def made(seed=0, *, n_tasks=4, d=4, n=14, classes=False, spread=0.5) -> TaskSet:
 
 
 def fit(algorithm, tasks, **values):
-    params = algorithm.Params(**{"selection": "given", "standardise": "none", **values})
+    plain = {"selection": "given", "standardise": "none", "scale_targets": "none"}
+    known = {name: plain[name] for name in plain if name in algorithm.Params.model_fields}
+    params = algorithm.Params(**{**known, **values})
     return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
 
 
