@@ -55,12 +55,17 @@ class LatentParams(Params):
         description="Descents for each latent variable model: the first from the principal "
         "components, the others from there at random distances. The best is kept.",
     )
-    max_iter: Iterations = Field(500, description="Most steps of each descent.")
+    max_iter: Iterations = Field(
+        50_000,
+        description="Most steps of each descent, a limit on time: what ends a descent is its "
+        "tolerance. At a low noise floor thousands of steps are needed.",
+    )
     tolerance: float = Field(
         1e-4,
         ge=1e-12,
         le=1.0,
         title="Tolerance",
         description="A descent ends when no entry of the gradient, divided by the number of "
-        "values in the active rows, is larger.",
+        "values in the active rows, is larger; or when 1,000 steps at the rate of the last 100 "
+        "would lower the objective, so divided, by less.",
     )

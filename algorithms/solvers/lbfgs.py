@@ -21,6 +21,10 @@ N_PAIRS = 10
 LONGEST_STEP = 2.0
 #: Relative decrease below which nothing is gained at working precision.
 NOISE = 1e-13
+#: Steps over which the gain is measured: single steps may gain little on a long way down.
+WINDOW = 100
+#: The gain over that many steps is held against the tolerance.
+HORIZON = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,6 +36,8 @@ class LbfgsState(LoopState):
     z, gradient : (n,)
     S, Y : (k, n)
         Latest changes of z and of the gradient, the newest last.
+    values : (k,)
+        Objective before each of the last steps, at most ``WINDOW``, the newest last.
     n_evaluations
         Of the objective so far.
     """
@@ -40,6 +46,7 @@ class LbfgsState(LoopState):
     gradient: Array
     S: Array
     Y: Array
+    values: Array
     n_evaluations: int
 
 
@@ -53,12 +60,14 @@ def minimise(
     tolerance: float,
     scale: float = 1.0,
 ) -> LbfgsState:
-    """Give the state at which the descent from z stops.
+    """Return the state at which the descent from z stops.
 
     Parameters
     ----------
     tolerance
-        Of the largest entry of the gradient, divided by ``scale``.
+        Of the largest entry of the gradient, or of what ``HORIZON`` steps would gain at the rate
+        of the last ``WINDOW``; either is divided by ``scale``. The second ends the descent where a
+        problem is so ill conditioned that the gradient is never small.
     """
     return trace.run(
         loop,
@@ -79,6 +88,7 @@ def start_at(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsStat
         gradient=gradient,
         S=np.zeros((0, z.size)),
         Y=np.zeros((0, z.size)),
+        values=np.zeros(0),
         n_evaluations=1,
     )
 
@@ -107,18 +117,27 @@ def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> L
             is_stalled=len(state.S) == 0,
             S=state.S[:0],
             Y=state.Y[:0],
+            values=_latest(state),
             n_evaluations=n_evaluations,
         )
     s, y = found.x - state.z, found.gradient - state.gradient
     S, Y = remember(state.S, state.Y, s, y, most=N_PAIRS)
-    gained = state.objective - found.value
+    values = _latest(state)
+    gained = values[0] - found.value if len(values) == WINDOW else np.inf
+    outlook = HORIZON / WINDOW * gained
     return LbfgsState(
         objective=found.value,
-        residual=float(np.abs(found.gradient).max()) / scale,
-        is_stalled=gained <= NOISE * abs(found.value),
+        residual=float(min(np.abs(found.gradient).max(), outlook)) / scale,
+        is_stalled=state.objective - found.value <= NOISE * abs(found.value),
         z=found.x,
         gradient=found.gradient,
         S=S,
         Y=Y,
+        values=values,
         n_evaluations=n_evaluations,
     )
+
+
+def _latest(state: LbfgsState) -> Array:
+    """Return the objective before each of the last steps, the one from this state included."""
+    return np.append(state.values, state.objective)[-WINDOW:]

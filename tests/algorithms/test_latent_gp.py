@@ -10,10 +10,12 @@ from scipy.optimize import minimize, minimize_scalar
 from scipy.stats import multivariate_normal, norm
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, WhiteKernel
+from threadpoolctl import threadpool_limits
 
 from algorithms.gplvm import GPLVMParams
 from algorithms.interface.trace import Trace
-from algorithms.latent.gp import fit_latent_gp, principal_latents, project
+from algorithms.latent import gp as gp_module
+from algorithms.latent.gp import fit_latent_gp, principal_latents, project, project_rows_traced
 from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
 from algorithms.numerics.gp_covariances import COVARIANCES
@@ -24,11 +26,18 @@ from algorithms.numerics.gp_terms import (
 )
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.kernels_latent import evaluate
-from algorithms.numerics.latent_projection import first_latents, predictor, settle
+from algorithms.numerics.latent_projection import (
+    DETOUR_TOLERANCE,
+    first_latents,
+    predictor,
+    settle,
+)
 from algorithms.solvers.lbfgs import minimise
 
 #: Central differences of fourth order, h = 1e-3 to 1e-5: a dozen digits less what F loses.
 DIFFERENCE_RTOL = 1e-7
+#: What a public optimiser may still gain, of the objective, from where a descent ends.
+LEFT = 1e-3
 #: The same number by two routes of linear algebra.
 ROUNDING = 1e-9
 
@@ -279,6 +288,44 @@ def test_linear_kernel_reaches_dual_probabilistic_pca() -> None:
     np.testing.assert_allclose(K, closed[np.ix_(place, place)], atol=1e-4 * values[0])
 
 
+@pytest.mark.parametrize(("L", "seed"), [(2, 0), (2, 1), (5, 1)])
+@threadpool_limits.wrap(limits=1)  # as a fit has it: threads slow small matrices down
+def test_at_a_low_noise_floor_a_descent_goes_on_to_the_end(L, seed) -> None:
+    rng = np.random.default_rng(seed)
+    Z, mix, phase = (
+        rng.standard_normal((100, 2)),
+        rng.standard_normal((2, 12)),
+        rng.uniform(0, 6, 12),
+    )
+    Y = np.sin(Z @ mix + phase) + 0.02 * rng.standard_normal((100, 12))
+    Y -= Y.mean(axis=0)
+    Y /= np.sqrt(np.mean(Y**2))
+    trace = Trace()
+    gp = fit_latent_gp(Y, GPLVMParams(L=L, floor=1e-8), trace=trace, loop="f", rng=rng)
+    assert trace.stop_reason == "converged"
+    terms = partial(negative_log_likelihood, Y=gp.Y, n_columns=12)
+    objective = LatentObjective(COVARIANCES["rbf"], terms, L, 1e-8)
+    public = minimize(
+        objective, pack(gp.theta, gp.X), jac=True, method="L-BFGS-B",
+        options={"maxiter": 5000, "maxfun": 6000, "ftol": 1e-12, "gtol": 1e-3},
+    )  # fmt: skip
+    assert gp.value - public.fun <= LEFT * abs(public.fun)
+
+
+def test_a_descent_ends_where_nothing_is_gained_though_the_gradient_is_large() -> None:
+    def narrow(z):
+        """Return a valley with walls so steep that rounding alone makes a gradient of 1."""
+        return float(0.5 * 1e16 * z[0] ** 2 + abs(z[1])), np.array([1e16 * z[0], np.sign(z[1])])
+
+    trace = Trace()
+    end = minimise(
+        narrow, np.array([1e-9, 1.0]), trace=trace, loop="n", max_iter=10_000, tolerance=1e-3
+    )
+    assert trace.stop_reason in ("converged", "stalled")
+    assert end.objective < 1e-3
+
+
+@threadpool_limits.wrap(limits=1)
 def test_more_starts_are_never_worse() -> None:
     rng = np.random.default_rng(9)
     Y = np.sin(rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8)) * 2)
@@ -362,6 +409,43 @@ def test_the_detour_by_robust_noise_needs_no_digits(process) -> None:
     _, expected = settle(process, Y, middle, is_robust=False)
     found = process.values(project(process, Y, is_robust=False), Y, is_robust=False)
     assert np.mean(found <= expected + 1e-7) >= 0.95
+
+
+def test_no_row_ends_above_the_best_active_latent() -> None:
+    rng = np.random.default_rng(2)
+    X, mix = rng.standard_normal((10, 2)), rng.standard_normal((2, 7))
+    rows = np.sin(X @ mix) + 0.05 * rng.standard_normal((10, 7))
+    steep = predictor("rbf", np.log([1.5, 0.7, 0.01]), X, rows, floor=1e-4)
+    Y = steep.mean(rng.standard_normal((60, 2))) + 0.3 * rng.standard_normal((60, 7))
+    start, first = first_latents(steep, Y, is_robust=False)
+    middle, _ = settle(steep, Y, start, is_robust=True, tolerance=DETOUR_TOLERANCE)
+    assert (settle(steep, Y, middle, is_robust=False)[1] > first + 1e-3).any()  # else no check
+    at_active = np.stack(
+        [steep.values(np.tile(x, (60, 1)), Y, is_robust=False) for x in steep.active], axis=1
+    )
+    np.testing.assert_allclose(first, at_active.min(axis=1), rtol=1e-8)
+    trace = Trace()
+    for found in (
+        project(steep, Y, is_robust=False),
+        project_rows_traced(steep, Y, is_robust=False, trace=trace, loop="p"),
+    ):
+        values = steep.values(found, Y, is_robust=False)
+        assert (values <= at_active.min(axis=1) + 1e-9).all()
+    assert trace.history[-1].objective == pytest.approx(values.sum())
+
+
+@pytest.mark.parametrize("n", [1, 4, 5, 6, 10, 13])
+def test_every_row_of_every_block_is_projected(process, n, monkeypatch) -> None:
+    monkeypatch.setattr(gp_module, "BLOCK", 5)
+    rng = np.random.default_rng(18)
+    Y = process.mean(rng.standard_normal((n, 2))) + 0.1 * rng.standard_normal((n, 7))
+    start, _ = first_latents(process, Y, is_robust=True)
+    alone, _ = settle(process, Y, start, is_robust=True)
+    np.testing.assert_allclose(project(process, Y, is_robust=True), alone, atol=1e-6)
+    trace = Trace()
+    found = project_rows_traced(process, Y, is_robust=True, trace=trace, loop="p")
+    np.testing.assert_allclose(found, alone, atol=1e-6)
+    assert (trace.stop_reason, len(trace.history)) == ("converged", 1 + -(-n // 5))
 
 
 def test_robust_noise_is_the_best_there_is(process) -> None:

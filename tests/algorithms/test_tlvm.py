@@ -5,12 +5,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
 from algorithms.gplvm import GPLVM
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.latent.gp import project
 from algorithms.latent.model import LatentModel
 from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES
@@ -219,6 +221,63 @@ def test_variance_is_larger_far_from_the_rows(tasks) -> None:
     )
     residual = np.mean((model.reconstruct(near, task="home") - near) ** 2)
     assert np.mean(model.variance(near, task="home")) == pytest.approx(residual, rel=3.0)
+
+
+@pytest.mark.parametrize("kernel", ["rbf", "linear"])
+def test_variance_is_that_of_the_process_in_the_units_of_the_data(tasks, kernel) -> None:
+    moved = TaskSet(tuple(Task(t.name, 300.0 * t.X + 7.0, y=t.y) for t in tasks))
+    model = fit(moved, **SMALL, source="home", kernel=kernel)
+    scale = 300.0 * np.sqrt(tasks["home"].X.var(axis=0).mean())
+    rows = moved["away-1"].X
+    process = model.part_of("away-1").process
+    Z, X = model.transform(rows, task="away-1"), process.active
+    a, g = np.exp(process.theta[:2])
+    k = {
+        "rbf": lambda P, Q: a * np.exp(-0.5 * g * cdist(P, Q, "sqeuclidean")),
+        "linear": lambda P, Q: a * P @ Q.T,
+    }[kernel]
+    noise = np.exp(process.theta[2]) + 0.01
+    K = k(X, X) + noise * np.eye(len(X))
+    expected = [
+        k(z[None], z[None])[0, 0]
+        + noise
+        - k(z[None], X)[0] @ np.linalg.solve(K, k(X, z[None]))[:, 0]
+        for z in Z
+    ]
+    np.testing.assert_allclose(
+        model.variance(rows, task="away-1"), scale**2 * np.array(expected), rtol=1e-6
+    )
+
+
+@pytest.mark.parametrize("objective", OBJECTIVES)
+def test_a_target_is_predicted_from_the_rows_of_its_objective(tasks, objective) -> None:
+    model = fit(tasks, **SMALL, source="home", objective=objective, max_iter=100)
+    process, scale = model.part_of("away-1").process, model.part_of("away-1").scale
+    home, away = (
+        (tasks[name].X - tasks[name].X.mean(axis=0)) / scale for name in ("home", "away-1")
+    )
+    # the active rows, from A = K⁻¹Y
+    seen = np.linalg.solve(process.P, process.A)
+    near = [np.abs(cdist(seen, rows)).min(axis=1) < 1e-6 for rows in (home, away)]
+    counts = {"joint": (12, 12), "marginal": (0, 12), "printed": (12, 0), "conditional": (12, 0)}
+    assert tuple(int(one.sum()) for one in near) == counts[objective]
+    assert len(seen) == sum(counts[objective])
+    np.testing.assert_allclose(process.A @ process.A.T, process.C, rtol=1e-9, atol=1e-12)
+
+
+def test_labelled_rows_of_the_source_are_taken_about_its_own_mean() -> None:
+    rng = np.random.default_rng(13)
+    y = np.arange(40) % 2
+    rows = curved(rng, 40) + 3.0 * y[:, np.newaxis] * (np.arange(8) < 4)
+    tasks = TaskSet((Task.from_rows("home", rows, y=y), Task.from_rows("away", rows[:30] + 50.0)))
+    for algorithm in (TLVM(), GPLVM()):
+        values = {"rows": "source"} if algorithm.name == "gp-lvm" else {}
+        model = fit(tasks, algorithm, **SMALL, source="home", **values)
+        assert np.mean(model.predict(rows[:30] + 50.0, task="away") == y[:30]) >= 0.95
+        part = model.part_of("away")
+        Y = (rows - rows.mean(axis=0)) / part.scale
+        expected = project(part.process, Y, is_robust=True)
+        np.testing.assert_array_equal(part.references.X, expected)
 
 
 def test_labels_are_the_tasks_own_or_else_the_sources(tasks) -> None:
