@@ -23,6 +23,7 @@ from algorithms.numerics.row_hashes import mix
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
+Least = int | Indices
 
 #: The fold of a unit that is never held out.
 NEVER: Final = -1
@@ -89,15 +90,15 @@ class Rows:
         return columns, amounts
 
 
-def spread_folds(rows: Rows, *, n_folds: int, least: int = 1) -> Indices:
+def spread_folds(rows: Rows, *, n_folds: int, least: Least = 1) -> Indices:
     """Return the fold of each row, (n_rows,); :data:`NEVER` is never held out.
 
     Every class of every task keeps a row in every training part.
 
     Parameters
     ----------
-    least
-        Rows of every task that every training part keeps.
+    least : number, or (n_tasks,)
+        Rows of a task that every training part keeps.
     """
     folds = np.full(len(rows.sizes), NEVER, dtype=np.intp)
     load = np.zeros((n_folds, len(rows.totals)))
@@ -111,7 +112,7 @@ def spread_folds(rows: Rows, *, n_folds: int, least: int = 1) -> Indices:
     return _with_training_rows(rows, folds, least=least)[rows.unit]
 
 
-def draw_part(rows: Rows, *, size: float, least: int = 1) -> NDArray[np.bool_]:
+def draw_part(rows: Rows, *, size: float, least: Least = 1) -> NDArray[np.bool_]:
     """Return which rows to hold out, (n_rows,): a part of every class of every task.
 
     Parameters
@@ -216,21 +217,22 @@ def _draw_units(rows: Rows, is_held: NDArray[np.bool_], held: Array, *, size: fl
             held[columns] += amounts
 
 
-def _with_training_rows(rows: Rows, folds: Indices, *, least: int) -> Indices:
+def _with_training_rows(rows: Rows, folds: Indices, *, least: Least) -> Indices:
     """Return the folds (n_units,) with units taken out of them that must train.
 
     Small units are taken first, of equal ones the last of the random order.
     """
     folds = folds.copy()
-    for key, n_kept in ((rows.cell, 1), (rows.task, least)):
+    for key, n_kept in ((rows.cell, np.ones(1)), (rows.task, np.atleast_1d(least))):
         n_folds = int(folds.max()) + 1
         is_held = folds[rows.unit] != NEVER
         pairs = key[is_held] * n_folds + folds[rows.unit[is_held]]
         n_held, total = np.bincount(pairs), np.bincount(key)
-        most = np.maximum(np.repeat(total, n_folds)[: len(n_held)] - n_kept, 0)
+        kept = np.broadcast_to(n_kept, total.shape)
+        most = np.repeat(np.maximum(total - kept, 0), n_folds)[: len(n_held)]
         for pair in np.flatnonzero(n_held > most):
             where, fold = divmod(int(pair), n_folds)
-            _release_inplace(rows, folds, key == where, fold=fold, n_kept=n_kept)
+            _release_inplace(rows, folds, key == where, fold=fold, n_kept=int(kept[where]))
     return folds
 
 

@@ -132,7 +132,7 @@ class Splits(BaseModel):
         units = units_of(tasks)
         if self.scheme == "holdout":
             return [
-                _by_task(tasks, draw_part(rows, size=self.test_size, least=least))
+                by_task(tasks, draw_part(rows, size=self.test_size, least=_least(tasks, least)))
                 for rows in (rows_of(tasks, units, seed=[seed, index]) for index in indices)
             ]
         repeats = {index // self.n_folds for index in indices}
@@ -208,7 +208,13 @@ def folds_of(
         Rows of every task that every training part keeps.
     """
     rows = rows_of(tasks, units_of(tasks) if units is None else units, seed=[seed])
-    return _by_task(tasks, spread_folds(rows, n_folds=n_folds, least=least))
+    return by_task(tasks, spread_folds(rows, n_folds=n_folds, least=_least(tasks, least)))
+
+
+def _least(tasks: TaskSet, least: int) -> Indices:
+    """Return how many rows of each task must train; of covariance matrices one will do."""
+    kept = [least if task.input == "rows" else 1 for task in tasks.by_name()]
+    return np.array(kept, dtype=np.intp)
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
@@ -294,7 +300,7 @@ def divide(tasks: TaskSet, held: Held) -> Split | None:
     return Split(TaskSet(tuple(train)), TaskSet(tuple(test))) if test else None
 
 
-def _by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
+def by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
     """Return the values of each task, of those of all tasks in the order of their names."""
     ordered = tasks.by_name()
     ends = np.cumsum([task.n_samples for task in ordered])

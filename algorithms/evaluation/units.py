@@ -28,7 +28,7 @@ class Units:
     ----------
     names
         The tasks, sorted.
-    of : (n_tasks + 1,)
+    starts : (n_tasks + 1,)
         Rows of task t are ``starts[t]`` to ``starts[t + 1]`` in ``unit``.
     unit : (n_rows,)
         Unit of each row of all tasks.
@@ -42,6 +42,10 @@ class Units:
         """Return the unit of each row of a task, (n_samples,)."""
         t = self.names.index(task)
         return self.unit[self.starts[t] : self.starts[t + 1]]
+
+    def by_task(self) -> list[Indices]:
+        """Return the unit of each row of every task, in the order of their names."""
+        return np.split(self.unit, self.starts[1:-1])
 
     @property
     def sizes(self) -> Indices:

@@ -57,8 +57,8 @@ def choose_gamma(
         errors[state.n_done] = error(tried[state.n_done])
         if not np.isfinite(errors[state.n_done]):
             raise InvalidData(
-                f"task '{task}' and all others have one row, which leaves none to choose gamma "
-                "by; use selection 'given'",
+                f"task '{task}' and all others have one row, or rows that belong together, which "
+                "leaves none to choose gamma by; use selection 'given'",
                 task=task,
             )
         left = 1 - n_done / len(tried)

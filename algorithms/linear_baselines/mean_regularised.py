@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -33,10 +34,11 @@ from algorithms.linear_baselines.choice import (
     mean_known,
 )
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
-from algorithms.numerics.leave_one_out import LEAST_FREEDOM
+from algorithms.numerics.leave_one_out import left_out
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 
 class MeanRegularisedParams(LeaveOneOutParams):
@@ -117,7 +119,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             scale_targets=params.scale_targets,
             has_intercept=params.fit_intercept,
         )
-        gamma, mu, facts = _choose(design, params, trace=trace)
+        gamma, mu, facts = _choose(design, params, units_of(tasks).unit, trace=trace)
         W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
@@ -165,14 +167,14 @@ def _check_two_classes(summaries: Sequence[TaskSummary], *, what: str) -> None:
 
 
 def _choose(
-    design: Design, params: MeanRegularisedParams, *, trace: Trace
+    design: Design, params: MeanRegularisedParams, unit: Indices, *, trace: Trace
 ) -> tuple[float, float, dict[str, Any]]:
     """Give γ and μ, and how they were chosen: for each γ the best share of the grid."""
-    unit = column_variance(design)
+    size = column_variance(design)
 
     def error_of(gamma: float, share: float) -> float:
-        parts = _eliminate(design, params, gamma * unit, share * gamma * unit)
-        return design.target_unit**2 * _loo_error(parts, params)
+        parts = _eliminate(design, params, gamma * size, share * gamma * size)
+        return design.target_unit**2 * _loo_error(parts, params, unit)
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(
@@ -184,7 +186,7 @@ def _choose(
     share = params.common_share
     if params.selection == "loo":
         share = min(shares, key=lambda one: error_of(choice.gamma, one))
-    gamma = choice.gamma * unit
+    gamma = choice.gamma * size
     return gamma, share * gamma, {**choice.facts, "common_share": share}
 
 
@@ -214,14 +216,29 @@ def _solve(parts: _Eliminated, design: Design) -> tuple[Array, Array, float]:
     return np.stack(W), design.intercepts(np.stack(W)), objective
 
 
-def _loo_error(parts: _Eliminated, params: MeanRegularisedParams) -> float:
-    """Give the mean squared leave-one-out error: c_i / (Q⁻¹)_ii, less 1/n_t for a constant."""
+def _loo_error(parts: _Eliminated, params: MeanRegularisedParams, unit: Indices) -> float:
+    """Return the mean squared error of rows left out: (Q⁻¹)_GG⁻¹ c_G for the rows G of a unit.
+
+    Q⁻¹ is that of all tasks together, less 1/n_t between rows of a task where it has a constant.
+    """
     w_0 = _common(parts)
-    squares = []
-    for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):
-        hx = h @ x
-        free = np.diag(h) - np.einsum("nq,qn->n", hx, np.linalg.solve(parts.A, hx.T))
-        free = free - (1.0 / len(x) if params.fit_intercept else 0.0)
-        residuals = h @ (t - x @ w_0)
-        squares.append((residuals / np.where(free > LEAST_FREEDOM, free, np.nan)) ** 2)
-    return mean_known(np.concatenate(squares))
+    sizes = [len(x) for x in parts.X]
+    task, first = np.repeat(np.arange(len(sizes)), sizes), np.cumsum([0, *sizes])
+    hx = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
+    lifted = np.linalg.solve(parts.A, hx.T)
+    shares = [1.0 / n if params.fit_intercept else 0.0 for n in sizes]
+
+    def freedom(rows: Indices) -> Array:
+        block = -hx[rows] @ lifted[:, rows]
+        for t in np.unique(task[rows]):
+            mine = np.flatnonzero(task[rows] == t)
+            own = rows[mine] - first[t]
+            block[np.ix_(mine, mine)] += parts.H[t][np.ix_(own, own)] - shares[t]
+        return np.asarray(block)
+
+    diagonal = np.concatenate([np.diag(h) - one for h, one in zip(parts.H, shares, strict=True)])
+    free = diagonal - np.einsum("nq,qn->n", hx, lifted)
+    residuals = np.concatenate(
+        [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
+    )
+    return mean_known(left_out(residuals[:, np.newaxis], free, freedom, unit=unit)[:, 0] ** 2)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation.units import units_of
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, check_size, prepare
@@ -36,6 +37,7 @@ from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 P = TypeVar("P", bound=RidgeParams)
 
 
@@ -77,10 +79,12 @@ class _RidgeRegression(LinearBaseline[P]):
         )
         parts = pooled(design) if params.form == "pooled" else design
         unit = column_variance(design)
+        belongs = units_of(tasks)
+        units = [belongs.unit] if params.form == "pooled" else belongs.by_task()
         trace.expect(1 + (params.selection == "loo"))
         choice = choose_gamma(
             params,
-            lambda gamma: design.target_unit**2 * _loo_error(parts, params, gamma * unit),
+            lambda gamma: design.target_unit**2 * _loo_error(parts, params, gamma * unit, units),
             trace=trace,
             task=design.names[0],
         )
@@ -156,15 +160,15 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
-def _loo_error(design: Design, params: RidgeParams, ridge: float) -> float:
-    squares = [
-        np.mean(
-            leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept) ** 2,
-            axis=1,
-        )
-        for X, one in zip(design.rows, design.targets, strict=True)
+def _loo_error(
+    design: Design, params: RidgeParams, ridge: float, units: Sequence[Indices]
+) -> float:
+    """Return the mean squared error of rows left out, those of a unit together."""
+    errors = [
+        leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, unit=unit)
+        for X, one, unit in zip(design.rows, design.targets, units, strict=True)
     ]
-    return mean_known(np.concatenate(squares))
+    return mean_known(np.concatenate([np.mean(one**2, axis=1) for one in errors]))
 
 
 def _solve(design: Design, params: RidgeParams, ridge: float) -> tuple[Array, Array, float]:

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
+from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.target_scales import numbers_of
 from algorithms.interface.tasks import TaskSet
@@ -23,6 +24,7 @@ from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.losses import Hinge, Logistic, MarginLoss
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 Loss = Literal["square", "logistic", "hinge"]
 
 #: Gap at which a γ that is only compared is good enough; labels need less than numbers.
@@ -147,7 +149,7 @@ def choose_gamma(
         return Choice.given(params.gamma)
     tried = sorted(set(params.grid), reverse=True)
     if selection == "loo":
-        errors = _loo_errors(design, params, tried, trace=trace)
+        errors = _loo_errors(design, params, tried, units_of(tasks).by_task(), trace=trace)
     else:
         seed = int(rng.integers(2**32))
         errors = _cv_errors(tasks, params, tried, loss=loss, trace=trace, seed=seed)
@@ -176,7 +178,12 @@ def n_loops(design: Design, params: MTFLParams, loss: Loss) -> int:
 
 
 def _loo_errors(
-    design: Design, params: MTFLParams, tried: Sequence[float], *, trace: Trace
+    design: Design,
+    params: MTFLParams,
+    tried: Sequence[float],
+    units: Sequence[Indices],
+    *,
+    trace: Trace,
 ) -> Array:
     """Give the mean squared leave-one-out error with D held fixed for each γ, (n_gammas,)."""
     unit = gamma_unit(design, params)
@@ -191,30 +198,44 @@ def _loo_errors(
         loop="loo",
     )
     errors = [
-        leave_one_out_error(design, solution.U, gamma, has_intercept=params.fit_intercept)
+        leave_one_out_error(
+            design, solution.U, gamma, has_intercept=params.fit_intercept, units=units
+        )
         for gamma, solution in zip(gammas, path, strict=True)
     ]
     if not np.isfinite(errors).all():
         raise InvalidData(
-            f"task '{design.names[0]}' and all others have one row, which leaves none to choose "
-            "gamma by; use selection 'given'",
+            f"task '{design.names[0]}' and all others have one row, or rows that belong together, "
+            "which leaves none to choose gamma by; use selection 'given'",
             task=design.names[0],
         )
     return design.target_unit**2 * np.array(errors)
 
 
-def leave_one_out_error(design: Design, U: Array, gamma: float, *, has_intercept: bool) -> float:
-    """Give the mean squared leave-one-out error in the metric D = UUᵀ, over rows that have one.
+def leave_one_out_error(
+    design: Design,
+    U: Array,
+    gamma: float,
+    *,
+    has_intercept: bool,
+    units: Sequence[Indices] | None = None,
+) -> float:
+    """Return the mean squared leave-one-out error in the metric D = UUᵀ, over rows that have one.
 
     Parameters
     ----------
     U : (q, r) or (q,)
         Root of D, of trace 1.
+    units
+        Of each task (n_t,): rows of one unit are left out together.
     """
     squares = []
-    for X, targets in zip(design.rows, design.targets, strict=True):
+    for t, (X, targets) in enumerate(zip(design.rows, design.targets, strict=True)):
         A = X @ U if U.ndim == 2 else X * U
-        errors = leave_one_out_errors(A, targets.Y, ridge=gamma, has_intercept=has_intercept)
+        unit = None if units is None else units[t]
+        errors = leave_one_out_errors(
+            A, targets.Y, ridge=gamma, has_intercept=has_intercept, unit=unit
+        )
         squares.append(np.mean(errors**2, axis=1))
     joined = np.concatenate(squares)
     return float(np.nanmean(joined)) if np.isfinite(joined).any() else np.nan

@@ -1,18 +1,23 @@
 """What ridge regression predicts for each row if it had been left out, without refitting."""
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics.centering import column_means
 
 Array = NDArray[np.float64]
+Indices = NDArray[np.intp]
 
 #: 1 − h below this is zero: the row alone determines a direction, and nothing is left to tell.
 LEAST_FREEDOM = 1e-12
 
 
-def leave_one_out_errors(A: Array, Y: Array, *, ridge: float, has_intercept: bool) -> Array:
-    """Give y_i − f_{−i}(x_i) for ridge regression, (n, m).
+def leave_one_out_errors(
+    A: Array, Y: Array, *, ridge: float, has_intercept: bool, unit: Indices | None = None
+) -> Array:
+    """Return y_i − f_{−i}(x_i) for ridge regression, (n, m).
 
     The residual divided by 1 − h_i, h the diagonal of the hat matrix: with Q = AAᵀ + γI and
     c = Q⁻¹y it is c_i / (Q⁻¹)_ii. The mean, where there is an intercept, adds 1/n to h.
@@ -24,6 +29,8 @@ def leave_one_out_errors(A: Array, Y: Array, *, ridge: float, has_intercept: boo
     Y : (n, m)
     ridge
         γ of ‖Y − AV‖² + γ‖V‖².
+    unit : (n,) or None
+        Rows of one unit are left out together; each by itself where there is none.
     """
     n, p = A.shape
     share = 0.0
@@ -33,7 +40,50 @@ def leave_one_out_errors(A: Array, Y: Array, *, ridge: float, has_intercept: boo
         M = A.T @ A + ridge * np.eye(p)
         B = np.linalg.solve(M, A.T)
         residuals, free = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share
+
+        def freedom(rows: Indices) -> Array:
+            return np.asarray(np.eye(len(rows)) - A[rows] @ B[:, rows] - share)
     else:
         inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n))
         residuals, free = ridge * inverse @ Y, ridge * np.diag(inverse) - share
-    return residuals / np.where(free > LEAST_FREEDOM, free, np.nan)[:, np.newaxis]
+
+        def freedom(rows: Indices) -> Array:
+            return np.asarray(ridge * inverse[np.ix_(rows, rows)] - share)
+
+    return left_out(residuals, free, freedom, unit=unit)
+
+
+def left_out(
+    residuals: Array,
+    free: Array,
+    freedom: Callable[[Indices], Array],
+    *,
+    unit: Indices | None,
+) -> Array:
+    """Return the errors (n, m) of units that are left out, of the residuals (n, m) of all rows.
+
+    They are (I − H)_GG⁻¹ r_G for the rows G of a unit, which for one row is r_i / (1 − h_i); NaN
+    where the unit determines a direction alone.
+
+    Parameters
+    ----------
+    free : (n,)
+        Diagonal of I − H.
+    freedom
+        Gives the block of I − H of some rows.
+    """
+    errors: Array = residuals / np.where(free > LEAST_FREEDOM, free, np.nan)[:, np.newaxis]
+    for rows in several_rows(unit):
+        block = freedom(rows)
+        is_free = np.linalg.eigvalsh((block + block.T) / 2)[0] > LEAST_FREEDOM
+        errors[rows] = np.linalg.solve(block, residuals[rows]) if is_free else np.nan
+    return errors
+
+
+def several_rows(unit: Indices | None) -> list[Indices]:
+    """Return the rows of each unit that has more than one."""
+    if unit is None:
+        return []
+    order = np.argsort(unit, kind="stable")
+    ends = np.flatnonzero(np.diff(unit[order])) + 1
+    return [rows for rows in np.split(order, ends) if len(rows) > 1]

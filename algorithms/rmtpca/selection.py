@@ -1,14 +1,17 @@
 """Choose the coupling λ: as given, or by cross-validation of the retained variance ratio."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.evaluation.folds import spread_folds
+from algorithms.evaluation.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
+from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.rmtpca.coupled import Effort, follow_path
 from algorithms.rmtpca.params import RMTPCAParams
@@ -69,10 +72,11 @@ def choose_coupling(
         return Choice.given(params.lam)
     tried = candidates(params)
     seed = int(rng.integers(2**32))
+    splits = inner_splits(tasks, n_folds=params.n_folds, seed=seed)
     scores = np.zeros(len(tried))
-    for fold in range(params.n_folds):
-        scores += _fold_scores(tasks, tried, params, fold=fold, seed=seed, trace=trace)
-    scores /= params.n_folds
+    for fold, split in enumerate(splits):
+        scores += _fold_scores(split, tried, params, fold=fold, trace=trace)
+    scores /= len(splits)
     best = int(np.argmax(scores >= scores.max() - 1e-12))
     facts = {
         "selection": "cv",
@@ -99,28 +103,37 @@ def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
             )
 
 
-def split_fold(task: Task, *, fold: int, n_folds: int, seed: int) -> tuple[Task, Task]:
-    """Give the task without a fold, and the fold.
+def inner_splits(tasks: Sequence[Task], *, n_folds: int, seed: int) -> list[Split]:
+    """Return the split of every fold that holds samples; targets do not count.
 
-    The split depends on the seed and the number of samples only, not on the order of the tasks.
+    The folds depend on the seed and the units of the rows, not on the order of the tasks. Two rows
+    of a task are left to train on, or one covariance matrix.
+
+    Raises
+    ------
+    InvalidData
+        No sample can be held out.
     """
-    order = np.random.default_rng([seed, task.n_samples]).permutation(task.n_samples)
-    is_held = order % n_folds == fold
-    return task.take(np.flatnonzero(~is_held)), task.take(np.flatnonzero(is_held))
+    bare = TaskSet(tuple(replace(task, y=None) for task in tasks))
+    rows = rows_of(bare, units_of(bare), seed=[seed])
+    # a row is in the fold of its place in the random order, not of its turn
+    place = np.concatenate([np.argsort(rank) for rank in by_task(bare, rows.rank).values()])
+    least = np.array([2 if task.input == "rows" else 1 for task in bare.by_name()])
+    folds = by_task(bare, spread_folds(replace(rows, rank=place), n_folds=n_folds, least=least))
+    splits = [
+        divide(bare, {name: own == fold for name, own in folds.items()}) for fold in range(n_folds)
+    ]
+    found = [split for split in splits if split is not None]
+    if not found:
+        raise nothing_to_hold_out(bare)
+    return found
 
 
 def _fold_scores(
-    tasks: Sequence[Task],
-    tried: Sequence[float],
-    params: RMTPCAParams,
-    *,
-    fold: int,
-    seed: int,
-    trace: Trace,
+    split: Split, tried: Sequence[float], params: RMTPCAParams, *, fold: int, trace: Trace
 ) -> Array:
     """Give the mean RVR on one fold for each coupling, (n_couplings,)."""
-    pairs = [split_fold(task, fold=fold, n_folds=params.n_folds, seed=seed) for task in tasks]
-    moments = estimate_moments([train for train, _ in pairs], k=params.k)
+    moments = estimate_moments(split.train.tasks, k=params.k)
     C = moments.C
     inner = _inner(tried)
     path = follow_path(
@@ -137,14 +150,15 @@ def _fold_scores(
     if np.inf in tried:
         common = C.leading_of_sum(params.k)
         bases[np.inf] = np.broadcast_to(common, (C.n_tasks, *common.shape))
-    held = [test for _, test in pairs]
-    return np.array([_mean_ratio(held, moments, C.lift(bases[c])) for c in tried])
+    return np.array([_mean_ratio(split.test, moments, C.lift(bases[c])) for c in tried])
 
 
-def _mean_ratio(held: Sequence[Task], moments: Moments, U: Array) -> float:
+def _mean_ratio(held: TaskSet, moments: Moments, U: Array) -> float:
+    """Return the mean retained variance ratio of the tasks with held-out samples."""
+    places = [moments.names.index(task.name) for task in held]
     ratios = [
-        held_out_ratio(task, mean=mean, U=basis)
-        for task, mean, basis in zip(held, moments.means, U, strict=True)
+        held_out_ratio(task, mean=moments.means[t], U=U[t])
+        for t, task in zip(places, held, strict=True)
     ]
     return float(np.mean(ratios))
 

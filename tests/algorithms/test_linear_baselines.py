@@ -6,6 +6,7 @@ from sklearn.linear_model import LogisticRegression as OtherLogistic
 from sklearn.linear_model import MultiTaskLasso
 from sklearn.linear_model import Ridge as OtherRidge
 
+from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -82,11 +83,25 @@ def test_kernel_ridge_is_that_of_scikit_learn(form) -> None:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=1e-6)
 
 
-@pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
+def grouped(tasks: TaskSet) -> TaskSet:
+    """Return the tasks with rows that belong together, in one task and in two."""
+    tied = ({0: "a", 1: "a"}, {0: "a", 2: "b", 3: "b"}, {})
+    made = []
+    for task, some in zip(tasks, tied, strict=True):
+        groups = [some.get(i, f"{task.name} {i}") for i in range(task.n_samples)]
+        made.append(Task.from_rows(task.name, task.X, y=task.y, groups=groups))
+    return TaskSet(tuple(made))
+
+
+@pytest.mark.parametrize("form", ["task", "pooled", "mean"])
 @pytest.mark.parametrize("has_intercept", [True, False])
-def test_the_choice_is_by_the_error_of_as_many_fits(algorithm, has_intercept) -> None:
+@pytest.mark.parametrize("has_groups", [False, True])
+def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_groups) -> None:
     tasks = made(4, n_tasks=3, n=5)
-    values = {"fit_intercept": has_intercept}
+    tasks = grouped(tasks) if has_groups else tasks
+    algorithm = MeanRegularised() if form == "mean" else Ridge()
+    values = {"fit_intercept": has_intercept} | ({} if form == "mean" else {"form": form})
+    units = units_of(tasks)
     if algorithm.name == "mean-regularised":
         values["common_grid"] = (0.2,)
     grid = (0.1, 3.0)
@@ -99,8 +114,11 @@ def test_the_choice_is_by_the_error_of_as_many_fits(algorithm, has_intercept) ->
         squares = []
         for task in tasks:
             for i in range(task.n_samples):
+                left_out = units.of(task.name)[i]  # tasks that are learned apart keep their rows
                 rest = [
-                    t.take(np.delete(np.arange(t.n_samples), i)) if t.name == task.name else t
+                    t.take(np.flatnonzero(units.of(t.name) != left_out))
+                    if t.name == task.name or form != "task"
+                    else t
                     for t in tasks
                 ]
                 inner = TaskSet(tuple(rest))

@@ -392,6 +392,26 @@ def test_leave_one_out_is_that_of_as_many_fits(has_intercept, width) -> None:
     np.testing.assert_allclose(errors, brute, atol=LOO_ATOL)
 
 
+@pytest.mark.parametrize("has_intercept", [True, False])
+@pytest.mark.parametrize("width", [3, 12])
+def test_rows_of_a_unit_are_left_out_together(has_intercept, width) -> None:
+    rng = np.random.default_rng(25)
+    A, Y = rng.standard_normal((9, width)), rng.standard_normal((9, 2))
+    A[7] = A[2]  # the same row twice, one unit
+    unit = np.array([0, 1, 2, 3, 3, 3, 4, 2, 5])
+    brute = np.zeros_like(Y)
+    for i in range(9):
+        B, T = A[unit != unit[i]], Y[unit != unit[i]]
+        mean, mean_T = (B.mean(axis=0), T.mean(axis=0)) if has_intercept else (0.0, 0.0)
+        B, T = B - mean, T - mean_T
+        V = np.linalg.solve(B.T @ B + 0.3 * np.eye(width), B.T @ T)
+        brute[i] = Y[i] - (A[i] - mean) @ V - mean_T
+    errors = leave_one_out_errors(A, Y, ridge=0.3, has_intercept=has_intercept, unit=unit)
+    np.testing.assert_allclose(errors, brute, atol=LOO_ATOL)
+    whole = leave_one_out_errors(A, Y, ridge=0.3, has_intercept=True, unit=np.zeros(9, dtype=int))
+    assert np.isnan(whole).all()  # nothing would be left to learn from
+
+
 def test_leave_one_out_is_in_the_metric_of_d() -> None:
     tasks = made(24)
     params = MTFL.Params(**PLAIN)

@@ -34,6 +34,7 @@ from algorithms.rmtpca.coupled import (
     maximise_from_many,
     sweep_blocks,
 )
+from algorithms.rmtpca.selection import inner_splits
 from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
 #: Central differences of J lose half its digits.
@@ -563,6 +564,22 @@ def test_stopping_early_is_told() -> None:
     tasks = tilted_gaussians(np.random.default_rng(7), n_tasks=6).tasks
     model = fit(tasks, max_iter=1)
     assert any("raise max_iter" in warning for warning in model.warnings)
+
+
+def test_inner_folds_are_those_of_a_random_order_and_divide_no_rows_that_are_equal() -> None:
+    tasks = tilted_gaussians(np.random.default_rng(8), n_tasks=3, n_samples=7).tasks
+    for fold, split in enumerate(inner_splits(tasks.tasks, n_folds=3, seed=5)):
+        for task in tasks:
+            held = np.random.default_rng([5, 7]).permutation(7) % 3 == fold
+            np.testing.assert_array_equal(split.test[task.name].X, task.X[held])
+            np.testing.assert_array_equal(split.train[task.name].X, task.X[~held])
+    order = np.random.default_rng(9).permutation(7)
+    copy = Task.from_rows("copy", tasks.tasks[0].X[order])
+    for split in inner_splits([*tasks.tasks, copy], n_folds=3, seed=5):
+        known = {tuple(row) for task in split.train for row in task.X}
+        assert known.isdisjoint(tuple(row) for task in split.test for row in task.X)
+        assert min(task.n_samples for task in split.train) >= 2
+    assert fit(TaskSet((*tasks, copy)), selection="cv").facts["selection"] == "cv"
 
 
 # --- real data ---------------------------------------------------------------------------------
