@@ -13,7 +13,14 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.model import Model
-from algorithms.kernel_baselines import MTRL, OKL, ConvexOKL, MeanMachines, TaskMachines
+from algorithms.kernel_baselines import (
+    MTRL,
+    OKL,
+    ConvexOKL,
+    MeanMachines,
+    ScaledMachines,
+    TaskMachines,
+)
 from algorithms.linear_baselines import (
     KernelRidge,
     LogisticRegression,
@@ -36,6 +43,7 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         MTDA(),
         FMTL(),
         TaskMachines(),
+        ScaledMachines(),
         MeanMachines(),
         MTRL(),
         OKL(),

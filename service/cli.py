@@ -234,7 +234,8 @@ def train(
             {"metric": metric, "mean over tasks": f"{np.mean(list(by_task.values())):.4f}"}
             for metric, by_task in trained.metrics.items()
         ]
-        _show(scores, "metric", "mean over tasks")
+        if scores:  # a row of titles alone says nothing
+            _show(scores, "metric", "mean over tasks")
         for warning in trained.info["warnings"]:
             _err.print(f"note: {warning}", markup=False)
         if search or compare or evaluate:
@@ -288,7 +289,7 @@ def _show_report(report: dict[str, Any]) -> None:
         rows = [
             {
                 "tried": ", ".join(f"{name}={value}" for name, value in tried["params"].items()),
-                found["metric"]: f"{tried['mean'][found['metric']]:.4g}",
+                found["metric"]: _told(tried["mean"][found["metric"]]),
                 "splits": tried["n_splits"],
                 "best": "*" if position == found["best"] else "",
             }
@@ -311,7 +312,7 @@ def _show_report(report: dict[str, Any]) -> None:
 
 
 def _told(value: float | None) -> str:
-    return "" if value is None else f"{value:.4g}"
+    return "undefined" if value is None else f"{value:.4g}"
 
 
 def _show(items: list[dict[str, Any]], *columns: str) -> None:

@@ -62,7 +62,7 @@ that does not repeat over several random splits is none.
 """
 
 from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate
-from algorithms.evaluation.selection import Selection, candidates_of, select_params
+from algorithms.evaluation.selection import Selection, candidates_of, select_params, select_per_task
 from algorithms.evaluation.splits import (
     Split,
     fold_split,
@@ -82,5 +82,6 @@ __all__ = [
     "held_out_loss",
     "mean_error_rate",
     "select_params",
+    "select_per_task",
     "stratified_split",
 ]

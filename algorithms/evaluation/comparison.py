@@ -65,11 +65,14 @@ class ComparedMethod:
         or the role of the baseline.
     values
         Its parameters, as they are given to its ``Params``.
+    variant
+        What tells it from another baseline of the same algorithm and role.
     """
 
     algorithm: str
     role: Role | Literal["candidate", "trivial"]
     values: dict[str, Any]
+    variant: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +84,8 @@ class MethodScores:
 
     def label(self) -> dict[str, str]:
         """Return what names the method in a report."""
-        return {"algorithm": self.method.algorithm, "role": self.method.role}
+        method = self.method
+        return {"algorithm": method.algorithm, "role": method.role, "variant": method.variant}
 
 
 def compared_methods(
@@ -95,14 +99,16 @@ def compared_methods(
         Parameters as the user gave them.
     """
     candidate = ComparedMethod(algorithm.name, "candidate", freed(algorithm, values))
-    params = algorithm.Params.model_validate(candidate.values, strict=False)
+    # as given, and not as freed: a fixed parameter of the candidate does not bind the baselines
+    params = algorithm.Params.model_validate(values, strict=False)
     baselines = [
         ComparedMethod(
             baseline.algorithm,
             baseline.role,
             {**{name: getattr(params, name) for name in baseline.shares}, **baseline.values},
+            baseline.variant,
         )
-        for baseline in algorithm.baselines
+        for baseline in algorithm.baselines_for(params)
     ]
     return [candidate, *baselines, ComparedMethod(TRIVIAL, "trivial", {})]
 
@@ -245,6 +251,7 @@ def _gains(table: _Table) -> list[dict[str, Any]]:
         {
             "baseline": entry.method.algorithm,
             "role": entry.method.role,
+            "variant": entry.method.variant,
             "gain": None if found is None else found.mean,
             "low": None if found is None else found.interval()[0],
             "high": None if found is None else found.interval()[1],

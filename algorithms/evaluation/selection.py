@@ -107,6 +107,50 @@ def select_params(
     return Selection(candidates[int(np.argmin(losses))], tuple(float(x) for x in losses))
 
 
+def select_per_task(
+    algorithm: Algorithm[P, Any],
+    tasks: TaskSet,
+    candidates: Sequence[P],
+    *,
+    n_folds: int,
+    trace: Trace,
+    rng: np.random.Generator,
+    loop: str = "selection",
+    loss: Loss = mean_error_rate,
+) -> tuple[Selection[P], dict[str, P]]:
+    """Return the candidate of least mean loss over all tasks, and for each task its own.
+
+    For algorithms that learn each task alone: all tasks are fitted at once, and each is judged by
+    its own rows. A task of which nothing can be held out gets the common candidate. Parameters are
+    those of :func:`select_params`.
+    """
+    seed = int(rng.integers(2**32))
+    splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
+    place = {name: i for i, name in enumerate(tasks.names)}
+    n_steps = len(candidates) * len(splits)
+
+    def step(state: _TaskScores) -> _TaskScores:
+        which, fold = divmod(state.n_done, len(splits))
+        inner = np.random.default_rng([seed, fold])
+        model = algorithm.fit(splits[fold].train, candidates[which], trace=Trace(), rng=inner)
+        losses = state.losses.copy()
+        for task in splits[fold].test:
+            losses[which, fold, place[task.name]] = loss(model, TaskSet((task,)))
+        n_done = state.n_done + 1
+        least = float(_known_mean(losses[: which + 1], axis=(1, 2)).min())
+        left = 1.0 - n_done / n_steps
+        return _TaskScores(objective=least, residual=left, losses=losses, n_done=n_done)
+
+    nothing = np.full((len(candidates), len(splits), len(tasks)), np.nan)
+    start = _TaskScores(objective=0.0, residual=1.0, losses=nothing, n_done=0)
+    losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses
+    common = _known_mean(_known_mean(losses, axis=2), axis=1)
+    own = _known_mean(losses, axis=1)
+    best = np.where(np.isnan(own).any(axis=0), common.argmin(), own.argmin(axis=0))
+    chosen = {name: candidates[int(best[place[name]])] for name in tasks.names}
+    return Selection(candidates[int(common.argmin())], tuple(map(float, common))), chosen
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores(LoopState):
     """Losses (n_candidates, n_splits), row by row; the objective is the least mean so far."""
@@ -119,3 +163,19 @@ def _scored(losses: Array, *, n_done: int) -> _Scores:
     whole = losses[: max(n_done // losses.shape[1], 1)].mean(axis=1)
     left = 1.0 - n_done / losses.size
     return _Scores(objective=float(whole.min()), residual=left, losses=losses, n_done=n_done)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _TaskScores(LoopState):
+    """Losses (n_candidates, n_splits, n_tasks), NaN where no row of a task was held out."""
+
+    losses: Array
+    n_done: int
+
+
+def _known_mean(losses: Array, *, axis: int | tuple[int, int]) -> Array:
+    """Return the mean over the entries that are known; NaN where none is."""
+    is_known = ~np.isnan(losses)
+    total, n = np.where(is_known, losses, 0.0).sum(axis=axis), is_known.sum(axis=axis)
+    mean: Array = np.divide(total, n, out=np.full(np.shape(total), np.nan), where=n > 0)
+    return mean

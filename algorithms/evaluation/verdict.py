@@ -84,7 +84,7 @@ def _candidate(comparison: Mapping[str, Any]) -> list[str]:
 
 
 def _against(comparison: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
-    label = {"algorithm": baseline["baseline"], "role": baseline["role"]}
+    label = {**baseline, "algorithm": baseline["baseline"]}
     pair = {"together": comparison["methods"][0], "apart": label}
     subject = _values(comparison, pair)
     if baseline["gain"] is None:
@@ -123,12 +123,9 @@ def _worst_first(gains: list[dict[str, Any]]) -> list[dict[str, Any]]:
 
 def _values(comparison: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
     """Return the metric of two methods, in words."""
-    value = {
-        (method["algorithm"], method["role"]): method["value"] for method in comparison["methods"]
-    }
+    value = {_name(method): method["value"] for method in comparison["methods"]}
     ours, theirs = (
-        f"{_number(value[one['algorithm'], one['role']])} of {_name(one)}"
-        for one in (pair["together"], pair["apart"])
+        f"{_number(value[_name(one)])} of {_name(one)}" for one in (pair["together"], pair["apart"])
     )
     over = " of all rows" if comparison["average"] == "rows" else ""
     return f"{comparison['title']}{over} {ours} against {theirs}"
@@ -144,7 +141,8 @@ def _gain(found: Mapping[str, Any]) -> str:
 def _name(method: Mapping[str, Any]) -> str:
     if method["role"] == "candidate":
         return str(method["algorithm"])
-    return f"{method['algorithm']} ({_ROLES[method['role']]})"
+    variant = f", {method['variant']}" if method["variant"] else ""
+    return f"{method['algorithm']} ({_ROLES[method['role']]}{variant})"
 
 
 def _number(value: float | None) -> str:

@@ -64,9 +64,8 @@ from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of
 from algorithms.kernel_machines.joining import check_new_task, join_task
 from algorithms.kernel_machines.model import KernelMachine
-from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
-from algorithms.kernel_machines.params import COMMON
-from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows
+from algorithms.kernel_machines.params import COMMON, PENALTY
+from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, penalty_of
 
 
 class FMTL(MachineAlgorithm[FMTLParams]):
@@ -82,6 +81,16 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     baselines = (
         Baseline("kernel-tasks", "single_task", shares=COMMON, values={"selection": "cv"}),
+        Baseline(
+            "kernel-tasks",
+            "single_task",
+            shares=COMMON,
+            values={"selection": "cv", "selection_scope": "task"},
+            variant="C per task",
+        ),
+        Baseline(
+            "kernel-scaled", "single_task", shares=COMMON + PENALTY, values={"selection": "cv"}
+        ),
         Baseline("kernel-mean", "multi_task", shares=COMMON, values={"selection": "cv"}),
     )
     Params = FMTLParams
@@ -95,7 +104,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
         """Give the machines and the Θ that solve (6)."""
-        kernel = _kernel(params, mean_rows(prepared.examples))
+        kernel = penalty_of(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 
     def adapt(
@@ -112,17 +121,8 @@ class FMTL(MachineAlgorithm[FMTLParams]):
             model,
             examples,
             loss=loss_of(params, examples),
-            kernel=_kernel(params, model.facts["mean_rows"]),
+            kernel=penalty_of(params, model.facts["mean_rows"]),
             max_iter=params.max_iter,
             tolerance=params.tolerance,
             trace=trace or Trace(),
         )
-
-
-def _kernel(params: FMTLParams, n_rows: float) -> OutputKernel:
-    if params.scale == "absolute":
-        return learned_kernel(
-            params.penalty, k=params.k, C=params.C, lam=params.lam, v_scale=params.v_scale
-        )
-    lam = relative_lam(params.penalty, k=params.k, C=params.C, n_rows=n_rows)
-    return learned_kernel(params.penalty, k=params.k, C=params.C, lam=lam)

@@ -35,15 +35,18 @@ class Baseline:
     algorithm
         Name in the registry.
     shares
-        Parameters that it takes over, so that both answer the same question.
+        Parameters that it takes over as the user gave them, so that both answer the same question.
     values
         Its other parameters; what they leave out has its default.
+    variant
+        What tells it from another baseline of the same algorithm and role.
     """
 
     algorithm: str
     role: Role
     shares: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
+    variant: str = ""
 
 
 class Algorithm(ABC, Generic[P, M]):
@@ -87,6 +90,11 @@ class Algorithm(ABC, Generic[P, M]):
             where = f"{place}: " if place else ""
             message = f"{self.name}: {where}'{field}': {first['msg']}"
             raise InvalidParams(message, field=f"{place}/{field}" if place else field) from None
+
+    def baselines_for(self, params: P) -> tuple[Baseline, ...]:
+        """Return the baselines that answer the same question as the algorithm with these."""
+        del params
+        return self.baselines
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""

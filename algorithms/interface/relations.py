@@ -12,6 +12,9 @@ Array = NDArray[np.float64]
 
 #: Relations weaker than this count as none.
 NEARLY_ZERO = 0.05
+#: From these on they are called strong, and moderate.
+STRONG = 0.7
+MODERATE = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,7 +32,7 @@ class Relations:
     sparsity
         Share of pairs whose strength is below 0.05 in size.
     sentence
-        The strongest pair, the sparsity and the loneliest output, in words.
+        The strongest pair, how many are nearly unrelated, and the least related output, in words.
     """
 
     names: tuple[str, ...]
@@ -40,7 +43,7 @@ class Relations:
 
 
 def read_relations(G: Array, names: Sequence[str]) -> Relations:
-    """Give the relations of outputs with these names from a positive semidefinite G (T, T)."""
+    """Return the relations of outputs with these names from a positive semidefinite G (T, T)."""
     T, names = len(names), tuple(names)
     deviation = np.sqrt(np.maximum(np.diag(G), 0.0))
     scale = np.outer(deviation, deviation)
@@ -51,19 +54,46 @@ def read_relations(G: Array, names: Sequence[str]) -> Relations:
     size = np.abs(strength - np.diag(np.diag(strength)))
     pairs = size[np.triu_indices(T, 1)]
     sparsity = float(np.mean(pairs < NEARLY_ZERO))
+    sentence = _sentence(names, strength, size)
     if not pairs.max() > 0:
-        sentence = f"No two of the {T} outputs are related."
         return Relations(names, strength, tuple(range(T)), sparsity, sentence)
     distance = 1.0 - size
     np.fill_diagonal(distance, 0.0)
     tree = linkage(squareform(distance, checks=False), "average", optimal_ordering=T <= 500)
-    a, b = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
-    lone = int(size.max(axis=1).argmin())
-    sentence = (
-        f"'{names[a]}' and '{names[b]}' are tied most closely ({strength[a, b]:+.2f}); "
-        f"{sparsity:.0%} of the {len(pairs)} pairs are nearly unrelated "
-        f"(below {NEARLY_ZERO:g}); '{names[lone]}' stands most alone "
-        f"(its strongest tie is {size[lone].max():.2f})."
-    )
     order = tuple(int(i) for i in leaves_list(tree))
     return Relations(names, strength, order, sparsity, sentence)
+
+
+def _sentence(names: Sequence[str], strength: Array, size: Array) -> str:
+    """Return what a person should know first of strengths (T, T) and their sizes, diagonal 0."""
+    pairs = size[np.triu_indices(len(names), 1)]
+    a, b = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
+    pair, value = f"'{names[a]}' and '{names[b]}'", f"{strength[a, b]:+.2f}"
+    if size[a, b] < NEARLY_ZERO:
+        who = f"{pair} are" if len(names) == 2 else f"No two of the {len(names)} outputs are"
+        most = "unrelated" if len(names) == 2 else "related"
+        limit = f"below {NEARLY_ZERO:g}"
+        return f"{who} {most} ({limit})."
+    if len(names) == 2:
+        sign = "" if strength[a, b] > 0 else ", with opposite signs"
+        return f"{pair} are {_degree(size[a, b])} related ({value}{sign})."
+    if pairs.min() >= STRONG:
+        span = f"{pairs.min():.2f} to {pairs.max():.2f} in size"
+        return f"All {len(names)} outputs are strongly related ({span})."
+    parts = [f"{pair} are most strongly related ({value})"]
+    n_weak = int(np.sum(pairs < NEARLY_ZERO))
+    if n_weak:
+        share = f"{n_weak} of the {len(pairs)} pairs"
+        parts.append(f"{share} are nearly unrelated (below {NEARLY_ZERO:g})")
+    strongest = size.max(axis=1)
+    lone = int(strongest.argmin())
+    if f"{strongest[lone]:.2f}" != f"{size[a, b]:.2f}":
+        other = names[int(size[lone].argmax())]
+        found = f"'{names[lone]}' is related least (at most {strongest[lone]:.2f}, to '{other}')"
+        alone = f"'{names[lone]}' is nearly unrelated to all others"
+        parts.append(alone if strongest[lone] < NEARLY_ZERO else found)
+    return "; ".join(parts) + "."
+
+
+def _degree(size: float) -> str:
+    return "strongly" if size >= STRONG else "moderately" if size >= MODERATE else "weakly"

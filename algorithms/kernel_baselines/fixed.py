@@ -16,19 +16,22 @@ doi:10.1145/1014052.1014067
 
 from abc import abstractmethod
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation import select_per_task
+from algorithms.interface.errors import InvalidParams
+from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.algorithm import MachineAlgorithm
+from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, loss_of_tasks
 from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.examples import Target, meanings_of
 from algorithms.kernel_machines.output_kernels import fixed_kernel
-from algorithms.kernel_machines.params import MachineParams
+from algorithms.kernel_machines.params import MachineParams, Strength
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 
 Array = NDArray[np.float64]
@@ -37,6 +40,19 @@ P = TypeVar("P", bound=MachineParams)
 
 class TaskMachinesParams(MachineParams):
     """Parameters of a kernel machine per task."""
+
+    selection_scope: Literal["all", "task"] = Field(
+        "all",
+        title="Scope of the choice of C",
+        description="When 'selection' is 'cv'. 'all': one C for all tasks. 'task': each task has "
+        "its own, by its own held-out rows.",
+    )
+    C_by_task: dict[str, Strength] = Field(
+        {},
+        max_length=100_000,
+        title="Strength C of single tasks",
+        description="By name; tasks that are not named have C.",
+    )
 
 
 class MeanMachinesParams(MachineParams):
@@ -87,10 +103,38 @@ class TaskMachines(_FixedRelation[TaskMachinesParams]):
     )
     Params = TaskMachinesParams
 
+    def check(self, summaries: Sequence[TaskSummary], params: TaskMachinesParams) -> None:
+        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        super().check(summaries, params)
+        names = [task.name for task in summaries]
+        unknown = sorted(set(params.C_by_task).difference(names))
+        if unknown:
+            raise InvalidParams(
+                f"'C_by_task' names the task '{unknown[0]}', which is not among {names[:20]}",
+                field="C_by_task",
+            )
+
+    def choose(
+        self, tasks: TaskSet, params: TaskMachinesParams, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[TaskMachinesParams, dict[str, Any]]:
+        """Return the parameters with the C that cross-validation chooses, for all or for each."""
+        if params.selection_scope == "all":
+            return super().choose(tasks, params, trace=trace, rng=rng)
+        common, own = select_per_task(
+            self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
+            rng=rng, loss=loss_of_tasks(tasks, params),
+        )  # fmt: skip
+        found = {"C_by_task": {name: one.C for name, one in own.items()}}
+        return common.params.model_copy(update=found), {"cv_loss": list(common.losses), **found}
+
     def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
-        """Give I."""
-        del params
-        return np.eye(sum(target.n_outputs for target in targets))
+        """Return I, or a diagonal of C_t/C where tasks have a C of their own."""
+        weights = [
+            params.C_by_task.get(target.task, params.C) / params.C
+            for target in targets
+            for _ in range(target.n_outputs)
+        ]
+        return np.diag(weights)
 
 
 class MeanMachines(_FixedRelation[MeanMachinesParams]):

@@ -7,6 +7,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from algorithms.evaluation import held_out_loss, select_params
+from algorithms.evaluation.selection import Loss
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.needs import Needs
@@ -59,18 +60,20 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         trace.expect(2 if params.selection == "cv" else 1)
         facts: dict[str, Any] = {}
         if params.selection == "cv":
-            scales = own_scales(
-                tasks, params.target_scaling, is_centered=params.center_targets == "task"
-            )
-            chosen = select_params(
-                self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
-                rng=rng, loss=held_out_loss(scales),
-            )  # fmt: skip
-            params = chosen.params
-            facts["cv_loss"] = list(chosen.losses)
+            params, facts = self.choose(tasks, params, trace=trace, rng=rng)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
         return self._learned(tasks, prepared, params, facts, seed=seed, trace=trace)
+
+    def choose(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[P, dict[str, Any]]:
+        """Return the parameters with the C that cross-validation of these rows chooses."""
+        chosen = select_params(
+            self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
+            rng=rng, loss=loss_of_tasks(tasks, params),
+        )  # fmt: skip
+        return chosen.params, {"cv_loss": list(chosen.losses)}
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
@@ -116,3 +119,9 @@ def _order(prepared: Prepared) -> int:
 def candidates(params: P) -> list[P]:
     """Give the parameters with each C of the grid, from the weakest to the strongest."""
     return [params.model_copy(update={"C": C, "selection": "given"}) for C in sorted(params.grid)]
+
+
+def loss_of_tasks(tasks: TaskSet, params: MachineParams) -> Loss:
+    """Return what is to be small on held-out rows, errors of numbers in units of their tasks."""
+    is_centered = params.center_targets == "task"
+    return held_out_loss(own_scales(tasks, params.target_scaling, is_centered=is_centered))

@@ -20,7 +20,12 @@ from algorithms.kernel_machines.input_kernels import (
     standard_of,
 )
 from algorithms.kernel_machines.losses import CLASS_LOSSES, NUMBER_LOSSES, Loss
-from algorithms.kernel_machines.params import KernelParams, MachineParams
+from algorithms.kernel_machines.output_kernels import (
+    OutputKernel,
+    learned_kernel,
+    relative_lam,
+)
+from algorithms.kernel_machines.params import KernelParams, MachineParams, PenaltyParams
 
 Array = NDArray[np.float64]
 
@@ -138,6 +143,16 @@ def loss_of(params: MachineParams, examples: Examples) -> Loss:
         return Loss("hinge" if is_classes else "squared")
     epsilon = params.epsilon if params.loss == "epsilon-insensitive" else 0.0
     return Loss(params.loss, epsilon, params.delta)
+
+
+def penalty_of(params: PenaltyParams, n_rows: float) -> OutputKernel:
+    """Return the penalty of the output kernel, for outputs of so many rows in the mean."""
+    if params.scale == "absolute":
+        return learned_kernel(
+            params.penalty, k=params.k, C=params.C, lam=params.lam, v_scale=params.v_scale
+        )
+    lam = relative_lam(params.penalty, k=params.k, C=params.C, n_rows=n_rows)
+    return learned_kernel(params.penalty, k=params.k, C=params.C, lam=lam)
 
 
 def mean_rows(examples: Examples) -> float:

@@ -112,9 +112,9 @@ Array = NDArray[np.float64]
 COLLAPSED = 1.0 - 1e-9
 
 
-def _baseline(name: str, role: Role) -> Baseline:
-    shares = ("standardise", "classifier", "n_folds", "d_grid")
-    return Baseline(name, role, shares=shares, values={"selection": "cv"})
+def _baseline(name: str, role: Role, *shares: str) -> Baseline:
+    common = ("standardise", "classifier", "n_folds", "d_grid")
+    return Baseline(name, role, shares=(*common, *shares), values={"selection": "cv"})
 
 
 class MTDA(ProjectionAlgorithm[MTDAParams]):
@@ -129,10 +129,10 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     baselines = (
-        _baseline("lda-rt", "single_task"),
-        _baseline("lda-tr", "single_task"),
+        _baseline("lda-rt", "single_task", "gamma_grid"),
+        _baseline("lda-tr", "single_task", "gamma_grid"),
         _baseline("lda-null", "single_task"),
-        _baseline("aggregate", "pooled"),
+        _baseline("aggregate", "pooled", "gamma_grid"),
     )
     Params = MTDAParams
 

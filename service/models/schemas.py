@@ -196,6 +196,7 @@ class Method(BaseModel):
         "pooled: one model of the rows of all tasks. multi_task: another way of learning together. "
         "trivial: the same prediction for every row of a task."
     )
+    variant: str = ""
     params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
     value: float | None = Field(description="The deciding metric, by the average asked for.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
@@ -208,6 +209,7 @@ class MethodLabel(BaseModel):
 
     algorithm: str
     role: MethodRole
+    variant: str = Field("", description="What tells it from others of the same name and role.")
 
 
 class BestMethod(MethodLabel):
@@ -225,6 +227,7 @@ class Gain(BaseModel):
 
     baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
     role: MethodRole
+    variant: str = ""
     gain: float | None = Field(description="In units of the metric; positive: better.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None

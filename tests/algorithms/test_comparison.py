@@ -103,6 +103,22 @@ def test_baselines_are_known_and_take_what_they_share(name) -> None:
     assert any(baseline.role == "single_task" for baseline in ALGORITHMS[name].baselines)
 
 
+def test_a_parameter_that_is_given_does_not_bind_the_baselines() -> None:
+    methods = compared_methods(ALGORITHMS["fmtl"], {"C": 3.0, "kernel": "linear"})
+    assert methods[0].values["grid"] == [3.0]
+    for method in methods[1:-1]:
+        assert method.values["grid"] == ALGORITHMS["fmtl"].Params().grid
+        assert (method.values["selection"], method.values["kernel"]) == ("cv", "linear")
+    methods = compared_methods(ALGORITHMS["fmtl"], {"grid": [1.0, 1000.0]})
+    assert all(list(method.values["grid"]) == [1.0, 1000.0] for method in methods[:-1])
+
+
+@pytest.mark.parametrize("name", [n for n, a in ALGORITHMS.items() if a.baselines])
+def test_baselines_have_names_of_their_own(name) -> None:
+    labels = [(m.algorithm, m.role, m.variant) for m in compared_methods(ALGORITHMS[name], {})]
+    assert len(set(labels)) == len(labels)
+
+
 def test_a_metric_compares_with_what_it_says() -> None:
     class Fixed:
         @staticmethod
@@ -205,7 +221,7 @@ def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **mean
 def test_sharing_helps_where_another_way_of_sharing_is_better_still() -> None:
     found = table(candidate=0.8, single_task=1.0, pooled=0.6, multi_task=0.7, trivial=2.0)
     assert found["verdict"] == "helps"
-    assert found["sharing"]["together"] == {"algorithm": "pooled", "role": "pooled"}
+    assert found["sharing"]["together"] == {"algorithm": "pooled", "role": "pooled", "variant": ""}
     assert found["candidate"]["verdict"] == "helps"
     assert found["best"]["algorithm"] == "pooled"
     assert found["best"]["tied"] == []
@@ -376,7 +392,7 @@ def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
             )
         )
         asked = Compare(splits=Splits(n_folds=4, repeats=1))
-        found = study("mtda", tasks, seed=seed, compare=asked, d=1, gamma=0.1)
+        found = study("mtda", tasks, seed=seed, compare=asked, d_grid=[1], gamma_grid=[0.1])
         p_values += [
             entry["p_value"] for entry in found["overall"] if entry["baseline"] == "lda-rt"
         ]

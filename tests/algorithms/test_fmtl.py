@@ -667,7 +667,7 @@ def test_groups_of_tasks_are_found_and_told() -> None:
     expected = np.outer([1, -1] * 3, [1, -1] * 3)
     np.testing.assert_array_equal(signs, expected)
     told = model.facts["relations"]
-    assert "tied most closely" in told["sentence"]
+    assert "strongly related" in told["sentence"]
     assert sorted(told["order"]) == sorted(model.tasks)
     assert np.linalg.eigvalsh(model.Theta)[0] >= -1e-10 * np.abs(model.Theta).max()
 

@@ -1,11 +1,19 @@
 import numpy as np
 import pytest
 
+from algorithms.evaluation import fold_splits
 from algorithms.fmtl import FMTL
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_baselines import MTRL, OKL, ConvexOKL, MeanMachines, TaskMachines
+from algorithms.kernel_baselines import (
+    MTRL,
+    OKL,
+    ConvexOKL,
+    MeanMachines,
+    ScaledMachines,
+    TaskMachines,
+)
 
 #: Two solvers of one convex problem, each at a relative gap of 1e-8.
 OBJECTIVE_RTOL = 1e-7
@@ -199,3 +207,110 @@ def test_rows_that_are_not_shared_are_refused_by_okl() -> None:
             fit(algorithm, related())
         with pytest.raises(InvalidParams, match="squared loss"):
             fit(algorithm, related(is_shared=True, kind="classes"), loss="hinge")
+
+
+def block_diagonal(tasks, *, gamma=0.3):
+    """Give tasks of precomputed kernel rows, in full and without what joins tasks."""
+    X = np.concatenate([task.X for task in tasks])
+    K = np.exp(-gamma * ((X[:, np.newaxis] - X) ** 2).sum(axis=2))
+    which = np.repeat(np.arange(len(tasks)), [len(task.X) for task in tasks])
+    apart = np.where(which[:, np.newaxis] == which, K, 0.0)
+    return tuple(
+        TaskSet(tuple(Task.from_rows(t.name, M[which == i], y=t.y) for i, t in enumerate(tasks)))
+        for M in (K, apart)
+    )
+
+
+@pytest.mark.parametrize(
+    ("kind", "values"),
+    [
+        ("numbers", {}),
+        ("numbers", {"k": 2, "loss": "epsilon-insensitive"}),
+        ("numbers", {"penalty": "cosh", "scale": "absolute", "lam": 3.0}),
+        ("classes", {"loss": "logistic", "C": 10.0}),
+        ("classes", {"class_weight": "balanced", "intercept": 0.0}),
+    ],
+)
+def test_learned_scales_are_fmtl_where_no_kernel_joins_the_tasks(kind, values) -> None:
+    full, apart = block_diagonal(related(kind=kind, T=4, n=12))
+    solved = {"kernel": "precomputed", "tolerance": 1e-9, "max_iter": 20_000, **values}
+    scaled, truth = fit(ScaledMachines(), full, **solved), fit(FMTL(), apart, **solved)
+    assert scaled.facts["primal"] == pytest.approx(truth.facts["primal"], rel=OBJECTIVE_RTOL)
+    assert scaled.facts["relative_gap"] <= 1e-9
+    np.testing.assert_allclose(np.diag(scaled.Theta), np.diag(truth.Theta), rtol=PREDICTION_ATOL)
+    assert np.count_nonzero(scaled.Theta) == len(full)
+    assert np.ptp(np.diag(scaled.Theta)) > 0  # each task has a scale of its own
+    for here, there in zip(full, apart, strict=True):
+        method = "predict" if kind == "numbers" else "decision_function"
+        np.testing.assert_allclose(
+            getattr(scaled, method)(here.X, task=here.name),
+            getattr(truth, method)(there.X, task=there.name),
+            atol=PREDICTION_ATOL,
+        )
+
+
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_a_learned_scale_of_one_task_is_fmtl(kernel) -> None:
+    tasks = TaskSet(related(kind="classes").tasks[:1])
+    values = {"kernel": kernel, "tolerance": 1e-9, "max_iter": 20_000, "loss": "squared-hinge"}
+    scaled, truth = fit(ScaledMachines(), tasks, **values), fit(FMTL(), tasks, **values)
+    assert scaled.facts["primal"] == pytest.approx(truth.facts["primal"], rel=OBJECTIVE_RTOL)
+    np.testing.assert_allclose(scaled.Theta, truth.Theta, rtol=PREDICTION_ATOL)
+
+
+def test_learned_scales_take_classes_on_shared_rows() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(30, 4))
+    y = np.array(["a", "b", "c"])[(X[:, :3]).argmax(axis=1)]
+    model = fit(ScaledMachines(), TaskSet((Task.from_rows("t", X, y=y),)), C=10.0)
+    assert np.mean(model.predict(X, task="t") == y) > 0.9
+    assert np.count_nonzero(model.Theta) == 3
+
+
+def unlike_noise(*, T=4, n=24, d=3):
+    """Give tasks that want strengths far apart: without noise, and of noise alone."""
+    rng = np.random.default_rng(1)
+    made = []
+    for t in range(T):
+        X = rng.normal(size=(n, d))
+        noise = 0.01 if t % 2 else 30.0
+        made.append(Task.from_rows(f"task-{t}", X, y=X @ np.ones(d) + noise * rng.normal(size=n)))
+    return TaskSet(tuple(made))
+
+
+def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
+    tasks, grid = unlike_noise(), (0.01, 1.0, 100.0)
+    chosen = {"selection": "cv", "grid": grid, "tolerance": 1e-10, "max_iter": 5000}
+    model = fit(TaskMachines(), tasks, selection_scope="task", **chosen)
+    C = model.facts["C_by_task"]
+    # the same folds, each task judged alone
+    seed = int(np.random.default_rng(0).integers(2**32))
+    splits = fold_splits(tasks.by_name(), n_folds=3, seed=seed)
+    for task in tasks:
+        losses = []
+        for one in grid:
+            given = {"C": one, "tolerance": 1e-10, "max_iter": 5000}
+            models = [fit(TaskMachines(), split.train, **given) for split in splits]
+            held = [split.test[task.name] for split in splits]
+            losses.append(
+                np.mean(
+                    [
+                        np.mean((m.predict(h.X, task=h.name) - h.y) ** 2)
+                        for m, h in zip(models, held, strict=True)
+                    ]
+                )
+            )
+        assert C[task.name] == grid[int(np.argmin(losses))]
+        alone = fit(TaskMachines(), tasks, C=C[task.name], tolerance=1e-10, max_iter=5000)
+        np.testing.assert_allclose(
+            model.predict(task.X, task=task.name),
+            alone.predict(task.X, task=task.name),
+            atol=PREDICTION_ATOL,
+        )
+    assert len(set(C.values())) > 1
+    assert fit(TaskMachines(), tasks, **chosen).facts["params"]["C_by_task"] == {}
+
+
+def test_a_strength_of_an_unknown_task_is_refused() -> None:
+    with pytest.raises(InvalidParams, match="'nobody', which is not among"):
+        fit(TaskMachines(), related(), C_by_task={"nobody": 1.0})

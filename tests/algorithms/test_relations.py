@@ -85,4 +85,50 @@ def test_an_output_without_scale_is_related_to_none() -> None:
     found = read_relations(np.diag([1.0, 0.0, 4.0]), ["a", "b", "c"])
     np.testing.assert_array_equal(found.strength, np.diag([1.0, 0.0, 1.0]))
     assert found.sparsity == 1.0
-    assert found.sentence == "No two of the 3 outputs are related."
+    assert found.sentence == "No two of the 3 outputs are related (below 0.05)."
+
+
+def sentence(*pairs: float) -> str:
+    """Give the sentence of outputs a, b, ... with these strengths, row by row."""
+    T = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
+    G = np.eye(T)
+    G[np.triu_indices(T, 1)] = pairs
+    return read_relations(np.triu(G) + np.triu(G, 1).T, [chr(97 + i) for i in range(T)]).sentence
+
+
+@pytest.mark.parametrize(
+    ("pairs", "expected"),
+    [
+        ((1.0,), "'a' and 'b' are strongly related (+1.00)."),
+        ((0.4,), "'a' and 'b' are moderately related (+0.40)."),
+        ((-0.2,), "'a' and 'b' are weakly related (-0.20, with opposite signs)."),
+        ((0.01,), "'a' and 'b' are unrelated (below 0.05)."),
+        ((0.01, -0.02, 0.0), "No two of the 3 outputs are related (below 0.05)."),
+        ((0.9, 0.8, -0.95), "All 3 outputs are strongly related (0.80 to 0.95 in size)."),
+        # two pairs as strong as can be: nobody is related least
+        (
+            (1.0, 0.0, 0.0, 0.0, 0.0, 1.0),
+            (
+                "'a' and 'b' are most strongly related (+1.00); "
+                "4 of the 6 pairs are nearly unrelated (below 0.05)."
+            ),
+        ),
+        (
+            (0.8, 0.2, 0.1),
+            (
+                "'a' and 'b' are most strongly related (+0.80); "
+                "'c' is related least (at most 0.20, to 'a')."
+            ),
+        ),
+        (
+            (-0.8, 0.02, 0.01),
+            (
+                "'a' and 'b' are most strongly related (-0.80); "
+                "2 of the 3 pairs are nearly unrelated (below 0.05); "
+                "'c' is nearly unrelated to all others."
+            ),
+        ),
+    ],
+)
+def test_the_sentence_says_what_holds(pairs, expected) -> None:
+    assert sentence(*pairs) == expected

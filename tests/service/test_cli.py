@@ -337,3 +337,16 @@ def test_help_is_quick_and_lists_the_commands(run):
     assert end.returncode == 0
     for command in ("serve", "train", "transform", "predict", "distances", "demo", "migrate"):
         assert command in end.stdout
+
+
+def test_a_report_has_no_empty_row_and_says_what_is_undefined(capsys):
+    from service import cli
+
+    evaluation = {"mean": {"auc": None, "rmse": 0.5}, "over_rows": {"auc": None, "rmse": 0.25}}
+    tried = {"params": {"k": 1}, "mean": {"auc": None}, "n_splits": 5}
+    search = {"metric": "auc", "best": 0, "candidates": [tried]}
+    cli._show_report({"search": search, "comparison": None, "evaluation": evaluation})
+    lines = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert ["k=1", "undefined", "5", "*"] in lines
+    assert ["auc", "undefined", "undefined"] in lines
+    assert ["rmse", "0.5", "0.25"] in lines

@@ -166,7 +166,13 @@ def test_a_report_with_the_names_of_earlier_versions_is_read() -> None:
         "multi_task",
     ]
     (told,) = found["overall"]
-    assert told == {"baseline": "pca", "role": "single_task", "p_adjusted": None, **gain}
+    assert told == {
+        "baseline": "pca",
+        "role": "single_task",
+        "variant": "",
+        "p_adjusted": None,
+        **gain,
+    }
     assert found["by_task"]["t"][0]["baseline"] == "pca"
     assert found["left_out"] == [{"baseline": "gp-lvm", "roles": [], "reason": "too few rows"}]
     assert found["tasks"]["t"]["gain"] is None

@@ -27,7 +27,7 @@ def test_related_tasks_are_told_side_by_side(related):
     told = related.relations()
     assert set(told["names"]) == {"<b>&", "south", "south too"}
     assert told["names"].index("<b>&") != 1
-    assert "'south' and 'south too' are tied most closely" in told["sentence"]
+    assert "'south' and 'south too' are most strongly related" in told["sentence"]
     strength = np.array(told["strength"])
     np.testing.assert_array_equal(strength, strength.T)
     np.testing.assert_allclose(np.diag(strength), 1.0)

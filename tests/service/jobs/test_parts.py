@@ -374,7 +374,11 @@ def test_a_comparison_tells_whether_sharing_helps(client):
         "constant",
     ]
     assert found["best"]["algorithm"] in {"rmt-pca", "common-pca"}
-    assert found["sharing"]["apart"] == {"algorithm": "pca", "role": "single_task"}
+    assert found["sharing"]["apart"] == {
+        "algorithm": "pca",
+        "role": "single_task",
+        "variant": "",
+    }
     assert set(found["tasks"]) == set(rows)
     # what was judged is what was trained
     assert model.info["lineage"]["params"]["selection"] == "cv"

@@ -1,0 +1,100 @@
+"""Output-kernel learning with a diagonal Θ: a machine per task, and the scale of each learned.
+
+    min  C Σ_i L(y_i, F(x_i, t_i)) + ½‖F‖² + λ V(Θ),   Θ diagonal
+
+the problem of FMTL (Jawanpuria et al. 2015, (6)) without relations: what FMTL gains over it is a
+gain of sharing, and not of a strength for each task. V is a sum over entries, so that the problem
+is one of a single output for each task, with the λ of all.
+
+Cost: dual coordinate ascent for each output.
+
+Reference: Jawanpuria, Lapin, Hein, Schiele, *Efficient Output Kernel Learning for Multiple Tasks*,
+NIPS 2015, https://arxiv.org/abs/1511.05706
+"""
+
+from dataclasses import replace
+
+import numpy as np
+
+from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.algorithm import MachineAlgorithm
+from algorithms.kernel_machines.ascent import Problem, ascend
+from algorithms.kernel_machines.building import Solution, solution_of
+from algorithms.kernel_machines.certificate import Certificate
+from algorithms.kernel_machines.examples import Examples
+from algorithms.kernel_machines.output_kernels import OutputKernel
+from algorithms.kernel_machines.params import PenaltyParams
+from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, penalty_of
+
+
+class ScaledMachinesParams(PenaltyParams):
+    """Parameters of machines whose scale is learned."""
+
+
+class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
+    """A kernel machine for each task, its scale learned."""
+
+    name = "kernel-scaled"
+    title = "Kernel machine per task, scale learned"
+    summary = (
+        "Kernel machines of tasks that share nothing, each with a strength that is learned as in "
+        "fmtl. The baseline that tells what fmtl gains by sharing from what it gains by scaling."
+    )
+    reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
+    Params = ScaledMachinesParams
+
+    def solve(
+        self, prepared: Prepared, params: ScaledMachinesParams, *, seed: int, trace: Trace
+    ) -> tuple[str, Solution]:
+        """Return the machine and the Θ_tt of each output."""
+        kernel = penalty_of(params, mean_rows(prepared.examples))
+        n_outputs = prepared.examples.n_outputs
+        trace.expect(len(trace.stop_reasons) + n_outputs)
+        found = []
+        for r in range(n_outputs):
+            problem = _problem_of_output(prepared, r, params, kernel)
+            end = ascend(
+                problem, "tasks", seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
+                trace=trace, loop=f"output {r + 1}",
+            )  # fmt: skip
+            found.append(solution_of(problem, end.kappa, reason=trace.stop_reason))
+        return "tasks", _joined(found)
+
+
+def _problem_of_output(
+    prepared: Prepared, r: int, params: ScaledMachinesParams, kernel: OutputKernel
+) -> Problem:
+    """Return the problem of one output alone."""
+    e = prepared.examples
+    rows, part = e.rows(r), e.part(r)
+    n = part.stop - part.start
+    alone: Examples = replace(
+        e,
+        X=np.ascontiguousarray(e.X[rows]),
+        first=np.zeros(1, dtype=np.intp),
+        stop=np.full(1, n, dtype=np.intp),
+        offsets=np.array([0, n], dtype=np.intp),
+        y=np.ascontiguousarray(e.y[part]),
+        w=np.ascontiguousarray(e.w[part]),
+    )
+    K = None if prepared.K is None else np.ascontiguousarray(prepared.K[rows, rows])
+    return Problem(alone, K, loss_of(params, e), kernel)
+
+
+def _joined(found: list[Solution]) -> Solution:
+    """Return the solution of all outputs; what none of them shares is 0."""
+    late = [one.reason for one in found if one.reason != "converged"]
+    certificates = [one.certificate for one in found]
+    return Solution(
+        kappa=np.concatenate([one.kappa for one in found]),
+        theta=np.diag([one.theta[0, 0] for one in found]),
+        g=np.diag([one.g[0, 0] for one in found]),
+        F=np.concatenate([one.F for one in found]),
+        certificate=Certificate(
+            primal=sum(one.primal for one in certificates),
+            dual=sum(one.dual for one in certificates),
+            terms=np.concatenate([one.terms for one in certificates]),
+            penalty_gap=sum(one.penalty_gap for one in certificates),
+        ),
+        reason=late[0] if late else "converged",
+    )

@@ -1,0 +1,164 @@
+"""How often a verdict is wrong where there is nothing to find, and right where there is.
+
+Null problems, in which no method is better than another by construction:
+
+- `coin`: class labels are coin flips, so that every method errs in half of the rows;
+- `isotropic`: rows without any direction, so that every subspace reconstructs them alike.
+
+Problems in which the tasks have nothing in common, so that learning together cannot help:
+
+- `unrelated`: linear functions of each task, drawn independently;
+- `noise`: numbers that do not depend on the columns.
+
+Related problems (`related`): 10 tasks of 10 rows and 20 columns, whose coefficients are common but
+for a tenth of their variance. For each problem, algorithm and splitting scheme: how many
+comparisons say that learning together helps or hurts, with a 95 % interval for the share; how many
+say it of some task, after correction for the number of tasks and before.
+
+    python benchmarks/verdict_calibration.py --sets 250
+    python benchmarks/verdict_calibration.py --only related --sets 50
+"""
+
+import argparse
+import time
+from collections import Counter
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from scipy.stats import binomtest
+from threadpoolctl import threadpool_limits
+
+from algorithms.evaluation.comparison import Compare
+from algorithms.evaluation.gains import LEVEL
+from algorithms.evaluation.splits import Splits
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+from service.jobs import plans
+
+parser = argparse.ArgumentParser(description=__doc__)
+parser.add_argument("--sets", type=int, default=250)
+parser.add_argument("--only", nargs="*", help="Problems; all by default.")
+parser.add_argument("--algorithms", nargs="*", help="Algorithms; all of a problem by default.")
+
+SCHEMES = {
+    "kfold": Splits(scheme="kfold", n_folds=5, repeats=1),
+    "holdout": Splits(scheme="holdout", n_splits=6, test_size=0.3),
+}
+
+Problem = Callable[[np.random.Generator], TaskSet]
+
+
+def made(rng: np.random.Generator, y: Any, *, n_tasks: int, n: int, d: int) -> TaskSet:
+    """Give tasks of standard normal rows with the targets that a function gives for rows."""
+    rows = [rng.normal(size=(n, d)) for _ in range(n_tasks)]
+    return TaskSet(tuple(Task.from_rows(f"t{i}", X, y=y(X)) for i, X in enumerate(rows)))
+
+
+def coin(rng: np.random.Generator) -> TaskSet:
+    return made(rng, lambda X: rng.permutation(len(X)) % 2, n_tasks=3, n=20, d=3)
+
+
+def isotropic(rng: np.random.Generator) -> TaskSet:
+    return made(rng, lambda _: None, n_tasks=4, n=12, d=6)
+
+
+def unrelated(rng: np.random.Generator) -> TaskSet:
+    return made(
+        rng, lambda X: X @ rng.normal(size=4) + rng.normal(size=len(X)), n_tasks=4, n=15, d=4
+    )
+
+
+def noise(rng: np.random.Generator) -> TaskSet:
+    return made(rng, lambda X: rng.normal(size=len(X)), n_tasks=4, n=15, d=4)
+
+
+def related(rng: np.random.Generator) -> TaskSet:
+    common = rng.normal(size=20)
+
+    def targets(X: Any) -> Any:
+        own = np.sqrt(0.9) * common + np.sqrt(0.1) * rng.normal(size=20)
+        return X @ own + rng.normal(size=len(X))
+
+    return made(rng, targets, n_tasks=10, n=10, d=20)
+
+
+FMTL = {"kernel": "linear", "grid": [0.1, 10.0], "tolerance": 1e-2}
+MTFL = {"grid": [0.1, 1.0, 10.0], "tolerance": 1e-4}
+#: For each problem the algorithms, with parameters that keep it small.
+CASES: dict[str, tuple[Problem, dict[str, dict[str, Any]]]] = {
+    "coin": (
+        coin,
+        {
+            "mtda": {"d_grid": [1], "gamma_grid": [0.1, 1.0]},
+            "fmtl": {**FMTL, "loss": "squared"},
+            "mtfl": {**MTFL, "loss": "square"},
+        },
+    ),
+    "isotropic": (isotropic, {"rmt-pca": {"k": 1}}),
+    "unrelated": (unrelated, {"fmtl": FMTL, "mtfl": MTFL}),
+    "noise": (noise, {"fmtl": FMTL, "mtfl": MTFL}),
+    "related": (related, {"fmtl": FMTL, "mtfl": MTFL}),
+}
+
+
+@threadpool_limits.wrap(limits=1)
+def main() -> None:
+    options = parser.parse_args()
+    for name, (_, algorithms) in CASES.items():
+        if options.only and name not in options.only:
+            continue
+        for algorithm in algorithms:
+            if not options.algorithms or algorithm in options.algorithms:
+                for scheme in SCHEMES:
+                    study(name, algorithm, scheme, n_sets=options.sets)
+
+
+def study(name: str, algorithm: str, scheme: str, *, n_sets: int) -> None:
+    problem, algorithms = CASES[name]
+    began = time.monotonic()
+    verdicts, tasks, small = Counter[str](), Counter[str](), Counter[str]()
+    for seed in range(n_sets):
+        data = problem(np.random.default_rng([seed, 7]))
+        report = comparison(algorithm, algorithms[algorithm], data, SCHEMES[scheme], seed=seed)
+        verdicts[report["verdict"]] += 1
+        for gain in report["overall"]:
+            label = ", ".join(filter(None, (gain["baseline"], gain["role"], gain["variant"])))
+            small[label] += gain["p_value"] is not None and gain["p_value"] < LEVEL
+        found = list(report["tasks"].values())
+        tasks.update(one["verdict"] for one in found)
+        tasks["any"] += any(one["verdict"] in {"helps", "hurts"} for one in found)
+        tasks["any raw"] += any((one["p_value"] or 1.0) < LEVEL for one in found)
+    told = ", ".join(f"{key} {share(verdicts[key], n_sets)}" for key in ("helps", "hurts"))
+    print(f"\n{name}, {algorithm}, {scheme}, {n_sets} comparisons: {told}, "
+          f"equal {verdicts['equal']}, unclear {verdicts['unclear']}")  # fmt: skip
+    print(f"  of some task {share(tasks['any'], n_sets)}, uncorrected "
+          f"{tasks['any raw'] / n_sets:.3f}; tasks: helps {tasks['helps']}, hurts "
+          f"{tasks['hurts']}, equal {tasks['equal']}, unclear {tasks['unclear']}")  # fmt: skip
+    pairs = "; ".join(f"{label} {n / n_sets:.3f}" for label, n in small.items())
+    print(f"  p < {LEVEL} of the candidate against: {pairs}")
+    print(f"  {time.monotonic() - began:.0f} s", flush=True)
+
+
+def share(count: int, n: int) -> str:
+    low, high = binomtest(count, n).proportion_ci(0.95)
+    return f"{count / n:.3f} ({low:.3f} to {high:.3f})"
+
+
+def comparison(
+    name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
+) -> dict[str, Any]:
+    """Give the report of a comparison, made as the parts of a job are."""
+    asked = plans.Asked(compare=Compare(splits=splits))
+    laid = plans.lay_out(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
+    parts = [
+        plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
+        for part in laid.parts
+    ]
+    found: dict[str, Any] = plans.draw_on(laid.plan, parts, tasks)[1]["comparison"]
+    return found
+
+
+if __name__ == "__main__":
+    main()
