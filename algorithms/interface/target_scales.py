@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, check_sizes
 from algorithms.numerics.moderated_scales import ScalePrior, estimate_prior
 
 Array = NDArray[np.float64]
@@ -66,10 +66,17 @@ def target_scale(task: Task, prior: ScalePrior, *, is_centered: bool) -> float:
 
 
 def own_scales(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[str, float]:
-    """Return the scales of tasks that have scales of their own; none under 'all' and 'none'."""
-    prior = scale_prior(tasks.tasks, how, is_centered=is_centered)
+    """Return the scales of tasks that have scales of their own; none under 'all' and 'none'.
+
+    Raises
+    ------
+    InvalidData
+        Squares of targets, or of values of a column, are no numbers.
+    """
     if how in ("all", "none"):
         return {}
+    check_sizes(tasks)
+    prior = scale_prior(tasks.tasks, how, is_centered=is_centered)
     return {task.name: target_scale(task, prior, is_centered=is_centered) for task in tasks}
 
 

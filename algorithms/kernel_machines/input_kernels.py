@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
+from algorithms.numerics.centering import column_means
+
 Array = NDArray[np.float64]
 KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
 
@@ -97,7 +99,7 @@ class Standard:
 def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standard:
     """Give mean and deviation of all rows X (n, d); a constant column has deviation 1."""
     d = X.shape[1]
-    mean = np.zeros(d) if form == "none" else X.mean(axis=0)
+    mean = np.zeros(d) if form == "none" else column_means(X)
     if form != "features":
         return Standard(mean, np.ones(d))
     deviation = X.std(axis=0)

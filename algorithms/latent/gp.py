@@ -91,7 +91,7 @@ def row_scale(Y: Array, *, task: str) -> float:
         what = "has rows that are all alike" if largest == 0 else f"has values up to {largest:.3g}"
         raise InvalidData(
             f"task '{task}' {what} about their mean; a latent variable model needs a spread of "
-            f"{low:g} to {high:g} in the rows it is learned from",
+            f"{low:g} to {high:g} in the rows it is learned from, so rescale them",
             task=task,
         )
     return largest * float(np.sqrt(np.mean((Y / largest) ** 2)))

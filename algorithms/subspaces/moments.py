@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import Task, TaskSummary
+from algorithms.interface.tasks import Task, TaskSummary, check_sizes
 from algorithms.numerics.covariances import (
     Covariances,
     centre_rows,
@@ -50,8 +50,9 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
     Raises
     ------
     InvalidData
-        A variance is too large or too small to compute with.
+        A value or a variance is too large or too small to compute with.
     """
+    check_sizes(tasks)
     names = tuple(task.name for task in tasks)
     if all(task.input == "rows" for task in tasks):
         means, factors = centre_rows([task.X for task in tasks])

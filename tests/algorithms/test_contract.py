@@ -426,3 +426,57 @@ def test_tasks_join_under_the_trace_of_the_caller(algorithm, tasks, monkeypatch)
         assert trace.history[-1].fraction == pytest.approx(1.0)
         with pytest.raises(Cancelled):
             algorithm.adapt(model, new[0], trace=Trace(is_cancelled=lambda: True))
+
+
+#: Values whose squares, or the squares of those, are no numbers.
+SIZES = (1e-300, 1e-200, 1e-100, 1e100, 1e160, 1e300)
+#: A gap of a solver, on numbers that a factor has rounded anew.
+SIZED_RTOL = 1e-3
+sized_cases = [case for case in CASES if case.id.split("-")[-2] not in ("identical", "covariances")]
+
+
+def times(tasks: TaskSet, *, rows: float = 1.0, targets: float = 1.0) -> TaskSet:
+    """Give the tasks in other units."""
+    made = []
+    for task in tasks:
+        y = task.y * targets if task.target == "numbers" else task.y
+        made.append(Task(task.name, task.X * rows, task.input, y))
+    return TaskSet(tuple(made))
+
+
+def is_a_power(answer, before, size: float) -> bool:
+    """Tell whether an answer is one before times a power of the size, or the same label."""
+    if answer.dtype.kind in "iuU":
+        return np.array_equal(answer, before)
+    atol = SIZED_RTOL * np.abs(before).max()
+    return any(
+        np.allclose(answer / size**power, before, rtol=SIZED_RTOL, atol=atol)
+        for power in (-1, 0, 1, 2)
+    )
+
+
+def fit_or_refusal(algorithm, tasks):
+    try:
+        return fit(algorithm, tasks)
+    except InvalidData as error:
+        return error
+
+
+@pytest.mark.parametrize(("algorithm", "tasks"), sized_cases)
+def test_values_of_any_size_are_answered_or_refused_by_their_size(algorithm, tasks) -> None:
+    """The answer is that of other units, or the error speaks of scale: nothing else ever."""
+    first = tasks.tasks[0]
+    rows = np.random.default_rng(0).standard_normal((5, first.n_features))
+    before = answers(fit(algorithm, tasks), first, rows)
+    units = [{"rows": size} for size in SIZES]
+    units += [{"targets": size} for size in SIZES if first.target == "numbers"]
+    for unit in units:
+        (size,) = unit.values()
+        found = fit_or_refusal(algorithm, times(tasks, **unit))
+        if isinstance(found, InvalidData):
+            assert found.task in tasks.names, unit
+            assert "rescale" in found.message, (unit, found.message)
+            continue
+        for method, answer in answers(found, first, rows * unit.get("rows", 1.0)).items():
+            if method != "inverse_transform":  # of coordinates, whose size may be that of rows
+                assert is_a_power(answer, before[method], size), (unit, method)

@@ -170,6 +170,46 @@ def test_the_shared_lasso_leaves_no_column_at_share_one() -> None:
     assert fit(SharedLasso(), made(8), share=0.9).facts["n_columns"] >= 1
 
 
+@pytest.mark.parametrize("standardise", ["none", "features"])
+def test_the_shared_lasso_has_nothing_to_learn_of_constant_columns(standardise) -> None:
+    rng = np.random.default_rng(13)
+    # the mean of as many tenths is no tenth: what rounding leaves must not become a column
+    tasks = TaskSet(
+        tuple(
+            Task.from_rows(f"t{t}", np.full((9, 4), 0.1 * (t + 1)), y=rng.standard_normal(9))
+            for t in range(3)
+        )
+    )
+    trace = Trace()
+    params = SharedLasso.Params(selection="given", standardise=standardise)
+    model = SharedLasso().fit(tasks, params, trace=trace, rng=rng)
+    assert len(trace.history) <= 1
+    assert model.facts["relative_gap"] <= params.tolerance
+    assert (model.facts["n_columns"], model.warnings) == (0, ())
+    for task in tasks:
+        np.testing.assert_allclose(model.predict(ROWS, task=task.name), task.y.mean(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("algorithm", [SharedLasso(), Ridge(), MeanRegularised()])
+def test_a_constant_column_changes_nothing(algorithm) -> None:
+    tasks = made(14)
+    wider = TaskSet(
+        tuple(
+            Task.from_rows(t.name, np.column_stack([t.X, np.full(t.n_samples, 1e12 + 0.1)]), y=t.y)
+            for t in tasks
+        )
+    )
+    # the unit of gamma is the mean variance of a column, of which there is one more
+    strength = {} if algorithm.name == "shared-lasso" else {"gamma": 1.0}
+    more = {name: value * 5 / 4 for name, value in strength.items()}
+    plain, other = fit(algorithm, tasks, **strength), fit(algorithm, wider, **more)
+    rows = np.column_stack([ROWS, np.full(len(ROWS), 1e12 + 0.1)])
+    for task in tasks:
+        np.testing.assert_allclose(
+            other.predict(rows, task=task.name), plain.predict(ROWS, task=task.name), rtol=1e-3
+        )
+
+
 @pytest.mark.parametrize("form", ["task", "pooled"])
 @pytest.mark.parametrize("has_intercept", [True, False])
 def test_logistic_regression_is_that_of_scikit_learn(form, has_intercept) -> None:
@@ -215,6 +255,22 @@ def test_more_than_two_classes_are_one_against_the_rest() -> None:
         assert model.metrics["accuracy"]["t"] > 0.9
     with pytest.raises(InvalidData, match="'t' has 3 classes"):
         fit(MeanRegularised(), tasks)
+
+
+@pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
+def test_gamma_is_in_units_of_the_mean_variance_of_a_column(algorithm) -> None:
+    tasks = made(15)
+    variance = np.concatenate([task.X for task in tasks]).var(axis=0).mean()
+    assert fit(algorithm, tasks, gamma=2.5).facts["ridge"] == pytest.approx(2.5 * variance)
+    standardised = fit(algorithm, tasks, gamma=2.5, standardise="features")
+    assert standardised.facts["ridge"] == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
+def test_of_equal_errors_the_largest_gamma_is_taken(algorithm) -> None:
+    tasks = TaskSet(tuple(Task(t.name, t.X, "rows", np.full(t.n_samples, 2.0)) for t in made(16)))
+    model = fit(algorithm, tasks, selection="loo", grid=(0.1, 100.0, 1.0))
+    assert model.facts["gamma"] == 100.0
 
 
 def test_unlike_classes_are_not_pooled() -> None:

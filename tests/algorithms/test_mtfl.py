@@ -3,6 +3,7 @@ import pytest
 from sklearn.linear_model import LogisticRegression, MultiTaskLasso
 from sklearn.svm import SVC
 
+from algorithms.evaluation import fold_splits
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -22,6 +23,8 @@ GAP = 1e-6
 OBJECTIVE_RTOL = 1e-6
 #: A gap g leaves coefficients about √g from the optimum; these tests ask for a gap of 1e-11.
 COEFFICIENT_RTOL = 1e-4
+#: A path has a gap of 1e-4, which leaves coefficients about a hundredth from the optimum.
+HELD_OUT_RTOL = 0.03
 #: The formula for leave-one-out against as many fits.
 LOO_ATOL = 1e-9
 
@@ -464,6 +467,25 @@ def test_few_rows_are_judged_by_cross_validation() -> None:
     assert (few.facts["selection"], many.facts["selection"]) == ("cv", "loo")
 
 
+@pytest.mark.parametrize(("n_rows", "selection"), [(40, "loo"), (39, "cv")])
+def test_twenty_rows_of_all_tasks_for_each_column_are_enough(n_rows, selection) -> None:
+    rng = np.random.default_rng(35)
+    X, y = rng.standard_normal((n_rows, 2)), rng.standard_normal(n_rows)
+    tasks = TaskSet((Task.from_rows("a", X[:15], y=y[:15]), Task.from_rows("b", X[15:], y=y[15:])))
+    assert fit(tasks, selection="auto", grid=(1.0,)).facts["selection"] == selection
+
+
+@pytest.mark.parametrize(("constant", "end"), [(False, 1e-9), (True, 1e9)])
+def test_a_gamma_at_either_end_of_the_grid_is_told(constant, end) -> None:
+    tasks = made(36, noise=1e-6)
+    if constant:  # every gamma errs alike, and the largest is taken
+        flat = (Task(t.name, t.X, "rows", np.full(t.n_samples, 3.0)) for t in tasks)
+        tasks = TaskSet(tuple(flat))
+    model = fit(tasks, selection="loo", grid=(1e-9, 1.0, 1e9), tolerance=GAP)
+    assert model.facts["gamma_given"] == end
+    assert any(f"chosen gamma {end:g} is at an end of the grid" in w for w in model.warnings)
+
+
 def test_gamma_is_relative_to_the_size_of_the_rows() -> None:
     tasks = made(27)
     larger = TaskSet(tuple(Task.from_rows(t.name, 50 * t.X, y=t.y) for t in tasks))
@@ -589,3 +611,41 @@ def test_the_prox_is_a_minimum(norm, power, tau) -> None:
         assert objective(found) <= objective(found + size * rng.standard_normal(W.shape)) + 1e-12
     assert objective(found) <= objective(found * 0.999) + 1e-12
     assert objective(found) <= objective(found * 1.001) + 1e-12
+
+
+# ---- the choice of gamma by cross-validation, done again by hand --------------------------------
+
+
+def relative_unit(tasks) -> float:
+    """Give tr S² / tr S of the rows about the means of their tasks, by its definition."""
+    rows = np.concatenate([task.X - task.X.mean(axis=0) for task in tasks])
+    values = np.linalg.eigvalsh(rows.T @ rows / len(rows))
+    return float(np.sum(values**2) / np.sum(values))
+
+
+@pytest.mark.parametrize("scale_targets", ["none", "task"])
+def test_a_fold_has_gamma_in_the_unit_of_its_own_rows(scale_targets) -> None:
+    # rows of unlike size: without one fold the unit is a fraction of that of all rows
+    rng = np.random.default_rng(31)
+    sizes = np.geomspace(0.1, 10, 9)[:, np.newaxis]
+    w, tasks = rng.standard_normal(3), []
+    for t in range(3):
+        X = sizes * rng.standard_normal((9, 3))
+        y = X @ (w + 0.3 * rng.standard_normal(3)) + 3 * rng.standard_normal(9)
+        tasks.append(Task.from_rows(f"t{t}", X, y=5.0**t * y))
+    tasks, grid = TaskSet(tuple(tasks)), (30.0, 1.0, 0.03)
+    values = {"gamma_scale": "relative", "scale_targets": scale_targets, "tolerance": 1e-9}
+    found = fit(tasks, seed=4, selection="cv", n_folds=3, grid=grid, **values)
+    seed = int(np.random.default_rng(4).integers(2**32))
+    splits = list(fold_splits(tasks, n_folds=3, seed=seed))
+    units = [relative_unit(split.train) for split in splits]
+    assert max(units) > 2 * min(units)
+    for gamma, error in zip(grid, found.facts["selection_errors"], strict=True):
+        squares = []
+        for split, unit in zip(splits, units, strict=True):
+            values |= {"gamma": gamma * unit, "gamma_scale": "absolute"}
+            model = fit(split.train, **values)
+            for task in split.test:
+                own = split.train[task.name].y.std(ddof=1) if scale_targets == "task" else 1.0
+                squares.append(((model.predict(task.X, task=task.name) - task.y) / own) ** 2)
+        assert error == pytest.approx(np.mean(np.concatenate(squares)), rel=HELD_OUT_RTOL)
