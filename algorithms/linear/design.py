@@ -160,15 +160,15 @@ def prepare(
     ordered = tasks.by_name()
     union = np.concatenate([task.X for task in ordered])
     mean, scale = standardising(union, form.standardise)
-    basis, row_unit = Basis(mean, scale), 1.0
+    basis = Basis(mean, scale)
     X, back = (union - mean) / scale, None
+    row_unit = unit_of_rows(X, form)
     if form.kernel != "linear":
         basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
         X = _finite_gram(basis)
         if coordinates == "rotated":
             X, back = _gram_coordinates(X)
-    elif form.standardise == "none":
-        row_unit = power_of_two(deviation([X], is_centered=False))
+    else:
         X = X / row_unit
     if form.kernel == "linear" and coordinates == "rotated" and X.shape[0] < X.shape[1]:
         back = _span(X)
@@ -185,6 +185,12 @@ def prepare(
         prior=prior,
         row_unit=row_unit,
     )
+
+
+def unit_of_rows(rows: Array, form: Form) -> float:
+    """Return what raw columns are divided by; 1 where they are standardised or a kernel is used."""
+    is_raw = form.standardise == "none" and form.kernel == "linear"
+    return power_of_two(deviation([rows], is_centered=False)) if is_raw else 1.0
 
 
 def _centred(rows: Array) -> Array:

@@ -5,11 +5,12 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
+from algorithms.linear.design import unit_of_rows
 from algorithms.linear.functions import Functions
 from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
-from algorithms.mtfl.selection import MARGIN_LOSSES
+from algorithms.mtfl.selection import MARGIN_LOSSES, form_of
 from algorithms.mtfl.solver import Effort, solve
 from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
@@ -20,15 +21,17 @@ Array = NDArray[np.float64]
 
 
 def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:
-    """Give the functions with those of a new task, fitted in the metric of D.
+    """Return the functions with those of a new task, fitted in the metric of D.
 
     With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
-    the learned features, scaled by their importance.
+    the learned features, scaled by their importance, and in a unit whose squares do not overflow.
     """
-    params, gamma = MTFLParams.model_validate(model.facts["params"]), model.facts["gamma"]
+    params = MTFLParams.model_validate(model.facts["params"])
     rows, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
     R = model.U * np.sqrt(model.spectrum)
-    A = rows @ R
+    unit = unit_of_rows(rows, form_of(params))
+    R = R / unit
+    A, gamma = rows @ R, model.facts["gamma"] / unit**2
     if model.facts["loss"] == "square":
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:

@@ -183,6 +183,24 @@ def test_a_relative_strength_takes_raw_columns_of_any_size(name, size) -> None:
         )
 
 
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+@pytest.mark.parametrize("size", [1e-100, 1e100])
+def test_classifiers_take_raw_columns_of_any_size(loss, size) -> None:
+    """A new task too: its rows have no unit but that of the model."""
+
+    def scores(factor):
+        tasks = [
+            Task(t.name, factor * t.X, "rows", np.where(t.y > np.median(t.y), "b", "a"))
+            for t in made(11, n_tasks=5)
+        ]
+        model = fit("mtfl", TaskSet(tuple(tasks[:4])), loss=loss, standardise="none")
+        adapted = MTFL().adapt(model, tasks[4])
+        return [adapted.decision_function(factor * ROWS, task=t.name) for t in tasks]
+
+    for here, there in zip(scores(1.0), scores(size), strict=True):
+        np.testing.assert_allclose(there, here, rtol=1e-3, atol=1e-3)
+
+
 def test_an_absolute_strength_is_in_the_units_of_the_rows() -> None:
     tasks = made(4)
     larger = TaskSet(tuple(Task(t.name, 1024 * t.X, "rows", t.y) for t in tasks))
