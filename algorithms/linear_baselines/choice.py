@@ -1,6 +1,6 @@
 """The choice of gamma by leave-one-out, on a scale that does not hang on units."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,7 +25,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Errors(LoopState):
-    """Errors (n_gammas,) of the candidates, of which some are done."""
+    """Errors (n_gammas, n) of the candidates, of which some are done: of all rows, and others."""
 
     errors: Array
     n_done: int
@@ -34,7 +34,7 @@ class _Errors(LoopState):
 def choose_gamma(
     params: LeaveOneOutParams, error: Callable[[float], float], *, trace: Trace, task: str
 ) -> Choice:
-    """Give gamma as given, or the one of least error, the largest if several.
+    """Return gamma as given, or the one of least error, the largest if several.
 
     Parameters
     ----------
@@ -48,31 +48,52 @@ def choose_gamma(
     InvalidData
         No error can be told, since no task has two rows.
     """
+    return choose_gammas(params, lambda gamma: [error(gamma)], trace=trace, task=task)[0]
+
+
+def choose_gammas(
+    params: LeaveOneOutParams,
+    errors: Callable[[float], Sequence[float]],
+    *,
+    trace: Trace,
+    task: str,
+) -> tuple[Choice, list[float]]:
+    """Return gamma for all rows and for each of some parts of them, as :func:`choose_gamma`.
+
+    Parameters
+    ----------
+    errors
+        Leave-one-out errors of a gamma: of all rows, and of each part. A part of which there is no
+        error has the gamma of all.
+    """
     if params.selection == "given":
-        return Choice(params.gamma, {"gamma": params.gamma, "selection": "given"})
+        return Choice(params.gamma, {"gamma": params.gamma, "selection": "given"}), []
     tried = sorted(set(params.grid), reverse=True)
 
     def step(state: _Errors) -> _Errors:
-        errors, n_done = state.errors.copy(), state.n_done + 1
-        errors[state.n_done] = error(tried[state.n_done])
-        if not np.isfinite(errors[state.n_done]):
+        found = np.array(errors(tried[state.n_done]))
+        if not np.isfinite(found[0]):
             raise InvalidData(
                 f"task '{task}' and all others have one row, or rows that belong together, which "
                 "leaves none to choose gamma by; use selection 'given'",
                 task=task,
             )
+        done, n_done = np.vstack([*state.errors, found]), state.n_done + 1
         left = 1 - n_done / len(tried)
-        least = float(errors[:n_done].min())
-        return _Errors(objective=least, residual=left, errors=errors, n_done=n_done)
+        least = float(done[:, 0].min())
+        return _Errors(objective=least, residual=left, errors=done, n_done=n_done)
 
-    start = _Errors(objective=0.0, residual=1.0, errors=np.zeros(len(tried)), n_done=0)
+    start = _Errors(objective=0.0, residual=1.0, errors=np.zeros((0, 1)), n_done=0)
     found = trace.run("selection", step, start, max_iter=len(tried), tolerance=0.0).errors
-    gamma = tried[int(np.argmin(found))]
+    gammas = [
+        tried[i]
+        for i in np.where(np.isfinite(found).all(axis=0), found, found[:, :1]).argmin(axis=0)
+    ]
     facts = {
         "selection_gammas": tried,
-        "selection_errors": [float(one) for one in found],
+        "selection_errors": [float(one) for one in found[:, 0]],
     }
-    return Choice(gamma, {"gamma": gamma, "selection": "loo", **facts})
+    return Choice(gammas[0], {"gamma": gammas[0], "selection": "loo", **facts}), gammas[1:]
 
 
 def mean_known(squares: Array) -> float:

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation import candidates_of, select_per_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
 from algorithms.interface.tasks import Task, TaskSet
@@ -92,7 +93,11 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
-        if params.selection == "cv":
+        own: dict[str, float] = {}
+        if params.selection == "cv" and params.is_chosen_per_task:
+            params, own, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
+            facts |= {**chosen, "gamma_by_task": own}
+        elif params.selection == "cv":
             params, chosen = self.choose(
                 tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
             )
@@ -104,16 +109,32 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             has_intercept=params.fit_intercept,
         )
         parts = pooled(design) if params.form == "pooled" else design
-        ridge = params.gamma * column_variance(design)
-        W, b = newton(parts, params, ridge=ridge, trace=trace)
+        unit = column_variance(design)
+        ridges = [own.get(name, params.gamma) * unit for name in parts.names]
+        W, b = newton(parts, params, ridges=ridges, trace=trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        facts |= {"gamma": params.gamma, "ridge": ridge * design.row_unit**2}
+        facts |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
         warnings = (late,) if trace.stop_reason == "max_iter" else ()
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
+
+    def _choose_per_task(
+        self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
+    ) -> tuple[LogisticParams, dict[str, float], dict[str, Any]]:
+        """Return the common parameters, the gamma of each task, and facts of the choice."""
+        common, own = select_per_task(
+            self,
+            tasks.by_name(),
+            candidates_of(params, falling=params.GRIDS),
+            n_folds=params.n_folds,
+            trace=trace,
+            rng=rng,
+        )
+        gammas = {name: one.gamma for name, one in own.items()}
+        return common.params, gammas, {"cv_errors": list(common.losses)}
 
     def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
         """Give the model with one more task: from its own rows, or with the common function."""
@@ -125,7 +146,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             functions = model.functions
             design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
             ridge, loop = model.facts["ridge"], f"Newton for '{task.name}'"
-            W, b = newton(design, params, ridge=ridge, trace=trace or Trace(), loop=loop)
+            W, b = newton(design, params, ridges=[ridge], trace=trace or Trace(), loop=loop)
             return W.T, b
 
         return join_task(
@@ -138,59 +159,77 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
 
 
 def newton(
-    design: Design, params: LogisticParams, *, ridge: float, trace: Trace, loop: str = "Newton"
+    design: Design,
+    params: LogisticParams,
+    *,
+    ridges: Sequence[float],
+    trace: Trace,
+    loop: str = "Newton",
 ) -> tuple[Array, Array]:
-    """Give W (T, q) and b (T,)."""
+    """Return W (T, q) and b (T,), with the regularisation of each task."""
     columns = [
-        (np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y)
-        for X, one in zip(design.rows, design.targets, strict=True)
+        _Column(np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y, penalty)
+        for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True)
+        for penalty in [_penalty(X.shape[1], ridge, has_intercept=params.fit_intercept)]
         for y in one.Y.T
     ]
-    q = columns[0][0].shape[1]
-    penalty = np.full(q, 2 * ridge)
-    penalty[-1] = 0.0 if params.fit_intercept else 1.0  # a column of zeros stays at zero
-    zeros = np.zeros((len(columns), q))
-    first = _size(columns, zeros, penalty)
+    zeros = np.zeros((len(columns), columns[0].A.shape[1]))
+    first = _size(columns, zeros)
 
     def step(state: NewtonState) -> NewtonState:
-        found = [_newton_step(A, y, b, penalty) for (A, y), b in zip(columns, state.B, strict=True)]
+        found = [_newton_step(one, b) for one, b in zip(columns, state.B, strict=True)]
         B = np.stack([b for b, _ in found])
         is_stalled = bool(np.array_equal(B, state.B))
         value = sum(value for _, value in found)
-        residual = _size(columns, B, penalty) / first if first > 0 else 0.0
+        residual = _size(columns, B) / first if first > 0 else 0.0
         return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
-    value = sum(_objective(A, y, b, penalty) for (A, y), b in zip(columns, zeros, strict=True))
+    value = sum(one.objective(b) for one, b in zip(columns, zeros, strict=True))
     start = NewtonState(objective=value, residual=1.0 if first > 0 else 0.0, B=zeros)
     B = trace.run(loop, step, start, max_iter=params.max_iter, tolerance=params.rtol).B
     return B[:, :-1], B[:, -1]
 
 
-def _newton_step(A: Array, y: Array, b: Array, penalty: Array) -> tuple[Array, float]:
-    """Give coefficients (q + 1,) that are no worse, and the objective."""
-    p = _LOSS.multiplier(y * (A @ b))
-    gradient = penalty * b - A.T @ (y * p)
-    hessian = (A.T * (p * (1 - p))) @ A + np.diag(penalty)
+@dataclass(frozen=True, slots=True, eq=False)
+class _Column:
+    """Rows with a constant (n, q + 1), signs (n,) and the weight of each squared coefficient."""
+
+    A: Array
+    y: Array
+    penalty: Array
+
+    def objective(self, b: Array) -> float:
+        losses = _LOSS.value(self.y * (self.A @ b))
+        return float(np.sum(losses) + 0.5 * np.sum(self.penalty * b**2))
+
+    def gradient(self, b: Array) -> Array:
+        p = _LOSS.multiplier(self.y * (self.A @ b))
+        return np.asarray(self.penalty * b - self.A.T @ (self.y * p))
+
+
+def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
+    penalty = np.full(q + 1, 2 * ridge)
+    penalty[-1] = 0.0 if has_intercept else 1.0  # a column of zeros stays at zero
+    return penalty
+
+
+def _newton_step(one: _Column, b: Array) -> tuple[Array, float]:
+    """Return coefficients (q + 1,) that are no worse, and the objective."""
+    p = _LOSS.multiplier(one.y * (one.A @ b))
+    hessian = (one.A.T * (p * (1 - p))) @ one.A + np.diag(one.penalty)
     # a constant of separated classes has no curvature left
-    hessian[-1, -1] += np.finfo(float).eps * len(A)
-    along = -np.linalg.solve(hessian, gradient)
-    value = _objective(A, y, b, penalty)
+    hessian[-1, -1] += np.finfo(float).eps * len(one.A)
+    along = -np.linalg.solve(hessian, one.gradient(b))
+    value = one.objective(b)
     for length in LENGTHS:
         tried = b + length * along
-        found = _objective(A, y, tried, penalty)
+        found = one.objective(tried)
         if found <= value + ROUNDING * value:
             return tried, found
     return b, value
 
 
-def _objective(A: Array, y: Array, b: Array, penalty: Array) -> float:
-    return float(np.sum(_LOSS.value(y * (A @ b))) + 0.5 * np.sum(penalty * b**2))
-
-
-def _size(columns: Sequence[tuple[Array, Array]], B: Array, penalty: Array) -> float:
-    """Give the length of the gradient of all tasks."""
-    squares = [
-        np.sum((penalty * b - A.T @ (y * _LOSS.multiplier(y * (A @ b)))) ** 2)
-        for (A, y), b in zip(columns, B, strict=True)
-    ]
+def _size(columns: Sequence[_Column], B: Array) -> float:
+    """Return the length of the gradient of all tasks."""
+    squares = [np.sum(one.gradient(b) ** 2) for one, b in zip(columns, B, strict=True)]
     return float(np.sqrt(np.sum(squares)))

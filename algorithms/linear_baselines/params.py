@@ -38,7 +38,7 @@ class LinearParams(Params):
         DEFAULT_GRID,
         max_length=200,
         title="Grid of gamma",
-        description="Values to try when gamma is chosen; one for all tasks.",
+        description="Values to try when gamma is chosen.",
     )
     standardise: Columns = "features"
     fit_intercept: bool = Field(
@@ -57,6 +57,17 @@ class PooledParams(LinearParams):
         description="'task': each task from its own rows alone. 'pooled': one function for all "
         "tasks from all rows; their targets have one scale then.",
     )
+    selection_scope: Literal["all", "task"] = Field(
+        "all",
+        title="Scope of the choice of gamma",
+        description="Where gamma is chosen, for the form 'task'. 'all': one for all tasks. "
+        "'task': each task has its own, by its own rows; a new task joins with the common one.",
+    )
+
+    @property
+    def is_chosen_per_task(self) -> bool:
+        """Whether each task has a gamma of its own."""
+        return self.form == "task" and self.selection_scope == "task"
 
 
 class LeaveOneOutParams(LinearParams):

@@ -3,7 +3,8 @@
     min_{w, b} Σ_i (y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
 
 Classes are fitted as ±1, more than two one against the rest. γ is one number for all tasks, by the
-leave-one-out error of all rows in closed form. Cost: O(n q²) or O(n² q) per task and γ.
+leave-one-out error of all rows in closed form, or one for each task by that of its own rows. Cost:
+O(n q²) or O(n² q) per task and γ.
 
 Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
 Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,
@@ -27,7 +28,7 @@ from algorithms.linear.model import LinearModel, check_new_task
 from algorithms.linear.targets import Targets
 from algorithms.linear_baselines.baseline import LinearBaseline, solve_at_once
 from algorithms.linear_baselines.choice import (
-    choose_gamma,
+    choose_gammas,
     column_variance,
     mean_known,
 )
@@ -82,21 +83,27 @@ class _RidgeRegression(LinearBaseline[P]):
         belongs = units_of(tasks)
         units = [belongs.unit] if params.form == "pooled" else belongs.by_task()
         trace.expect(1 + (params.selection == "loo"))
-        choice = choose_gamma(
-            params,
-            lambda gamma: design.target_unit**2 * _loo_error(parts, params, gamma * unit, units),
-            trace=trace,
-            task=design.names[0],
-        )
-        ridge = choice.gamma * unit
-        W, b = solve_at_once(lambda: _solve(parts, params, ridge), trace)
+
+        def errors(gamma: float) -> list[float]:
+            squares = _loo_squares(parts, params, gamma * unit, units)
+            alone = squares if params.is_chosen_per_task else []
+            return [
+                design.target_unit**2 * mean_known(one) for one in (np.concatenate(squares), *alone)
+            ]
+
+        choice, own = choose_gammas(params, errors, trace=trace, task=design.names[0])
+        gammas = own or [choice.gamma] * len(parts.rows)
+        ridges = [gamma * unit for gamma in gammas]
+        W, b = solve_at_once(lambda: _solve(parts, params, ridges), trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         facts = {
             "params": params.model_dump(mode="json"),
             **choice.facts,
-            "ridge": ridge * design.row_unit**2,
+            "ridge": choice.gamma * unit * design.row_unit**2,
         }
+        if own:
+            facts["gamma_by_task"] = dict(zip(design.names, own, strict=True))
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
         )
@@ -160,21 +167,23 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
-def _loo_error(
+def _loo_squares(
     design: Design, params: RidgeParams, ridge: float, units: Sequence[Indices]
-) -> float:
-    """Return the mean squared error of rows left out, those of a unit together."""
+) -> list[Array]:
+    """Return the squared errors (n_t,) of rows left out, those of a unit together."""
     errors = [
         leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, unit=unit)
         for X, one, unit in zip(design.rows, design.targets, units, strict=True)
     ]
-    return mean_known(np.concatenate([np.mean(one**2, axis=1) for one in errors]))
+    return [np.mean(one**2, axis=1) for one in errors]
 
 
-def _solve(design: Design, params: RidgeParams, ridge: float) -> tuple[Array, Array, float]:
-    """Give W (T, q), b (T,) and the objective."""
+def _solve(
+    design: Design, params: RidgeParams, ridges: Sequence[float]
+) -> tuple[Array, Array, float]:
+    """Return W (T, q), b (T,) and the objective."""
     W, b, objective = [], [], 0.0
-    for X, one in zip(design.rows, design.targets, strict=True):
+    for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True):
         V, c = ridge_regression(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept)
         objective += float(np.sum((one.Y - X @ V - c) ** 2) + ridge * np.sum(V**2))
         W.append(V.T)

@@ -74,8 +74,22 @@ LEAST_SHARE = 1e-9
 UNLIKE_SCALES = 100.0
 
 
-def _baseline(name: str, role: Role, *shares: str, **values: str) -> Baseline:
-    return Baseline(name, role, shares, values)
+#: Parameters that linear baselines take over.
+SHARED = ("standardise", "fit_intercept")
+
+
+def _baselines(name: str, selection: str, *shares: str) -> tuple[Baseline, ...]:
+    """Return a method on each task alone, its gamma for all or for each, and on all rows as one."""
+
+    def of(role: Role, variant: str = "", **values: str) -> Baseline:
+        chosen = {"selection": selection, **values}
+        return Baseline(name, role, (*SHARED, *shares), chosen, variant)
+
+    return (
+        of("single_task", form="task"),
+        of("single_task", "gamma per task", form="task", selection_scope="task"),
+        of("pooled", form="pooled"),
+    )
 
 
 class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
@@ -91,15 +105,21 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
     needs = Needs(same_features=True, target="any")
     baselines = (
-        _baseline("ridge", "single_task", "scale_targets", form="task", selection="loo"),
-        _baseline("ridge", "pooled", "scale_targets", form="pooled", selection="loo"),
-        _baseline("logistic-regression", "single_task", form="task", selection="cv"),
-        _baseline("logistic-regression", "pooled", form="pooled", selection="cv"),
-        _baseline("mean-regularised", "multi_task", "scale_targets", selection="loo"),
+        *_baselines("ridge", "loo", "scale_targets"),
+        *_baselines("logistic-regression", "cv"),
+        Baseline(
+            "mean-regularised", "multi_task", (*SHARED, "scale_targets"), {"selection": "loo"}
+        ),
     )
     path = "gamma"
     Params = MTFLParams
     Model = SharedFeatureModel
+
+    def baselines_for(self, params: MTFLParams) -> tuple[Baseline, ...]:
+        """Return the linear baselines, or ridge regression on the same kernel."""
+        if params.kernel == "linear":
+            return self.baselines
+        return _baselines("kernel-ridge", "loo", "scale_targets", "kernel", "width", "degree")
 
     def check(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit."""

@@ -178,11 +178,11 @@ def _left_out(
     misfits: Sequence[tuple[ComparedMethod, str]], *, before: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
     """Return the baselines that are not compared, each reason once, with its roles."""
-    roles = {(one["baseline"], one["reason"]): list(one["roles"]) for one in before}
+    roles = {(one["baseline"], one["reason"]): dict.fromkeys(one["roles"]) for one in before}
     for method, reason in misfits:
-        roles.setdefault((method.algorithm, reason), []).append(method.role)
+        roles.setdefault((method.algorithm, reason), {})[method.role] = None
     return [
-        {"baseline": baseline, "roles": of, "reason": reason}
+        {"baseline": baseline, "roles": list(of), "reason": reason}
         for (baseline, reason), of in roles.items()
     ]
 

@@ -113,6 +113,19 @@ def test_a_parameter_that_is_given_does_not_bind_the_baselines() -> None:
     assert all(list(method.values["grid"]) == [1.0, 1000.0] for method in methods[:-1])
 
 
+def test_baselines_of_mtfl_see_the_rows_as_it_does() -> None:
+    mtfl = ALGORITHMS["mtfl"]
+    values = {"standardise": "none", "fit_intercept": False}
+    for method in compared_methods(mtfl, values)[1:-1]:
+        assert values.items() <= method.values.items()
+    values = {"kernel": "polynomial", "degree": 3}
+    methods = compared_methods(mtfl, values)[1:-1]
+    assert {method.algorithm for method in methods} == {"kernel-ridge"}
+    for method in methods:
+        assert values.items() <= method.values.items()
+        ALGORITHMS["kernel-ridge"].parse(method.values)
+
+
 @pytest.mark.parametrize("name", [n for n, a in ALGORITHMS.items() if a.baselines])
 def test_baselines_have_names_of_their_own(name) -> None:
     labels = [(m.algorithm, m.role, m.variant) for m in compared_methods(ALGORITHMS[name], {})]

@@ -5,7 +5,9 @@ from sklearn.kernel_ridge import KernelRidge as OtherKernelRidge
 from sklearn.linear_model import LogisticRegression as OtherLogistic
 from sklearn.linear_model import MultiTaskLasso
 from sklearn.linear_model import Ridge as OtherRidge
+from sklearn.model_selection import LeaveOneOut, cross_val_score
 
+from algorithms.evaluation import fold_splits
 from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
@@ -288,3 +290,76 @@ def test_single_rows_leave_nothing_to_choose_by() -> None:
     for algorithm in (Ridge(), MeanRegularised()):
         with pytest.raises(InvalidData, match="selection 'given'"):
             fit(algorithm, tasks, selection="loo")
+
+
+def unlike_noise(*, classes=False) -> TaskSet:
+    """Give tasks that want gammas far apart: nearly without noise, and of noise alone."""
+    rng = np.random.default_rng(7)
+    tasks = []
+    for t in range(4):
+        X = rng.standard_normal((24, 4))
+        y = X @ np.ones(4) + (0.05 if t % 2 else 20.0) * rng.standard_normal(24)
+        tasks.append(Task.from_rows(f"t{t}", X, y=np.where(y > 0, "b", "a") if classes else y))
+    return TaskSet(tuple(tasks))
+
+
+@pytest.mark.parametrize("form", ["task", "pooled"])
+def test_ridge_chooses_gamma_for_each_task_by_leaving_out_its_rows(form) -> None:
+    tasks, grid = unlike_noise(), (0.01, 1.0, 100.0, 1000.0)
+    chosen = {"selection": "loo", "grid": grid, "form": form}
+    model = fit(Ridge(), tasks, selection_scope="task", **chosen)
+    if form == "pooled":  # one function has one gamma
+        assert "gamma_by_task" not in model.facts
+        return
+    unit = model.facts["ridge"] / model.facts["gamma"]
+    for task in tasks:
+        errors = [
+            -cross_val_score(
+                OtherRidge(alpha=gamma * unit), task.X, task.y, cv=LeaveOneOut(),
+                scoring="neg_mean_squared_error",
+            ).mean()
+            for gamma in grid
+        ]  # fmt: skip
+        gamma = grid[int(np.argmin(errors))]
+        assert model.facts["gamma_by_task"][task.name] == gamma
+        alone = OtherRidge(alpha=gamma * unit).fit(task.X, task.y)
+        np.testing.assert_allclose(
+            model.predict(ROWS, task=task.name), alone.predict(ROWS), atol=EXACT_ATOL
+        )
+    assert len(set(model.facts["gamma_by_task"].values())) > 1
+    common = fit(Ridge(), tasks, **chosen)
+    assert "gamma_by_task" not in common.facts
+    assert common.facts["gamma"] == model.facts["gamma"]
+
+
+def test_a_task_of_one_row_has_the_common_gamma() -> None:
+    tasks = unlike_noise()
+    alone = Task.from_rows("one", tasks.tasks[0].X[:1], y=[1.0])
+    model = fit(Ridge(), TaskSet((*tasks, alone)), selection="loo", selection_scope="task")
+    assert model.facts["gamma_by_task"]["one"] == model.facts["gamma"]
+
+
+def test_logistic_regression_chooses_gamma_for_each_task_by_its_held_out_rows() -> None:
+    tasks, grid = unlike_noise(classes=True), (0.01, 1.0, 100.0)
+    model = fit(LogisticRegression(), tasks, selection="cv", selection_scope="task", grid=grid)
+    seed = int(np.random.default_rng(0).integers(2**32))
+    splits = fold_splits(tasks.by_name(), n_folds=3, seed=seed)
+    for task in tasks:
+        losses = []
+        for gamma in grid:
+            models = [fit(LogisticRegression(), split.train, gamma=gamma) for split in splits]
+            held = [split.test[task.name] for split in splits]
+            wrong = [
+                np.mean(m.predict(h.X, task=h.name) != h.y)
+                for m, h in zip(models, held, strict=True)
+            ]
+            losses.append(np.mean(wrong))
+        best = max(g for g, loss in zip(grid, losses, strict=True) if loss == min(losses))
+        assert model.facts["gamma_by_task"][task.name] == best
+        alone = fit(LogisticRegression(), tasks, gamma=best)
+        np.testing.assert_allclose(
+            model.decision_function(ROWS, task=task.name),
+            alone.decision_function(ROWS, task=task.name),
+            atol=ITERATED_ATOL,
+        )
+    assert len(set(model.facts["gamma_by_task"].values())) > 1
