@@ -13,6 +13,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import InvertibleModel, PredictingModel, ScoringModel
 from algorithms.interface.tasks import Task, TaskSet
+from algorithms.numerics.centering import centre_columns, column_means, is_flat
 
 Kind = Literal["none", "numbers", "classes"]
 
@@ -93,13 +94,13 @@ def rmse(truth: Any, answer: Any) -> float:
 
 
 def r2(truth: Any, answer: Any) -> float:
-    """Give 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN where y is constant."""
-    return _share(np.sum((truth - answer) ** 2), np.sum((truth - truth.mean()) ** 2))
+    """Return 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN where y is constant, but for rounding."""
+    return _share(np.mean((truth - answer) ** 2), _variance(truth))
 
 
 def explained_variance(truth: Any, answer: Any) -> float:
-    """Give 1 - Var(y - f) / Var(y), which forgives a constant error; NaN where y is constant."""
-    return _share(float(np.var(truth - answer)), float(np.var(truth)))
+    """Return 1 - Var(y - f) / Var(y), which forgives a constant error; NaN where y is constant."""
+    return _share(float(np.var(truth - answer)), _variance(truth))
 
 
 def retained_variance(centred: Any, image: Any) -> float:
@@ -136,8 +137,7 @@ def _entries(model: InvertibleModel, task: Task) -> Observation:
         )
     latent = model.transform(task.X, task=task.name)
     image = model.inverse_transform(latent, task=task.name)
-    mean = task.X.mean(axis=0)
-    return (task.X - mean).ravel(), (image - mean).ravel()
+    return centre_columns(task.X).ravel(), (image - column_means(task.X)).ravel()
 
 
 _MAPS_BACK: Final = ("transform", "inverse_transform")
@@ -280,6 +280,12 @@ def _area(scores: Any, is_positive: Any) -> float:
         return float("nan")
     ranks = rankdata(scores)[is_positive].sum()
     return float((ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+
+
+def _variance(truth: Any) -> float:
+    """Return the variance; 0 where it is no more than rounding."""
+    variance = float(np.var(truth))
+    return 0.0 if is_flat(variance, np.abs(truth).max()) else variance
 
 
 def _share(lost: float, whole: float) -> float:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
-from algorithms.numerics.centering import column_means
+from algorithms.numerics.centering import column_means, is_flat
 
 Array = NDArray[np.float64]
 KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
@@ -109,7 +109,9 @@ def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standa
 
 def relative_gamma(name: KernelName, X: Array) -> float:
     """Give the unit of γ: 1 over the total variance, or over the sum of deviations."""
-    spread = X.std(axis=0).sum() if name == "laplacian" else X.var(axis=0).sum()
+    variances = X.var(axis=0)
+    variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
+    spread = np.sqrt(variances).sum() if name == "laplacian" else variances.sum()
     return 1.0 / float(spread) if spread > 0 else 1.0
 
 

@@ -20,6 +20,7 @@ from algorithms.interface.tasks import Task
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.latent.objective import LatentObjective, pack, unpack
 from algorithms.latent.params import LatentParams
+from algorithms.numerics.centering import centre_columns, column_means
 from algorithms.numerics.eigen import fix_signs
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
@@ -72,9 +73,8 @@ class LatentGP:
 
 
 def centred_rows(task: Task) -> tuple[Array, Array]:
-    """Give the rows of a task about their mean, and that mean."""
-    mean = task.X.mean(axis=0)
-    return task.X - mean, mean
+    """Return the rows of a task about their mean, zero in flat columns, and that mean."""
+    return centre_columns(task.X), column_means(task.X)
 
 
 def row_scale(Y: Array, *, task: str) -> float:

@@ -11,6 +11,7 @@ from algorithms.interface.model import check_array
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import PROJECTION, project_rows_traced
+from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.latent_projection import Predictor
 
@@ -98,7 +99,7 @@ def build_part(
         foreign = latents(rows, f"{PROJECTION} labelled rows for '{task.name}'")
     X = latents(Y, f"{PROJECTION} rows of '{task.name}'")
     wrong = float(np.mean((process.mean(X) - Y) ** 2))
-    total = float(np.mean((Y - Y.mean(axis=0)) ** 2))
+    total = float(np.mean((centre_columns(task.X) / scale) ** 2))
     return LatentPart(
         process=process,
         mean=mean,

@@ -19,6 +19,7 @@ from algorithms.interface.target_scales import (
     scale_prior,
 )
 from algorithms.interface.tasks import Task
+from algorithms.numerics.centering import is_flat
 from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
@@ -110,9 +111,10 @@ def training_scores(
 
 
 def _explained(targets: Targets, F: Array) -> float:
-    error = float(np.sum((targets.Y - F) ** 2))
-    total = float(np.sum((targets.Y - targets.Y.mean(axis=0)) ** 2))
-    return 1 - error / total if total > 0 else float(error == 0)
+    """Return R²; of constant targets 1 where they are met, but for rounding, and 0 elsewhere."""
+    error, total = float(np.mean((targets.Y - F) ** 2)), float(np.var(targets.Y))
+    peak = float(np.abs(targets.Y).max())
+    return float(is_flat(error, peak)) if is_flat(total, peak) else 1 - error / total
 
 
 def _accuracy(targets: Targets, F: Array) -> float:

@@ -11,6 +11,7 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.linear.design import Design
 from algorithms.linear_baselines.params import LeaveOneOutParams
+from algorithms.numerics.centering import is_flat
 
 Array = NDArray[np.float64]
 
@@ -106,5 +107,7 @@ def column_variance(design: Design) -> float:
     """Give the mean variance of a column over the rows of all tasks; 1 where there is none."""
     X = np.concatenate(design.rows)
     q = design.basis.n_features if design.basis.references is None else 1
-    variance = float(X.var(axis=0).sum()) / q
+    variances = X.var(axis=0)
+    variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
+    variance = float(variances.sum()) / q
     return variance if variance > 0 else 1.0

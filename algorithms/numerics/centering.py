@@ -1,9 +1,14 @@
-"""Means that leave nothing of a constant."""
+"""Means that leave nothing of a constant, and variances that are nothing but rounding."""
+
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 Array = NDArray[np.float64]
+
+#: Deviation, as a part of the largest value, that the rounding of a mean explains.
+FLAT_RTOL: Final = 16 * np.finfo(np.float64).eps
 
 
 def column_means(rows: Array) -> Array:
@@ -13,3 +18,21 @@ def column_means(rows: Array) -> Array:
     column of noise, which a penalty in units of the rows takes for data.
     """
     return np.asarray(np.where(np.all(rows == rows[0], axis=0), rows[0], rows.mean(axis=0)))
+
+
+def is_flat(variance: float | Array, peak: float | Array) -> NDArray[np.bool_]:
+    """Tell whether a variance is zero, or what rounding makes of zero.
+
+    Parameters
+    ----------
+    variance, peak : (...)
+        Mean square about the mean, and the largest absolute value.
+    """
+    return np.asarray(variance <= (FLAT_RTOL * np.asarray(peak)) ** 2)
+
+
+def centre_columns(rows: Array) -> Array:
+    """Return rows (n, d) about their mean, a flat column as zeros."""
+    centred = rows - column_means(rows)
+    centred[:, is_flat(np.mean(centred**2, axis=0), np.abs(rows).max(axis=0))] = 0.0
+    return centred

@@ -13,6 +13,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.centering import is_flat
 from algorithms.numerics.eigen import complete, leading_of_dense, leading_of_factor
 
 Array = NDArray[np.float64]
@@ -28,7 +29,7 @@ BATCH_SIZE = 1_000_000
 
 
 def covariance_factor(X: Array) -> tuple[Array, Array]:
-    """Give the mean of rows and A with AᵀA their unbiased covariance.
+    """Return the mean of rows and A with AᵀA their unbiased covariance, exactly 0 where constant.
 
     Parameters
     ----------
@@ -41,6 +42,7 @@ def covariance_factor(X: Array) -> tuple[Array, Array]:
     """
     mean = X.mean(axis=0)
     A = (X - mean) / np.sqrt(max(X.shape[0] - 1, 1))
+    A[:, is_flat(np.sum(A**2, axis=0), np.abs(mean))] = 0.0
     return mean, A
 
 
@@ -65,6 +67,9 @@ def centre_rows(samples: Sequence[Array]) -> tuple[Array, list[Array]]:
     means = np.add.reduceat(rows, starts[:-1]) / counts[:, np.newaxis]
     rows -= np.repeat(means, counts, axis=0)
     rows /= np.repeat(np.sqrt(np.maximum(counts - 1, 1)), counts)[:, np.newaxis]
+    flat = is_flat(np.add.reduceat(rows**2, starts[:-1]), np.abs(means))
+    if flat.any():
+        rows[np.repeat(flat, counts, axis=0)] = 0.0
     return means, [rows[a:b] for a, b in pairwise(starts.tolist())]
 
 

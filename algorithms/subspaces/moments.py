@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSummary, check_sizes
+from algorithms.numerics.centering import is_flat
 from algorithms.numerics.covariances import (
     Covariances,
     centre_rows,
@@ -100,6 +101,7 @@ def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
         retained, total = np.vdot(U @ C, U), np.trace(C)
     else:
         rows = task.X - mean
+        rows[:, is_flat(np.mean(rows**2, axis=0), np.abs(mean))] = 0.0
         retained, total = np.sum((rows @ U.T) ** 2), np.sum(rows**2)
     return float(retained_ratio(np.asarray(retained), np.asarray(total)))
 

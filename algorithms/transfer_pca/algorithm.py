@@ -26,6 +26,7 @@ from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 from algorithms.latent.source import check_own_rows, choose_source
+from algorithms.numerics.centering import centre_columns
 from algorithms.numerics.eigen import fix_signs, leading_of_factor
 from algorithms.subspaces.model import SubspaceModel, build_model
 from algorithms.subspaces.moments import check_dimension, estimate_moments, retained_ratio
@@ -133,7 +134,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         rest = max(float(np.sum(A**2) - spectrum.sum()), 0.0)
         noise = rest / (A.shape[1] - params.k)
         W = fix_signs(U).T * np.sqrt(np.maximum(spectrum - noise, 0.0))
-        Y = task.X - task.X.mean(axis=0)
+        Y = centre_columns(task.X)
         left = np.sum((Y - reconstruction(W, Y)) ** 2)
         total = np.sum(Y**2)
         return W, noise, float(retained_ratio(np.asarray(total - left), np.asarray(total)))
@@ -151,9 +152,9 @@ def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
 
 def _weighted_factor(source: Task, task: Task, weight: float) -> Array:
     """Give A with AᵀA the weighted covariance of source and task; of the source where both are."""
-    Y = source.X - source.X.mean(axis=0)
+    Y = centre_columns(source.X)
     if task.name == source.name:
         return np.asarray(Y / np.sqrt(max(len(Y) - 1, 1)))
-    Yt = task.X - task.X.mean(axis=0)
+    Yt = centre_columns(task.X)
     count = len(Y) - 1 + weight * (len(Yt) - 1)
     return np.asarray(np.concatenate([Y, np.sqrt(weight) * Yt]) / np.sqrt(count))
