@@ -47,7 +47,7 @@ METHODS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
     ("GP-LVM target, r=80", "gp-lvm", ({"r": 80},)),
     ("TLVM joint", "tlvm", ({},)),
     ("TLVM joint, nll", "tlvm", ({"projection": "nll"},)),
-    ("TLVM joint, lam=0", "tlvm", ({"lam": 0.0},)),
+    ("TLVM joint, lam=0.1", "tlvm", ({"lam": 0.1},)),
     ("TLVM joint, lam=1", "tlvm", ({"lam": 1.0},)),
     ("TLVM joint, order", "tlvm", ({"pairing": "order"},)),
     ("TLVM joint, spectral", "tlvm", ({"pairing": "spectral"},)),

@@ -105,7 +105,7 @@ def compared_methods(
         ComparedMethod(
             baseline.algorithm,
             baseline.role,
-            {**{name: getattr(params, name) for name in baseline.shares}, **baseline.values},
+            baseline.params_from(params),
             baseline.variant,
         )
         for baseline in algorithm.baselines_for(params)

@@ -66,6 +66,15 @@ class Metric:
     measure: Callable[[Any, Any], float]
     pools: bool = True
 
+    def check(self, algorithm: Algorithm[Any, Any]) -> None:
+        """Raise InvalidParams where models of an algorithm lack a method that is needed."""
+        lacking = [name for name in self.methods if name not in algorithm.Model.methods()]
+        if lacking:
+            raise InvalidParams(
+                f"models of {algorithm.name} have no {', '.join(lacking)}, which {self.name} needs",
+                field="metric",
+            )
+
     def of(self, model: Any, task: Task) -> float:
         """Give the value on a task; NaN where there is none."""
         return self.measure(*self.observe(model, task))

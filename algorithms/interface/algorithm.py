@@ -40,6 +40,8 @@ class Baseline:
         Its other parameters; what they leave out has its default.
     variant
         What tells it from another baseline of the same algorithm and role.
+    renamed
+        Parameters that it takes over under a name of its own: that name, and the other's.
     """
 
     algorithm: str
@@ -47,6 +49,12 @@ class Baseline:
     shares: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     variant: str = ""
+    renamed: Mapping[str, str] = field(default_factory=dict)
+
+    def params_from(self, params: Params) -> dict[str, Any]:
+        """Return its parameters, beside these of the other algorithm."""
+        names = {**{name: name for name in self.shares}, **self.renamed}
+        return {**{own: getattr(params, name) for own, name in names.items()}, **self.values}
 
 
 class Algorithm(ABC, Generic[P, M]):

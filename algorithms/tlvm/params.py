@@ -21,11 +21,12 @@ class TLVMParams(LatentParams, SourceParams):
         "(eq. 13), whose latents have unrelated frames; predictions rest on the target's rows.",
     )
     lam: float = Field(
-        0.1,
+        0.0,
         ge=0.0,
         le=1e6,
         title="Weight of the divergence",
-        description="Lambda. The paper has 1; 0 leaves the divergence out.",
+        description="Lambda. 0 leaves the divergence out, which reconstructs as well as any other "
+        "value; the paper has 1. Objective 'printed' learns nothing of a target with 0.",
     )
     divergence: Literal["kl", "reverse-kl", "jeffreys", "squared-l2", "bhattacharyya"] = Field(
         "kl",

@@ -13,7 +13,7 @@ from algorithms.evaluation.comparison import (
     compare,
     compared_methods,
 )
-from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
+from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
 from algorithms.evaluation.search import Search
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import check_judged, joined, mean_known, means
@@ -44,9 +44,8 @@ def plan_comparison(
         There is nothing to compare with, or something does not fit the tasks.
     """
     asked.splits.check(tasks)
-    methods, left_out = _fitting(compared_methods(algorithm, values), tasks)
-    known = [ALGORITHMS[method.algorithm] for method in methods]
-    metric = deciding_metric(metrics_for(known, tasks[0].target), asked)
+    metric = deciding_metric(metrics_for([algorithm], tasks[0].target), asked)
+    methods, left_out = _fitting(compared_methods(algorithm, values), tasks, metric)
     return {
         "asked": asked.model_dump(mode="json"),
         "metric": metric.name,
@@ -156,15 +155,16 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
 
 
 def _fitting(
-    methods: Sequence[ComparedMethod], tasks: Sequence[TaskSummary]
+    methods: Sequence[ComparedMethod], tasks: Sequence[TaskSummary], metric: Metric
 ) -> tuple[list[ComparedMethod], list[dict[str, Any]]]:
-    """Return the methods that fit the tasks, and why others do not."""
+    """Return the methods that fit the tasks and the metric, and why others do not."""
     candidate, *baselines = methods
     fitting, misfits = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
             algorithm.check(tasks, algorithm.parse(method.values))
+            metric.check(algorithm)
         except AlgorithmError as error:
             misfits.append((method, error.message))
         else:

@@ -377,6 +377,26 @@ def test_a_baseline_that_does_not_fit_is_left_out_once() -> None:
     assert left["roles"] == ["single_task", "pooled"]
 
 
+@pytest.mark.parametrize("metric", [None, "reconstruction_error"])
+@pytest.mark.parametrize("labels", [None, ["a", "b"]])
+def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
+    metric, labels
+) -> None:
+    made = subspaces(related=True, n_tasks=2, n_samples=12)
+    y = None if labels is None else labels * 6
+    tasks = TaskSet(tuple(Task.from_rows(task.name, task.X, y=y) for task in made))
+    asked = Compare(splits=Splits(n_folds=3, repeats=1), metric=metric)
+    found = study("tlvm", tasks, compare=asked, L=2, r=6, max_iter=20)
+    of_rows = metric is not None or labels is None
+    assert found["metric"] == ("reconstruction_error" if of_rows else "error_rate")
+    linear = {"pca", "transfer-pca", "ppca"}
+    compared = {method["algorithm"] for method in found["methods"]}
+    assert compared == {"tlvm", "gp-lvm", "constant"} | (linear if of_rows else set())
+    reasons = {entry["baseline"]: entry["reason"] for entry in found["left_out"]}
+    assert set(reasons) == (set() if of_rows else linear)
+    assert all("no predict, which error_rate needs" in reason for reason in reasons.values())
+
+
 def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
     found = study("rmt-pca", subspaces(related=True, n_samples=3), k=1, selection="given")
     assert found["n_splits"] == 10  # each repeat has two folds of no row

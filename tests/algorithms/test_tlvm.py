@@ -8,7 +8,7 @@ from pydantic import ValidationError
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
-from algorithms.gplvm import GPLVM
+from algorithms.gplvm import GPLVM, GPLVMParams
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -17,6 +17,7 @@ from algorithms.latent.model import LatentModel
 from algorithms.latent.objective import LatentObjective, pack
 from algorithms.numerics.gaussian_divergences import DIVERGENCES
 from algorithms.numerics.gp_covariances import COVARIANCES
+from algorithms.registry import ALGORITHMS
 from algorithms.tlvm import TLVM, TLVMParams
 from algorithms.tlvm.objectives import pair_rows, transfer_terms
 from algorithms.transfer_pca import PPCA
@@ -346,7 +347,7 @@ def test_answers_do_not_hang_on_units(tasks) -> None:
 def test_answers_do_not_hang_on_the_order_of_rows(tasks) -> None:
     order = np.random.default_rng(11).permutation(40)
     mixed = TaskSet((tasks["home"].take(order), *tasks.tasks[1:]))
-    here, there = (fit(t, **SMALL, max_iter=40) for t in (tasks, mixed))
+    here, there = (fit(t, **SMALL, max_iter=20) for t in (tasks, mixed))
     rows = tasks["away-1"].X
     np.testing.assert_allclose(
         here.reconstruct(rows, task="away-1"), there.reconstruct(rows, task="away-1"), atol=1e-5
@@ -440,10 +441,18 @@ def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
 
 def test_baselines_take_over_what_is_shared() -> None:
     params = TLVMParams(L=3, r=7, source="home", projection="nll")
-    for baseline in TLVM.baselines:
-        shared = {name: getattr(params, name) for name in baseline.shares}
-        theirs = GPLVM().parse({**shared, **baseline.values})
-        assert (theirs.L, theirs.r, theirs.source, theirs.projection) == (3, 7, "home", "nll")
+    parsed = [ALGORITHMS[one.algorithm].parse(one.params_from(params)) for one in TLVM.baselines]
+    latent = [one for one in parsed if isinstance(one, GPLVMParams)]
+    assert [one.rows for one in latent] == ["own", "pooled", "source"]
+    for one in latent:
+        assert (one.L, one.r, one.source, one.projection) == (3, 7, "home", "nll")
+    names = [one.algorithm for one in TLVM.baselines if one.algorithm != "gp-lvm"]
+    assert names == ["pca", "transfer-pca", "transfer-pca", "ppca"]
+    linear = [one for one in parsed if not isinstance(one, GPLVMParams)]
+    assert [one.k for one in linear] == [3, 3, 3, 3]
+    assert [one.source for one in linear[1:]] == ["home"] * 3
+    assert [one.weight for one in linear[1:]] == [10.0, 100.0, 10.0]
+    assert linear[3].rows == "weighted"
     assert {baseline.role for baseline in TLVM.baselines} == {"single_task", "pooled", "multi_task"}
 
 
