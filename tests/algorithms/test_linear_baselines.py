@@ -71,6 +71,16 @@ def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
 
 
+@pytest.mark.parametrize("how", ["task", "moderated"])
+def test_pooled_ridge_is_one_function_whatever_the_scales(how) -> None:
+    tasks = TaskSet(tuple(Task(t.name, t.X, "rows", 9.0**i * t.y) for i, t in enumerate(made(17))))
+    model = fit(Ridge(), tasks, gamma=2.0, form="pooled", scale_targets=how)
+    expected = OtherRidge(alpha=model.facts["ridge"]).fit(*union(tasks)).predict(ROWS)
+    new = Ridge().adapt(model, Task("new", ROWS, "rows", 1e3 * np.arange(len(ROWS))))
+    for task in (*tasks.names, "new"):
+        np.testing.assert_allclose(new.predict(ROWS, task=task), expected, rtol=1e-8)
+
+
 @pytest.mark.parametrize("form", ["task", "pooled"])
 def test_kernel_ridge_is_that_of_scikit_learn(form) -> None:
     tasks = made(3)
