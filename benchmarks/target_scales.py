@@ -1,0 +1,141 @@
+"""What the scale of numeric targets is worth: held-out explained variance by ``scale_targets``.
+
+    python benchmarks/target_scales.py --data FOLDER [--quick]
+
+FOLDER holds ``school.npz``, ``computer_survey.npz`` and ``parkinsons.npz``. Rows: three official
+splits of School; 12 of 20 profiles of the survey; 20 and 5 recordings of each patient; made tasks
+of 8 columns that depend on two directions, with 8 to 12 or 3 to 5 rows, of alike spreads and of
+spreads that reach from 1 to 20. Every strength is chosen inside the training rows. In percent:
+1 - SSE/SST of each task, weighted by its rows, with the error of the difference to "none" over
+splits.
+"""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from mtfl_data import load, school, survey
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+
+Array = NDArray[np.float64]
+Parts = tuple[TaskSet, TaskSet]
+
+LINEAR: dict[str, dict[str, Any]] = {
+    "mtfl": {},
+    "ridge": {},
+    "mean-regularised": {},
+}
+ALL = {
+    **LINEAR,
+    "shared-lasso": {"tolerance": 1e-3, "max_iter": 300},
+    "fmtl": {"selection": "cv"},
+    "kernel-mean": {"selection": "cv"},
+    "kernel-tasks": {"selection": "cv"},
+}
+SCALES = ("none", "all", "task", "moderated")
+
+
+def parted(X: dict[str, Array], y: dict[str, Array], is_in: dict[str, Array]) -> Parts:
+    """Give the rows that train, and the others."""
+    return (
+        TaskSet(tuple(Task.from_rows(t, X[t][is_in[t]], y=y[t][is_in[t]]) for t in X)),
+        TaskSet(tuple(Task.from_rows(t, X[t][~is_in[t]], y=y[t][~is_in[t]]) for t in X)),
+    )
+
+
+def drawn(rng: np.random.Generator, n: int, size: int) -> Array:
+    """Tell which of n rows are among as many at random."""
+    is_in = np.zeros(n, dtype=bool)
+    is_in[rng.permutation(n)[:size]] = True
+    return is_in
+
+
+def survey_parts(folder: Path, seed: int) -> Parts:
+    profiles, ratings = survey(folder)
+    is_in = drawn(np.random.default_rng(seed), 20, 12)
+    y = {f"p{i:03d}": one for i, one in enumerate(ratings) if np.ptp(one[~is_in]) > 0}
+    return parted(dict.fromkeys(y, profiles), y, dict.fromkeys(y, is_in))
+
+
+def parkinsons_parts(folder: Path, seed: int, size: int) -> Parts:
+    data, rng = load(folder, "parkinsons.npz"), np.random.default_rng(seed)
+    X, y, task = data["X"].astype(float), data["y"][:, 0].astype(float), data["task"]
+    names = {f"patient-{t:02d}": task == t for t in np.unique(task)}
+    return parted(
+        {name: X[rows] for name, rows in names.items()},
+        {name: y[rows] for name, rows in names.items()},
+        {name: drawn(rng, int(rows.sum()), size) for name, rows in names.items()},
+    )
+
+
+def made_parts(seed: int, sizes: tuple[int, int], ratio: float) -> Parts:
+    rng, X, y, is_in = np.random.default_rng(seed), {}, {}, {}
+    B, common = np.linalg.qr(rng.standard_normal((8, 2)))[0], rng.standard_normal(2)
+    for t, spread in enumerate(rng.permutation(np.geomspace(1, ratio, 20))):
+        w = B @ (common + rng.standard_normal(2))
+        n, name = int(rng.integers(sizes[0], sizes[1] + 1)), f"t{t:02d}"
+        X[name] = rng.standard_normal((n + 200, 8))
+        noise = 0.7 * rng.standard_normal(n + 200) + 3 * rng.standard_normal()
+        y[name] = spread * (X[name] @ w / np.linalg.norm(w) + noise)
+        is_in[name] = np.arange(n + 200) < n
+    return parted(X, y, is_in)
+
+
+def explained(model: Any, test: TaskSet) -> float:
+    """Give the mean over tasks of 1 - SSE/SST, weighted by their rows."""
+    parts = []
+    for task in test:
+        y = np.asarray(task.y, dtype=float)
+        error = np.sum((y - model.predict(task.X, task=task.name)) ** 2)
+        parts.append((len(y), 1 - error / np.sum((y - y.mean()) ** 2)))
+    n, values = np.array(parts).T
+    return float(np.average(values, weights=n))
+
+
+def problems(folder: Path, n: int) -> Iterator[tuple[str, list[Parts], dict[str, dict[str, Any]]]]:
+    yield "School", school(folder)[:3], LINEAR
+    yield "survey, 12 profiles", [survey_parts(folder, s) for s in range(3)], LINEAR
+    for size in (20, 5):
+        parts = [parkinsons_parts(folder, s, size) for s in range(3)]
+        yield f"Parkinsons, {size} rows", parts, ALL
+    for ratio in (1, 20):
+        for sizes in ((8, 12), (3, 5)):
+            made = [made_parts(s, sizes, ratio) for s in range(n)]
+            yield f"made, {sizes[0]} to {sizes[1]} rows, spreads 1:{ratio}", made, ALL
+
+
+@threadpool_limits.wrap(limits=1)
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, required=True, help="folder with the data")
+    parser.add_argument("--quick", action="store_true", help="three made problems, not ten")
+    args = parser.parse_args()
+    print(f"{'explained variance, %':<36}" + "".join(f"{how:>16}" for how in SCALES))
+    for title, splits, methods in problems(args.data, 3 if args.quick else 10):
+        print(title, flush=True)
+        for name, values in methods.items():
+            algorithm, found = ALGORITHMS[name], np.zeros((len(SCALES), len(splits)))
+            for i, how in enumerate(SCALES):
+                for j, (train, test) in enumerate(splits):
+                    params = algorithm.Params(**values, scale_targets=how)
+                    rng = np.random.default_rng(0)
+                    found[i, j] = explained(
+                        algorithm.fit(train, params, trace=Trace(), rng=rng), test
+                    )
+            errors = (found - found[0]).std(axis=1, ddof=1) / np.sqrt(len(splits))
+            cells = [
+                f"{100 * m:>9.1f} ± {100 * e:<4.1f}"
+                for m, e in zip(found.mean(axis=1), errors, strict=True)
+            ]
+            print(f"  {name:<34}" + "".join(cells), flush=True)
+
+
+if __name__ == "__main__":
+    main()
