@@ -91,7 +91,7 @@ CASES: dict[str, tuple[Problem, dict[str, dict[str, Any]]]] = {
     "coin": (
         coin,
         {
-            "mtda": {"d_grid": [1], "gamma_grid": [0.1, 1.0]},
+            "mtda": {"d_grid": [1], "gamma_grid": [0.1]},
             "fmtl": {**FMTL, "loss": "squared"},
             "mtfl": {**MTFL, "loss": "square"},
         },

@@ -89,7 +89,8 @@ def _against(comparison: Mapping[str, Any], baseline: Mapping[str, Any]) -> str:
     subject = _values(comparison, pair)
     if baseline["gain"] is None:
         return f"{subject}: too few splits to tell how sure that is."
-    chance = "" if baseline["p_adjusted"] < LEVEL else "; may be chance"
+    is_told = baseline["p_adjusted"] < LEVEL or baseline["gain"] == 0
+    chance = "" if is_told else "; may be chance"
     corrected = f"{_number(baseline['p_adjusted'])} corrected for the number of baselines"
     return f"{subject}: {_gain(baseline)}, {corrected}{chance}."
 

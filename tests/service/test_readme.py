@@ -44,7 +44,8 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
     assert "'patient 4')" in joined
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
-    assert {"helps", "hurts", "unclear"} & set(judged.splitlines())
+    assert {"helps", "hurts", "equal", "unclear"} & set(judged.splitlines())
+    assert "(Benjamini-Hochberg over 4 tasks" in judged
     assert "95 % interval of the gain" in judged
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
