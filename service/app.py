@@ -47,6 +47,7 @@ from service.jobs.routes import router as jobs
 from service.metrics import Metrics
 from service.middleware import RequestContext
 from service.models.alias_routes import router as aliases
+from service.models.columns import ColumnNames
 from service.models.part_routes import router as model_parts
 from service.models.routes import router as models
 from service.schema import check_schema, migrate
@@ -229,6 +230,7 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         watch,
         Lookup(database, is_alone=database.is_sqlite and settings.server_processes == 1),
         models,
+        ColumnNames(database),
         compute,
         Statistics(metrics, counts_folder()),
     )

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from service.inference.pool import ComputePool
     from service.inference.statistics import Statistics
     from service.jobs.dispatcher import Dispatcher
+    from service.models.columns import ColumnNames
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +34,7 @@ class Services:
     watch: "Watch"
     lookup: "Lookup"
     models: "ModelCache"
+    columns: "ColumnNames"
     compute: "ComputePool"
     statistics: "Statistics"
 

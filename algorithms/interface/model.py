@@ -26,6 +26,8 @@ METHODS = (
 #: Those whose columns, if there are several, are the classes, in the order of
 #: :meth:`Model.classes`.
 CLASS_METHODS = frozenset({"distances", "decision_function"})
+#: Those whose rows have the columns of the training rows; the others take coordinates.
+FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
 
 
 class Model(ABC):

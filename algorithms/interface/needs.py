@@ -52,6 +52,8 @@ class Needs:
                     f"{algorithm} needs the same columns in every task",
                     task=task.name,
                 )
+            if self.same_features:
+                _check_names(first, task, algorithm)
             if self.shared_rows and task.n_samples != first.n_samples:
                 raise InvalidData(
                     f"task '{first.name}' has {first.n_samples} rows, task '{task.name}' "
@@ -85,6 +87,26 @@ class Needs:
                 f"{algorithm} needs {_TARGET_WORDS[self.target]}",
                 task=task.name,
             )
+
+
+def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
+    """Raise InvalidData where two tasks name their columns otherwise."""
+    expected, names = first.feature_names, task.feature_names
+    if expected is None or names is None or names == expected:
+        return
+    missing = next((name for name in expected if name not in set(names)), None)
+    if missing is not None:
+        raise InvalidData(
+            f"task '{first.name}' has a column '{missing}', task '{task.name}' has none of this "
+            f"name; {algorithm} needs the same columns in every task",
+            task=task.name,
+            column=missing,
+        )
+    raise InvalidData(
+        f"task '{task.name}' has the columns of task '{first.name}' in another order; "
+        f"{algorithm} needs the same columns in every task",
+        task=task.name,
+    )
 
 
 _TARGET_WORDS: dict[TargetNeed, str] = {

@@ -37,6 +37,7 @@ class TaskSummary:
     input: InputKind = "rows"
     target: TargetKind = "none"
     n_classes: int = 0
+    feature_names: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -163,7 +164,13 @@ class Task:
         if self.y is not None and self.target == "classes":
             n_classes = len(np.unique(self.y))
         return TaskSummary(
-            self.name, self.n_samples, self.n_features, self.input, self.target, n_classes
+            self.name,
+            self.n_samples,
+            self.n_features,
+            self.input,
+            self.target,
+            n_classes,
+            self.feature_names,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
@@ -171,6 +178,17 @@ class Task:
         y = None if self.y is None else self.y[rows]
         groups = None if self.groups is None else self.groups[rows]
         return Task(self.name, self.X[rows], self.input, y, self.feature_names, groups)
+
+    def select_columns(self, columns: Sequence[int]) -> "Task":
+        """Return the task with these columns only, in this order."""
+        chosen = list(columns)
+        X = self.X[..., chosen]
+        if self.input == "covariances":
+            X = X[:, chosen]
+        names = self.feature_names
+        if names is not None:
+            names = tuple(names[column] for column in chosen)
+        return Task(self.name, np.ascontiguousarray(X), self.input, self.y, names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

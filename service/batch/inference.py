@@ -17,6 +17,7 @@ from algorithms.interface.model import CLASS_METHODS, Model, apply
 from algorithms.interface.trace import Step
 from algorithms.registry import load_model
 from service.batch.outputs import OutputFile
+from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
 
@@ -68,7 +69,8 @@ def infer(
     """
     plan, started = order["plan"], time.monotonic()
     model = load_model(Path(order["base"]))
-    source = _Source(DatasetReader(Path(order["dataset"]), order["manifest"]), plan["columns"])
+    reader = DatasetReader(Path(order["dataset"]), order["manifest"])
+    source = _Source(reader, unpack_orders(plan["columns"]))
     # as many threads as a call over HTTP has: with more, sums would round in another order
     with threadpool_limits(plan["threads"], user_api="blas"), ExitStack() as stack:
         work = _lay_out(order, model, source)
@@ -140,12 +142,13 @@ class _Source:
     """Rows as the model takes them: their columns in the order in which it learned them."""
 
     reader: DatasetReader
-    columns: list[int] | None
+    orders: Mapping[str, list[int]]
 
     def blocks(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
         """Give the rows of a task, so many at a time."""
+        order = self.orders.get(task)
         for rows in self.reader.rows(task, n_rows):
-            yield rows if self.columns is None else np.ascontiguousarray(rows[:, self.columns])
+            yield rows if order is None else np.ascontiguousarray(rows[:, order])
 
     def first(self, task: str) -> NDArray[np.float64]:
         """Give the first row of a task."""

@@ -6,12 +6,14 @@ from typing import Any, Final
 
 from sqlalchemy.orm import Session
 
-from algorithms.interface.errors import UnknownTask
-from algorithms.interface.model import Model
+from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.tasks import unknown_task
 from service.batch.schemas import InferenceSpec
+from service.columns import pack_orders
 from service.context import Services
-from service.errors import Problem
+from service.datasets.canonical import names_of
+from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
 from service.inference.call import Wish
 from service.inference.formats.table import positions_of
@@ -25,7 +27,8 @@ from service.jobs.submission import (
     limits_of,
     place,
 )
-from service.models.store import Served, feature_names, get_version
+from service.models.columns import NamesByTask
+from service.models.store import Served, get_version
 from service.rows import DatasetRow
 
 #: Tasks that do not fit and are told one by one.
@@ -76,11 +79,11 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
         raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
     with services.database.read() as session:
         dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
-        known = feature_names(session, served.dataset_id)
     model = services.models.get(served)
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
     tasks = _tasks(spec, entries)
-    columns = _Fit(model, spec, manifest["feature_names"], known).columns(tasks, entries)
+    known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
+    orders = _Fit(model, spec, names_of(manifest), known).orders(tasks, entries)
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,
@@ -91,7 +94,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
         "dataset_id": dataset.id,
         "tasks": tasks,
         "mapping": spec.tasks,  # what is told: of many tasks their own names would be long
-        "columns": columns,
+        "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
         "threads": spec.threads or services.compute.share,
@@ -146,25 +149,23 @@ class _Fit:
 
     model: Model
     spec: InferenceSpec
-    names: list[str] | None
-    known: tuple[str, ...] | None
+    names: NamesByTask
+    known: NamesByTask
 
-    def columns(self, tasks: Mapping[str, str], entries: Mapping[str, Entry]) -> list[int] | None:
-        """Give the order in which the columns are taken, None where it is their own.
-
-        Where there are names they are the same for every task, and so is the order.
-        """
+    def orders(
+        self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
+    ) -> Mapping[str, list[int]]:
+        """Return the order in which the columns of each task are taken."""
         misfits: list[dict[str, Any]] = []
         orders = {
-            tuple(order)
+            name: order
             for name, called in tasks.items()
             for order in self._order(entries[name], called, misfits)
         }
         if misfits:
             first = misfits[0]
             raise Problem(first["code"], first["detail"], errors=misfits[:_TOLD])
-        order = list(orders.pop()) if len(orders) == 1 else []
-        return None if order == sorted(order) else order
+        return orders
 
     def _order(
         self, entry: Entry, called: str, misfits: list[dict[str, Any]]
@@ -178,13 +179,11 @@ class _Fit:
             return
         try:
             width = self.model.width(method, task=called)
-            wish = Wish(called, method, width, is_missing_taken=False, columns=lambda: self.known)
-            names = None if self.names is None else tuple(self.names)
-            yield positions_of(names, entry["n_features"], wish)
-        except UnknownTask as error:
-            detail = f"task '{name}' of the dataset: {error.message}"
-            misfits.append({**about, "code": error.code, "detail": detail})
-        except Problem as problem:
+            known = self.known.get(called)
+            wish = Wish(called, method, width, is_missing_taken=False, columns=lambda: known)
+            yield positions_of(self.names[name], entry["n_features"], wish)
+        except (AlgorithmError, Problem) as error:
+            problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"
             where = {**problem.errors[0], **about}
             misfits.append({**where, "code": problem.code, "detail": detail})

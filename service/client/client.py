@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
+from service.client.frames import read_rows, read_targets
 from service.client.http import Http, path
 from service.client.job import InferenceHandle, JobHandle
 from service.client.model import RemoteModel
@@ -94,14 +95,16 @@ class Client:
         name: str | None = None,
         **options: str,
     ) -> Dataset:
-        """Give the dataset made of arrays, one of rows for each task, or of a file.
+        """Return the dataset made of arrays or frames, one for each task, or of a file.
 
         Parameters
         ----------
         data
-            ``{task: (n_samples, n_features)}``, or the path of a .csv or .npz file.
+            ``{task: (n_samples, n_features)}``, or the path of a .csv or .npz file. Frames of
+            pandas, polars or Arrow keep the names of their columns: tasks with the same names are
+            brought into one order, and the model takes its rows by these names.
         targets
-            ``{task: (n_samples,)}`` numbers or labels, with arrays only.
+            ``{task: (n_samples,)}`` numbers or labels, with arrays and frames only; row by row.
         options
             How to read a table: ``task_column="school"``, ``target_column="score"``.
         """
@@ -113,6 +116,10 @@ class Client:
             query = {"name": name or source.stem, **options}
             with source.open("rb") as file:
                 return self._upload(_read(file), media_type, query)
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                f"expected rows for each task, {{task: rows}}, or a path; got {type(data).__name__}"
+            )
         body = _pack(data, targets or {})
         query = {"name": name or "arrays", **options}
         return self._upload(_read(body), "application/x-npz", query)
@@ -325,24 +332,18 @@ def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io
     unknown = sorted(targets.keys() - data.keys())
     if unknown:
         raise ValueError(f"targets name tasks that have no rows: {', '.join(unknown)}")
-    arrays = {f"{task}/X": np.asarray(X) for task, X in data.items()}
-    arrays |= {f"{task}/y": _labels(y) for task, y in targets.items()}
-    for name, array in arrays.items():
-        if array.dtype.hasobject:
-            raise ValueError(f"'{name}' is neither all numbers nor all text, which cannot be sent")
+    arrays: dict[str, NDArray[Any]] = {}
+    for task, X in data.items():
+        rows = read_rows(X, of=f"task '{task}'")
+        arrays[f"{task}/X"] = rows.array
+        if rows.names is not None:
+            arrays[f"{task}/feature_names"] = np.array(rows.names)
+    for task, y in targets.items():
+        arrays[f"{task}/y"] = read_targets(y, data[task], of=f"task '{task}'")
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # no array is named as an option is
     body.seek(0)
     return body
-
-
-def _labels(values: ArrayLike) -> NDArray[Any]:
-    """Give the targets as an array; numbers beside text stay what they are, to be refused."""
-    array = np.asarray(values)
-    if array.dtype.kind != "U" or isinstance(values, np.ndarray):
-        return array
-    entries = np.asarray(values, dtype=object)
-    return array if all(isinstance(entry, str) for entry in entries.ravel()) else entries
 
 
 def _plain(value: Any) -> Any:

@@ -1,20 +1,26 @@
 """A trained model from afar."""
 
 import io
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
+from service.client.frames import read_rows
 from service.client.http import Http, path
 
-_NPY = "application/x-npy"
+_NPY: Final = "application/x-npy"
+_ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
 class RemoteModel:
     """A version of a model, called over HTTP as if it were here.
+
+    Its methods take arrays, column by column in the order of the training rows, or frames of
+    pandas, polars or Arrow, whose columns are taken by the names that they had in training.
 
     Attributes
     ----------
@@ -139,15 +145,40 @@ class RemoteModel:
         """Delete this version."""
         self._http.send("DELETE", self._path)
 
-    def _call(self, method: str, rows: ArrayLike, task: str) -> NDArray[Any]:
-        body = io.BytesIO()
-        np.save(body, np.asarray(rows), allow_pickle=False)
+    def call(self, method: str, body: bytes, media_type: str, *, task: str) -> NDArray[Any]:
+        """Return what a method makes of rows in a format of the service, such as text/csv."""
         response = self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
             params={"task": task},
-            content=body.getvalue(),
-            headers={"Content-Type": _NPY, "Accept": _NPY},
+            content=body,
+            headers={"Content-Type": media_type, "Accept": _NPY},
         )
         outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
         return outputs
+
+    def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
+        rows = read_rows(data, of=method)
+        if rows.names is not None:
+            body, media_type = _as_arrow(rows.array, rows.names), _ARROW
+        else:
+            body, media_type = _as_npy(rows.array), _NPY
+        return self.call(method, body, media_type, task=task)
+
+
+def _as_npy(array: NDArray[Any]) -> bytes:
+    body = io.BytesIO()
+    # the bits of an answer depend on how the rows lie in memory
+    np.save(body, np.asarray(array, order="C"), allow_pickle=False)
+    return body.getvalue()
+
+
+def _as_arrow(array: NDArray[Any], names: Sequence[str]) -> bytes:
+    """Return an Arrow stream of columns, which the service takes by their names."""
+    import pyarrow as pa  # which takes long, and arrays do not need it
+
+    table = pa.Table.from_arrays([pa.array(column) for column in array.T], names=list(names))
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())

@@ -138,13 +138,44 @@ def rows_task(
         return None
 
 
-def covariance_task(name: str, C: NDArray[Any], complaints: Complaints) -> Task | None:
-    """Give the task of covariance matrices, or None after adding the complaint."""
+def covariance_task(
+    name: str, C: NDArray[Any], feature_names: Sequence[str] | None, complaints: Complaints
+) -> Task | None:
+    """Return the task of covariance matrices, or None after adding the complaint."""
     try:
-        return Task.from_covariances(name, C)
+        return Task.from_covariances(name, C, feature_names=feature_names)
     except InvalidData as error:
         _complain(complaints, error)
         return None
+
+
+def aligned(tasks: Sequence[Task]) -> list[Task]:
+    """Return the tasks, those with the same set of column names in the order of the first of them.
+
+    Raises
+    ------
+    Rejected
+        Some tasks name their columns and others do not: by which order would these be taken?
+    """
+    bare = next((task for task in tasks if task.feature_names is None), None)
+    named = next((task for task in tasks if task.feature_names is not None), None)
+    if bare is not None and named is not None:
+        detail = f"task '{named.name}' names its columns, task '{bare.name}' does not"
+        reject("missing-names", f"{detail}; name those of all tasks, or of none", task=bare.name)
+    if named is None:
+        return list(tasks)
+    order_of: dict[frozenset[str], tuple[str, ...]] = {}
+    return [_in_order(task, order_of) for task in tasks]
+
+
+def _in_order(task: Task, order_of: dict[frozenset[str], tuple[str, ...]]) -> Task:
+    names = task.feature_names
+    assert names is not None
+    order = order_of.setdefault(frozenset(names), names)
+    if order == names:
+        return task
+    position = {name: i for i, name in enumerate(names)}
+    return task.select_columns([position[name] for name in order])
 
 
 def _complain(complaints: Complaints, error: InvalidData) -> None:

@@ -49,12 +49,31 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
             entry["features"] = _summarise(task.X)
         entries.append(entry)
     write_arrays(path, arrays, header={"format": FORMAT})
+    return {"format": FORMAT, "tasks": entries, "feature_names": _add_names(entries, tasks)}
+
+
+def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[str] | None:
+    """Return the names of columns that all tasks share; where they differ, each entry gets its own.
+
+    An entry without names of its own has the shared ones, if there are any.
+    """
     names = {task.feature_names for task in tasks}
-    shared = next(iter(names)) if len(names) == 1 else None
+    if len(names) == 1:
+        shared = names.pop()
+        return None if shared is None else list(shared)
+    for entry, task in zip(entries, tasks, strict=True):
+        if task.feature_names is not None:
+            entry["feature_names"] = list(task.feature_names)
+    return None
+
+
+def names_of(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
+    """Return the names of the columns of each task; None where they have no names."""
+    shared = manifest["feature_names"]
+    common = None if shared is None else tuple(shared)
     return {
-        "format": FORMAT,
-        "tasks": entries,
-        "feature_names": None if shared is None else list(shared),
+        entry["name"]: tuple(entry["feature_names"]) if "feature_names" in entry else common
+        for entry in manifest["tasks"]
     }
 
 
@@ -67,17 +86,17 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
         The file is truncated or is not the one that the manifest describes.
     """
     arrays = _map_arrays(path)
-    names = manifest["feature_names"]
-    feature_names = None if names is None else tuple(names)
+    names = names_of(manifest)
     try:
-        tasks = [_read_task(arrays, entry, feature_names) for entry in manifest["tasks"]]
+        tasks = [_read_task(arrays, entry, names[entry["name"]]) for entry in manifest["tasks"]]
     except KeyError as error:
         raise InvalidArtifact(f"'{path.name}' has no array {error} of the manifest") from None
     return TaskSet(tuple(tasks))
 
 
 def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
-    """Give the shapes of the tasks, which tell whether an algorithm fits them."""
+    """Return the shapes of the tasks, which tell whether an algorithm fits them."""
+    names = names_of(manifest)
     return tuple(
         TaskSummary(
             name=entry["name"],
@@ -86,6 +105,7 @@ def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
             input=entry["input"],
             target=entry["target"],
             n_classes=len(entry.get("classes", ())),
+            feature_names=names[entry["name"]],
         )
         for entry in manifest["tasks"]
     )

@@ -38,6 +38,7 @@ CODES: Final[dict[str, str]] = {
     "object-array": "An array holds Python objects, which are never read.",
     "unsupported-dtype": "An array holds neither numbers nor text.",
     "wrong-shape": "An array has another shape than its layout needs.",
+    "missing-names": "Some tasks name their columns and others do not.",
     "missing-array": "The layout needs an array that is not there.",
     "invalid-task": "The rows, targets or matrices of a task do not make a task.",
     "needs-more-memory": "Reading needs more memory than the limit.",

@@ -1,5 +1,9 @@
-"""NumPy's .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table of arrays."""
+"""NumPy's .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table of arrays.
 
+The columns are named by ``feature_names``, or by ``<task>/feature_names`` where tasks differ.
+"""
+
+from collections import Counter
 from pathlib import Path
 from typing import Any, Final
 
@@ -8,6 +12,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
 from service.datasets.assembly import (
+    aligned,
     as_targets,
     check_counts,
     check_name,
@@ -20,9 +25,10 @@ from service.datasets.npz_archive import Arrays, read_archive
 from service.datasets.options import Limits, ReadOptions
 
 _TABLE: Final = frozenset({"X", "task", "y", "feature_names"})
-_PARTS: Final = frozenset({"X", "y", "C"})
+_NAMES: Final = "feature_names"
+_PARTS: Final = frozenset({"X", "y", "C", _NAMES})
 _LAYOUTS: Final = (
-    "expected '<task>/X' (and '<task>/y') or '<task>/C' for each task, "
+    "expected '<task>/X' (and '<task>/y', '<task>/feature_names') or '<task>/C' for each task, "
     "or one table in 'X' and 'task' (and 'y', 'feature_names')"
 )
 #: Integers beyond this are not all kept by 64-bit floats.
@@ -63,7 +69,7 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
     targets = None if y is None else as_targets(y, options.target_kind)
     if targets is not None and targets.dtype.kind == "f":
         _check_finite(targets, "y", None)
-    features = _feature_names(arrays, X.shape[1], limits)
+    features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
     found, first, which = np.unique(labels, return_index=True, return_inverse=True)
     check_counts(len(found), X.shape[1], limits)
     order = np.argsort(first)  # tasks keep the order of their first rows
@@ -114,20 +120,18 @@ def _task_names(texts: list[str], limits: Limits) -> list[str]:
 
 
 def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
-    feature_names = {k: arrays.pop(k) for k in ("feature_names",) if k in arrays}
+    shared = {_NAMES: arrays.pop(_NAMES)} if _NAMES in arrays else {}
     parts = _group(arrays, limits)
     complaints = Complaints()
     tasks = []
     for name, own in parts.items():
         try:
-            tasks.append(
-                _from_own(name, own | feature_names, options, limits, complaints=complaints)
-            )
+            tasks.append(_from_own(name, shared | own, options, limits, complaints=complaints))
         except Rejected as rejected:
             complaints.extend(rejected)
         own.clear()  # the arrays of one task at a time stand beside their copies
     complaints.check()
-    return [task for task in tasks if task is not None]
+    return aligned([task for task in tasks if task is not None])
 
 
 def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
@@ -156,13 +160,15 @@ def _from_own(
     *,
     complaints: Complaints,
 ) -> Task | None:
-    own = {part: array for part, array in arrays.items() if part in _PARTS}
+    own = {part: array for part, array in arrays.items() if part != _NAMES}
     if own.keys() == {"C"}:
         C = _as_numbers(own["C"], f"{name}/C", name)
-        check_counts(1, C.shape[-1] if C.ndim else 0, limits)
-        return covariance_task(name, C, complaints)
+        width = C.shape[-1] if C.ndim else 0
+        check_counts(1, width, limits)
+        features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
+        return covariance_task(name, C, features, complaints)
     if "C" in own or "X" not in own:
-        has = " and ".join(sorted(own))
+        has = " and ".join(sorted(own or arrays))
         detail = f"task '{name}' has {has}; a task needs X (and y), or C alone"
         reject("missing-array" if "X" not in own else "bad-member", detail, task=name)
     X = _as_rows(own["X"], f"{name}/X", name, limits)
@@ -173,7 +179,7 @@ def _from_own(
     targets = None if y is None else as_targets(y, options.target_kind, task=name)
     if targets is not None and targets.dtype.kind == "f":
         _check_finite(targets, f"{name}/y", name)
-    features = _feature_names(arrays, X.shape[1], limits)
+    features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
     return rows_task(name, X, targets, features, complaints)
 
 
@@ -219,18 +225,22 @@ def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> N
     complaints.check()
 
 
-def _feature_names(arrays: Arrays, width: int, limits: Limits) -> list[str] | None:
-    """Give the names of the columns of X, where the upload has them."""
-    names = arrays.get("feature_names")
+def _feature_names(
+    names: NDArray[Any] | None, width: int, limits: Limits, *, task: str | None = None
+) -> list[str] | None:
+    """Return the names of the columns of X, where the upload has them."""
     if names is None:
         return None
+    where = "" if task is None else f"task '{task}': "
     if names.dtype.kind != "U" or names.shape != (width,):
-        detail = f"'feature_names' needs {width} texts, got {names.dtype} of shape {names.shape}"
-        reject("wrong-shape", detail)
+        came = f"got {names.dtype} of shape {names.shape}"
+        reject("wrong-shape", f"{where}'{_NAMES}' needs {width} texts, {came}", task=task)
     checked = [
-        check_name(str(name), limits, what="column", place=i) for i, name in enumerate(names)
+        check_name(str(name).strip(), limits, what="column", place=i)
+        for i, name in enumerate(names)
     ]
-    if len(set(checked)) != len(checked):
-        twice = next(name for name in checked if checked.count(name) > 1)
-        reject("duplicate-column", f"two columns are named '{twice}'", column=twice)
+    twice = next((name for name, count in Counter(checked).items() if count > 1), None)
+    if twice is not None:
+        detail = f"{where}two columns are named '{twice}'; each needs a name of its own"
+        reject("duplicate-column", detail, task=task, column=twice)
     return checked

@@ -84,6 +84,9 @@ class Task(BaseModel):
     target: str = Field(description="none, numbers or classes.")
     classes: list[str | int] | None = None
     rows_of: str | None = Field(None, description="The task that has the very same rows.")
+    feature_names: list[str] | None = Field(
+        None, description="Names of its columns, where tasks differ in them."
+    )
     features: FeatureSummary | None = Field(None, description="Left out of large datasets.")
 
 
@@ -92,7 +95,10 @@ class Manifest(BaseModel):
 
     format: str
     tasks: list[Task]
-    feature_names: list[str] | None
+    feature_names: list[str] | None = Field(
+        description="Names of the columns that all tasks share; null where they differ, or have "
+        "no names."
+    )
 
 
 def places(complaints: list[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -34,7 +34,11 @@ def _add_method(method: str) -> None:
     def command(
         model: Annotated[str, typer.Argument(help="Name of a model, NAME@ALIAS, or NAME/VERSION.")],
         rows: Annotated[
-            Path, typer.Argument(help="A .npy or .csv file of numbers only; - is the input.")
+            Path,
+            typer.Argument(
+                help="A .npy or .csv file of numbers; - is the input. Columns that a first line "
+                "names are taken by these names."
+            ),
         ] = _STANDARD,
         *,
         task: Annotated[str, typer.Option(help="Task that the rows belong to.")],
@@ -50,10 +54,14 @@ def _add_method(method: str) -> None:
     ) -> None:
         name, version = named(model)
         chosen = format_ or _format_of(output)
-        array = _read_rows(rows)
+        content = _read_rows(rows)
         with Client(url) as client:
             remote = client.model(name, version)
-            outputs: NDArray[Any] = getattr(remote, method)(array, task=task)
+            outputs: NDArray[Any]
+            if isinstance(content, bytes):
+                outputs = remote.call(method, content, "text/csv", task=task)
+            else:
+                outputs = getattr(remote, method)(content, task=task)
         labels = remote.classes(task) if method in CLASS_METHODS else ()
         head: dict[str, Any] = {"model": remote.name, "version": remote.version, "task": task}
         body = _WRITERS[chosen](outputs, labels, head)
@@ -85,20 +93,19 @@ def _format_of(output: Path | None) -> Format:
     return found
 
 
-def _read_rows(path: Path) -> NDArray[Any]:
-    """Give the rows of a file or of the standard input, whose first bytes tell the format."""
+def _read_rows(path: Path) -> NDArray[Any] | bytes:
+    """Return the array in a .npy file, or else the bytes of a table as the service reads it."""
     body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
     name = "the input" if path == _STANDARD else f"'{path.name}'"
     if not body.strip():
         raise ValueError(f"{name} is empty; expected rows of numbers")
+    if not body.startswith(_NPY_MAGIC):
+        return body
     try:
-        if body.startswith(_NPY_MAGIC):
-            found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
-            return found
-        return np.loadtxt(io.BytesIO(body), delimiter=",", ndmin=2, encoding="utf-8-sig")
+        found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
     except ValueError as error:
-        reason = f"{error}; expected .npy, or CSV of numbers without a header"
-        raise ValueError(f"{name} cannot be read: {reason}") from error
+        raise ValueError(f"{name} cannot be read: {error}") from error
+    return found
 
 
 def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:

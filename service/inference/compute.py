@@ -1,17 +1,17 @@
 """A call computed: one path for every format and both protocols."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.model import CLASS_METHODS, Model, apply
+from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from service.context import Services
 from service.errors import Problem
 from service.inference.call import Answer, Call, Matrix, Wish, misfit
 from service.inference.lookup import Found
-from service.models import store
 from service.models.store import Served
 
 #: More rows than this are tried with one first, so that the size of the answer is known.
@@ -41,14 +41,11 @@ def compute(services: Services, found: Found, call: Call) -> Answer:
 def _apply(
     services: Services, served: Served, model: Model, method: str, call: Call
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
-    def columns() -> tuple[str, ...] | None:
-        with services.database.read() as session:
-            return store.feature_names(session, served.dataset_id)
-
     tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
     if not tasks:
         raise Problem("invalid-data", "no row names a task, so no width is known; send rows")
     width = _width(model, method, tasks)
+    columns = partial(_names, services, served, method, tasks)
     wish = Wish(tasks[0], method, width, method in model.takes_missing, columns)
     rows = call.rows.as_matrix(wish)
     limit = services.settings.max_inference_rows
@@ -73,6 +70,24 @@ def _width(model: Model, method: str, tasks: list[str]) -> int:
                 task=task,
             )
     return width
+
+
+def _names(
+    services: Services, served: Served, method: str, tasks: list[str]
+) -> tuple[str, ...] | None:
+    """Return the names of the columns that rows of all these tasks have, None without names."""
+    if method not in FEATURE_METHODS:
+        return None
+    names_of = services.columns.of(served.id)
+    names = names_of[tasks[0]]
+    for task in tasks[1:]:
+        if names_of[task] != names:
+            misfit(
+                f"tasks '{tasks[0]}' and '{task}' were trained on columns of other names; send the "
+                "rows of each in a call of their own",
+                task=task,
+            )
+    return names
 
 
 class _Run:

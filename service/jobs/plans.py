@@ -102,9 +102,23 @@ def lay_out(
     return Study(plan, _numbered(parts, first=0))
 
 
-def adaptation(version_id: str, *, model: str, version: int) -> Plan:
-    """Give the plan of a job that takes new tasks into a stored version of a model."""
-    return {"kind": ADAPT, "version_id": version_id, "model": model, "version": version}
+def adaptation(
+    version_id: str, *, model: str, version: int, columns: Sequence[Mapping[str, Any]]
+) -> Plan:
+    """Return the plan of a job that takes new tasks into a stored version of a model.
+
+    Parameters
+    ----------
+    columns
+        Orders of the columns of the tasks, as :func:`service.columns.pack_orders` writes them.
+    """
+    return {
+        "kind": ADAPT,
+        "version_id": version_id,
+        "model": model,
+        "version": version,
+        "columns": columns,
+    }
 
 
 def next_parts(plan: Plan, results: Sequence[Result]) -> tuple[Part, ...]:

@@ -13,12 +13,14 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
+from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import part_store, store
 from service.jobs.plans import Asked, Study, adaptation, lay_out
 from service.jobs.schemas import JobLimits, JobSpec, WarmStart
+from service.models.columns import column_names
 from service.models.store import get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
@@ -169,16 +171,34 @@ def _check_warm_start(
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
     assert of_model is not None  # a model was made from it
     width = summaries(of_model)[0].n_features
+    known = next(iter(column_names(session, found.row.id).values()))
+    orders = {}
     for task in _find_tasks(session, spec, owner=owner):
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
-        if algorithm.needs.same_features and task.n_features != width:
-            detail = (
-                f"task '{task.name}' has {task.n_features} features, those of the model {width}"
-            )
-            raise InvalidData(detail, task=task.name)
-    plan = adaptation(found.row.id, model=found.name, version=found.row.version)
+        if algorithm.needs.same_features:
+            orders[task.name] = _order_of(task, known, width)
+    plan = adaptation(
+        found.row.id, model=found.name, version=found.row.version, columns=pack_orders(orders)
+    )
     return found.row.params, Study(plan, ())
+
+
+def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> list[int]:
+    """Return the order of the columns of a new task in which a model has them, by name if it can.
+
+    Parameters
+    ----------
+    known
+        Names of the columns that the model was trained on.
+    """
+    if known is not None and task.feature_names is not None:
+        subject = f"task '{task.name}' needs the columns that the model was trained on"
+        return match_columns(task.feature_names, known, subject=subject, task=task.name)
+    if task.n_features != width:
+        detail = f"task '{task.name}' has {task.n_features} features, those of the model {width}"
+        raise InvalidData(detail, task=task.name)
+    return list(range(width))
 
 
 def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:

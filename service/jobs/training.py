@@ -15,6 +15,7 @@ import scipy.linalg  # noqa: F401 - imported before the first order, so that no 
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.registry import ALGORITHMS, load_model, save_model
+from service.columns import unpack_orders
 from service.datasets.canonical import read_tasks
 from service.jobs import plans
 from service.jobs.parts import ADAPT, INFER
@@ -74,8 +75,11 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
     started = time.monotonic()
     if kind == ADAPT:
         model = load_model(Path(order["base"]))
+        columns = unpack_orders(plan.get("columns"))
         for task in trace.parts(tasks.tasks):
-            model = algorithm.adapt(model, task, trace=trace)
+            is_same = task.name not in columns
+            new = task if is_same else task.select_columns(columns[task.name])
+            model = algorithm.adapt(model, new, trace=trace)
     else:
         algorithm.check(tasks.summaries(), params)
         model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))

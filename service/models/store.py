@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.jobs.states import FINAL
-from service.rows import AliasRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Stands between a model and an alias; no name of a model has it.
 ALIAS_MARK: Final = "@"
@@ -121,13 +121,6 @@ def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
         .order_by(VersionRow.version)
     )
     return session.scalars(query).all()
-
-
-def feature_names(session: Session, dataset_id: str) -> tuple[str, ...] | None:
-    """Give the names of the columns of a dataset, None where they have none in common."""
-    row = session.get(DatasetRow, dataset_id)
-    names = None if row is None or row.manifest is None else row.manifest["feature_names"]
-    return None if names is None else tuple(names)
 
 
 def version_of_job(session: Session, job_id: str) -> int | None:

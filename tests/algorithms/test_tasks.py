@@ -129,3 +129,37 @@ def test_values_whose_squares_are_no_numbers_are_refused(size) -> None:
     with pytest.raises(InvalidData, match=r"task 'a' has targets up to 1e[+-]200 in size"):
         check_sizes([Task.from_rows("a", np.ones((2, 1)), y=[0.0, size])])
     check_sizes([Task.from_rows("a", np.zeros((2, 1)), y=[0.0, 0.0])])
+
+
+def test_tasks_of_other_names_or_another_order_are_refused_where_columns_are_shared() -> None:
+    def summaries(*names):
+        return [
+            Task.from_rows(f"t{i}", ROWS, feature_names=own).summary()
+            for i, own in enumerate(names)
+        ]
+
+    needs = Needs(same_features=True)
+    needs.check(summaries(("p", "q"), ("p", "q")), algorithm="pca")
+    needs.check(summaries(("p", "q"), None), algorithm="pca")
+    with pytest.raises(InvalidData, match="'t0' has a column 'q', task 't1' has none") as caught:
+        needs.check(summaries(("p", "q"), ("p", "r")), algorithm="pca")
+    assert (caught.value.task, caught.value.column) == ("t1", "q")
+    with pytest.raises(InvalidData, match="'t1' has the columns of task 't0' in another order"):
+        needs.check(summaries(("p", "q"), ("q", "p")), algorithm="pca")
+    Needs(same_features=False).check(summaries(("p", "q"), ("p", "r")), algorithm="mtda")
+
+
+def test_selected_columns_keep_their_names_and_their_place_in_a_covariance() -> None:
+    task = Task.from_rows("a", ROWS, y=[1.0, 2.0, 3.0], feature_names=["age", "iq"])
+    turned = task.select_columns([1, 0])
+    assert turned.feature_names == ("iq", "age")
+    assert turned.X.tolist() == ROWS[:, ::-1].tolist()
+    assert turned.X.flags.c_contiguous
+    assert turned.y is task.y
+    C = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 3.0], [2.0, 3.0, 6.0]])
+    order = [2, 0, 1]
+    found = Task.from_covariances("a", [C, 2 * C]).select_columns(order)
+    assert found.X.tolist() == [
+        C[np.ix_(order, order)].tolist(),
+        (2 * C[np.ix_(order, order)]).tolist(),
+    ]

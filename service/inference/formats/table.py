@@ -1,6 +1,5 @@
 """Tables: columns with names, of which one may tell the task of each row."""
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -8,11 +7,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from service.columns import check_unique, match_columns
 from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit, widened
 
 #: The column that tells the task of each row.
 TASK: Final = "task"
-_SHOWN: Final = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,24 +45,25 @@ class TableRows:
 
 
 def positions_of(names: tuple[str, ...] | None, n_columns: int, wish: Wish) -> list[int]:
-    """Give the columns of a table as the model takes them: by the names it knows, or in order."""
+    """Return the columns of a table in the order in which the model takes them.
+
+    By their names, where the table and the columns that the model was trained on have names; by
+    position where one of them has none.
+
+    Raises
+    ------
+    InvalidData
+        A column is missing, unknown or twice there.
+    """
     known = None if names is None else wish.columns()
-    if names is None or known is None or len(known) != wish.width:
-        if n_columns != wish.width:
-            misfit(f"{wish}, got a table of {n_columns} columns", task=wish.task)
-        return list(range(wish.width))
-    positions = {name: i for i, name in enumerate(names)}
-    missing = [name for name in known if name not in positions]
-    if missing:
-        listed = ", ".join(f"'{name}'" for name in missing[:_SHOWN])
-        more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
-        detail = f"{wish}, in columns of the names it was trained on; missing: {listed}{more}"
-        misfit(detail, task=wish.task, column=missing[0])
-    unknown = [name for name in names if name not in set(known)]
-    if unknown:
-        detail = f"{wish}; it was not trained on a column '{unknown[0]}', leave it out"
-        misfit(detail, task=wish.task, column=unknown[0])
-    return [positions[name] for name in known]
+    if names is not None and known is not None:
+        subject = f"{wish}, in columns of the names it was trained on"
+        return match_columns(names, known, subject=subject, task=wish.task)
+    if names is not None:
+        check_unique(names, task=wish.task)
+    if n_columns != wish.width:
+        misfit(f"{wish}, got a table of {n_columns} columns", task=wish.task)
+    return list(range(wish.width))
 
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
@@ -72,10 +72,6 @@ def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
         invalid("query:task", "the table has a column 'task'; name the tasks there or in the query")
     if tasks is None and task is None:
         invalid("query:task", "name the task as ?task=..., or that of each row in a column 'task'")
-    if rows.names is not None:
-        twice = [name for name, n in Counter(rows.names).items() if n > 1]
-        if twice:
-            misfit(f"two columns are named '{twice[0]}'", column=twice[0])
     return Call(tasks if tasks is not None else str(task), rows)
 
 

@@ -73,6 +73,54 @@ def test_covariance_matrices_are_read_one_or_a_stack(reader):
     assert tasks["b"].n_samples == 2
 
 
+def test_each_task_may_name_its_columns_and_those_of_the_same_names_get_one_order(reader):
+    names = {"a": ["p", "q"], "b": ["q", "p"], "c": ["q", "r"]}
+    answer = reader.read_npz(
+        {f"{task}/X": X for task in names}
+        | {f"{task}/feature_names": np.array(own) for task, own in names.items()}
+    )
+    tasks = reader.tasks(answer)
+    assert [task.feature_names for task in tasks] == [("p", "q"), ("p", "q"), ("q", "r")]
+    assert tasks["b"].X.tolist() == X[:, ::-1].tolist()
+    assert tasks["c"].X.tolist() == X.tolist()
+    manifest = answer["manifest"]
+    assert manifest["feature_names"] is None
+    assert [task["feature_names"] for task in manifest["tasks"]] == [["p", "q"]] * 2 + [["q", "r"]]
+    assert [task.feature_names for task in summaries(manifest)] == [
+        task.feature_names for task in tasks
+    ]
+
+
+def test_names_of_one_task_go_before_those_of_all_and_like_names_are_kept_once(reader):
+    arrays = {"a/X": X, "b/X": X, "feature_names": np.array(["p", "q"])}
+    answer = reader.read_npz(arrays | {"b/feature_names": np.array(["q", "p"])})
+    tasks = reader.tasks(answer)
+    assert tasks["b"].X.tolist() == X[:, ::-1].tolist()
+    assert answer["manifest"]["feature_names"] == ["p", "q"]
+    assert not any("feature_names" in task for task in answer["manifest"]["tasks"])
+
+
+def test_covariances_in_another_order_are_turned_by_rows_and_columns(reader):
+    C = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 3.0], [2.0, 3.0, 6.0]])
+    turn = [2, 0, 1]
+    names = np.array(["p", "q", "r"])
+    answer = reader.read_npz({
+        "a/C": C, "a/feature_names": names,
+        "b/C": C[np.ix_(turn, turn)], "b/feature_names": names[turn],
+    })  # fmt: skip
+    tasks = reader.tasks(answer)
+    assert tasks["b"].feature_names == ("p", "q", "r")
+    assert tasks["b"].X.tolist() == tasks["a"].X.tolist() == [C.tolist()]
+
+
+def test_a_manifest_without_names_by_task_is_read_as_before(reader):
+    answer = reader.read_npz({"a/X": X, "feature_names": np.array(["p", "q"])})
+    assert answer["manifest"].keys() >= {"format", "tasks", "feature_names"}
+    assert reader.tasks(answer)["a"].feature_names == ("p", "q")
+    answer["manifest"]["feature_names"] = None
+    assert reader.tasks(answer)["a"].feature_names is None
+
+
 def test_integer_targets_are_classes_where_the_caller_says_so(reader):
     arrays = {"a/X": X, "a/y": np.array([3, 1, 3])}
     answer = reader.read_npz(arrays, target_kind="classes")
@@ -253,6 +301,12 @@ def test_an_unusual_compression_is_refused(reader):
         ({"feature_names": np.array(["p"])}, "missing-array"),
         ({"a/X": X, "feature_names": np.array(["p"])}, "wrong-shape"),
         ({"a/X": X, "feature_names": np.array(["p", "p"])}, "duplicate-column"),
+        ({"a/feature_names": np.array(["p"])}, "missing-array"),
+        ({"a/X": X, "a/feature_names": np.array(["p"])}, "wrong-shape"),
+        ({"a/X": X, "a/feature_names": np.array([1, 2])}, "wrong-shape"),
+        ({"a/X": X, "a/feature_names": np.array(["p", " p"])}, "duplicate-column"),
+        ({"a/X": X, "b/X": X, "a/feature_names": np.array(["p", "q"])}, "missing-names"),
+        ({"a/C": np.eye(2), "feature_names": np.array(["p"])}, "wrong-shape"),
     ],
 )
 def test_arrays_that_fit_no_layout_are_refused(reader, arrays, code):

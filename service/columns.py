@@ -1,0 +1,82 @@
+"""Columns by name: how the names of a table meet those that a model or another table has."""
+
+import unicodedata
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+from algorithms.interface.errors import InvalidData
+
+#: How many missing, or unknown, names a message lists.
+_MAX_LISTED: Final = 5
+
+
+def clean_name(name: str) -> str:
+    """Return a name without spaces around it, in Unicode's composed form."""
+    return unicodedata.normalize("NFC", name.strip())
+
+
+def match_columns(
+    names: Sequence[str], known: Sequence[str], *, subject: str, task: str | None = None
+) -> list[int]:
+    """Return for each known name its position among names.
+
+    Parameters
+    ----------
+    subject
+        Begins the message: what was expected.
+
+    Raises
+    ------
+    InvalidData
+        A name is missing, unknown, or occurs twice.
+    """
+    cleaned = [clean_name(name) for name in names]
+    check_unique(cleaned, task=task)
+    positions = {name: i for i, name in enumerate(cleaned)}
+    expected = {clean_name(name): None for name in known}
+    missing = [name for name in expected if name not in positions]
+    unknown = [name for name in cleaned if name not in expected]
+    problems = [
+        f"{what}: {_listed(found)}{advice}"
+        for what, found, advice in (
+            ("missing", missing, ""),
+            ("unknown", unknown, ", leave out"),
+        )
+        if found
+    ]
+    if problems:
+        detail = f"{subject}; {'; '.join(problems)}"
+        raise InvalidData(detail, task=task, column=(missing + unknown)[0])
+    return [positions[name] for name in expected]
+
+
+def check_unique(names: Iterable[str], *, task: str | None = None) -> None:
+    """Raise InvalidData where two columns have one name."""
+    for name, count in Counter(map(clean_name, names)).items():
+        if count > 1:
+            detail = f"{count} columns are named '{name}'; each needs a name of its own"
+            raise InvalidData(detail, task=task, column=name)
+
+
+def pack_orders(orders: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
+    """Return the orders of columns of tasks as JSON, each order once; those as stored are left out.
+
+    :func:`unpack_orders` reads it.
+    """
+    tasks_of: dict[tuple[int, ...], list[str]] = {}
+    for task, order in orders.items():
+        if list(order) != list(range(len(order))):
+            tasks_of.setdefault(tuple(order), []).append(task)
+    return [{"order": list(order), "tasks": tasks} for order, tasks in tasks_of.items()]
+
+
+def unpack_orders(packed: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int]]:
+    """Return the order of columns of each task that has another than it is stored in."""
+    return {task: group["order"] for group in packed or () for task in group["tasks"]}
+
+
+def _listed(names: Sequence[str]) -> str:
+    listed = ", ".join(f"'{name}'" for name in names[:_MAX_LISTED])
+    more = len(names) - _MAX_LISTED
+    return f"{listed} and {more} more" if more > 0 else listed

@@ -1,0 +1,405 @@
+"""Named columns are matched by name wherever they come in, and by position only without names."""
+
+import io
+import itertools
+
+import httpx
+import numpy as np
+import orjson
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service.client import ServiceError
+
+NAMES = ("age", "iq", "größe")
+NPY, CSV = "application/x-npy", "text/csv"
+ARROW, PARQUET = "application/vnd.apache.arrow.stream", "application/vnd.apache.parquet"
+TASKS = ("a", "b")
+
+
+def rows(seed, n=9, d=3):
+    """Columns of very different scale, so that a wrong order is far off."""
+    return np.random.default_rng(seed).normal(size=(n, d)) * 10.0 ** np.arange(d)
+
+
+def columns_of(X, order=NAMES):
+    return {name: X[:, NAMES.index(name)] for name in order}
+
+
+@pytest.fixture(scope="module")
+def trained(client):
+    """A regression on frames; its weights differ, so that every column counts."""
+    X = {task: rows(seed) for seed, task in enumerate(TASKS)}
+    y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
+    frames = {task: pd.DataFrame(columns_of(Z)) for task, Z in X.items()}
+    dataset = client.upload(frames, y, name="named columns")
+    return client.train(dataset, "ridge", model="by-name").wait()
+
+
+@pytest.fixture(scope="module")
+def unnamed(client):
+    X = {task: rows(seed) for seed, task in enumerate(TASKS)}
+    y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
+    return client.train(client.upload(X, y), "ridge", model="by-position").wait()
+
+
+# --- the routes: each gives predictions of a table of columns, by names -------------------------
+
+
+def as_arrow(columns):
+    table = pa.table(columns)
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, table.schema) as out:
+        out.write_table(table)
+    return sink.getvalue()
+
+
+def as_parquet(columns):
+    sink = io.BytesIO()
+    pq.write_table(pa.table(columns), sink)
+    return sink.getvalue()
+
+
+def as_csv(columns):
+    names, values = zip(*columns, strict=True) if isinstance(columns, list) else zip(
+        *columns.items(), strict=True
+    )  # fmt: skip
+    lines = [",".join(names)]
+    lines += [",".join(map(repr, row)) for row in np.column_stack(values).tolist()]
+    return "\n".join(lines).encode()
+
+
+def over_http(service, model, body, media_type):
+    address = f"{service.url}/v1/models/{model.name}/predict"
+    headers = {"Content-Type": media_type, "Accept": NPY}
+    response = httpx.post(address, params={"task": "a"}, content=body, headers=headers)
+    if response.is_error:
+        raise ServiceError.from_response(response)
+    return np.load(io.BytesIO(response.content))
+
+
+def structured(columns):
+    array = np.empty(len(next(iter(columns.values()))), [(name, "f8") for name in columns])
+    for name, values in columns.items():
+        array[name] = values
+    return array
+
+
+ROUTES = {
+    "pandas": lambda _, model, columns: model.predict(pd.DataFrame(columns), task="a"),
+    "polars": lambda _, model, columns: model.predict(pl.DataFrame(columns), task="a"),
+    "arrow table": lambda _, model, columns: model.predict(pa.table(columns), task="a"),
+    "record array": lambda _, model, columns: model.predict(structured(columns), task="a"),
+    "csv": lambda service, model, columns: over_http(service, model, as_csv(columns), CSV),
+    "arrow": lambda service, model, columns: over_http(service, model, as_arrow(columns), ARROW),
+    "parquet": lambda service, model, columns: over_http(
+        service, model, as_parquet(columns), PARQUET
+    ),
+}
+routes = pytest.mark.parametrize("route", ROUTES)
+
+
+@routes
+@settings(
+    max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(order=st.permutations(NAMES), seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5))
+def test_any_order_of_named_columns_gives_the_same_bits(service, trained, route, order, seed, n):
+    X = rows(seed, n)
+    expected = trained.predict(X, task="a")
+    found = ROUTES[route](service, trained, columns_of(X, order))
+    assert found.tobytes() == expected.tobytes()
+
+
+@routes
+def test_a_missing_an_extra_and_a_misspelt_column_are_named(service, trained, route):
+    X = rows(5)
+    for change, words in (
+        ({"iq": None}, ["missing: 'iq'"]),
+        ({"height": X[:, 0]}, ["unknown: 'height'"]),
+        ({"iq": None, "IQ": X[:, 1]}, ["missing: 'iq'", "unknown: 'IQ'"]),
+    ):
+        columns = {k: v for k, v in (columns_of(X) | change).items() if v is not None}
+        with pytest.raises(ServiceError, match="columns of the names") as caught:
+            ROUTES[route](service, trained, columns)
+        assert (caught.value.status, caught.value.code) == (422, "invalid-data")
+        assert all(word in str(caught.value) for word in words)
+        assert caught.value.errors[0]["column"] in words[0]
+        assert caught.value.errors[0]["task"] == "a"
+
+
+def test_two_columns_of_one_name_are_refused_by_name(service, trained, unnamed):
+    X = rows(6)
+    twice = pd.DataFrame(X, columns=["age", "iq", "iq"])
+    body = pa.Table.from_arrays([pa.array(x) for x in X.T], names=["age", "iq", "iq"])
+    sink = io.BytesIO()
+    with pa.ipc.new_stream(sink, body.schema) as out:
+        out.write_table(body)
+    for model in (trained, unnamed):
+        with pytest.raises(ValueError, match="2 columns of predict are named 'iq'"):
+            model.predict(twice, task="a")
+        for content, kind in (
+            (as_csv([("age", X[:, 0]), ("iq", X[:, 1]), ("iq", X[:, 2])]), CSV),
+            (sink.getvalue(), ARROW),
+        ):
+            with pytest.raises(ServiceError, match="2 columns are named 'iq'"):
+                over_http(service, model, content, kind)
+
+
+def test_names_are_compared_in_one_unicode_form_and_without_spaces(service, trained):
+    X = rows(7)
+    names = ("gro\u0308ße", " iq", "age ")
+    columns = dict(zip(names, (X[:, 2], X[:, 1], X[:, 0]), strict=True))
+    found = over_http(service, trained, as_arrow(columns), ARROW)
+    np.testing.assert_array_equal(found, trained.predict(X, task="a"))
+
+
+# --- by position ---------------------------------------------------------------------------------
+
+
+def test_arrays_and_headerless_csv_are_taken_by_position(service, trained):
+    X = rows(8)
+    expected = trained.predict(X, task="a")
+    headerless = "\n".join(",".join(map(repr, row)) for row in X.tolist()).encode()
+    np.testing.assert_array_equal(over_http(service, trained, headerless, CSV), expected)
+    body = orjson.dumps({"task": "a", "inputs": X.tolist()})
+    response = httpx.post(
+        f"{service.url}/v1/models/by-name/predict",
+        content=body,
+        headers={"Content-Type": "application/json", "Accept": NPY},
+    )
+    np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), expected)
+    # labels that pandas counts itself are no names
+    np.testing.assert_array_equal(trained.predict(pd.DataFrame(X), task="a"), expected)
+
+
+@routes
+def test_a_model_without_names_takes_a_named_table_by_position(service, unnamed, route):
+    X = rows(9)
+    found = ROUTES[route](service, unnamed, columns_of(X))
+    np.testing.assert_array_equal(found, unnamed.predict(X, task="a"))
+    narrow = columns_of(X, NAMES[:2])
+    with pytest.raises(ServiceError, match="got a table of 2 columns"):
+        ROUTES[route](service, unnamed, narrow)
+
+
+def test_coordinates_are_taken_by_position_whatever_their_names(client):
+    X = {task: pd.DataFrame(columns_of(rows(seed))) for seed, task in enumerate(TASKS)}
+    model = client.train(client.upload(X), "pca", model="coordinates", k=2).wait()
+    Z = model.transform(X["a"][["iq", "größe", "age"]], task="a")
+    frame = pd.DataFrame(Z, columns=["z0", "z1"])
+    back = model.inverse_transform(frame, task="a")
+    np.testing.assert_array_equal(back, model.inverse_transform(Z, task="a"))
+
+
+# --- frames --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("column", "holds"),
+    [
+        (["x", "y"], "str"),
+        (pd.Categorical(["x", "y"]), "category"),
+        (pd.to_datetime(["2020-01-01", "2021-01-01"]), "datetime"),
+        ([1, "y"], "object"),
+    ],
+)
+def test_a_column_that_is_not_numeric_is_named(client, trained, column, holds):
+    frame = pd.DataFrame({"age": [1.0, 2.0], "sex": column})
+    sentence = f"column 'sex' of {{}} is not numeric: it holds {holds}.*; encode or drop it"
+    with pytest.raises(ValueError, match=sentence.format("task 'a'")):
+        client.upload({"a": frame})
+    with pytest.raises(ValueError, match=sentence.format("predict")):
+        trained.predict(frame, task="a")
+    if isinstance(column, list) and holds == "str":
+        with pytest.raises(ValueError, match="column 'sex' of predict is not numeric"):
+            trained.predict(pl.DataFrame({"age": [1.0, 2.0], "sex": column}), task="a")
+        with pytest.raises(ValueError, match="column 'sex' of predict is not numeric"):
+            trained.predict(pa.table({"age": [1.0, 2.0], "sex": column}), task="a")
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        pd.array([1, 2], dtype="Int64"),
+        pd.array([1.0, 2.0], dtype="float32"),
+        pd.array([True, False]),
+        np.array([1, 2], np.uint8),
+    ],
+)
+def test_every_kind_of_number_is_read(trained, column):
+    frame = pd.DataFrame({"iq": [5, 6], "größe": [0.1, 0.2], "age": column})
+    expected = frame[list(NAMES)].to_numpy(dtype=np.float64)
+    found = trained.predict(frame, task="a")
+    np.testing.assert_array_equal(found, trained.predict(expected, task="a"))
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        pd.DataFrame({"age": pd.array([1, None], dtype="Int64"), "iq": [1, 2], "größe": [3, 4]}),
+        pl.DataFrame({"iq": [1, 2], "age": [1, None], "größe": [3, 4]}),
+        pa.table({"iq": [1, 2], "größe": [3, 4], "age": [1, None]}),
+    ],
+)
+def test_a_missing_value_is_told_with_its_place(trained, frame):
+    with pytest.raises(ServiceError, match="task 'a', row 1, column 0 is nan"):
+        trained.predict(frame, task="a")
+
+
+def test_integers_that_floats_cannot_hold_and_labels_without_text_are_refused(client, trained):
+    large = pd.DataFrame({"age": [2**53 + 1], "iq": [1], "größe": [1]})
+    with pytest.raises(ValueError, match="column 'age' of predict holds the integer 9007"):
+        trained.predict(large, task="a")
+    turned = pd.DataFrame(rows(1))[[2, 0, 1]]
+    with pytest.raises(TypeError, match="columns of predict need names of text, one is 2"):
+        trained.predict(turned, task="a")
+    with pytest.raises(TypeError, match=r"rows for each task.*got DataFrame"):
+        client.upload(turned)
+
+
+# --- uploads -------------------------------------------------------------------------------------
+
+
+def manifest_of(service, dataset):
+    return httpx.get(f"{service.url}/v1/datasets/{dataset.id}/manifest").json()
+
+
+@pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
+def test_frames_of_tasks_in_another_order_are_aligned_by_name(client, service, make):
+    X = {task: rows(seed) for seed, task in enumerate("abc")}
+    y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
+    orders = dict(zip("abc", itertools.permutations(NAMES), strict=False))
+    frames = {task: make(columns_of(Z, orders[task])) for task, Z in X.items()}
+    dataset = client.upload(frames, y, name=f"orders, {make.__module__}")
+    assert manifest_of(service, dataset)["feature_names"] == list(NAMES)
+    found = client.train(dataset, "mtfl", model="aligned").wait()
+    expected = client.train(client.upload(X, y), "mtfl", model="arrays").wait()
+    for task, Z in X.items():
+        frame = make(columns_of(Z, orders["c"]))
+        predicted = found.predict(frame, task=task)
+        assert predicted.tobytes() == expected.predict(Z, task=task).tobytes()
+
+
+def test_targets_may_be_series_of_numbers_or_text(client):
+    X = {task: pd.DataFrame(columns_of(rows(seed, 8))) for seed, task in enumerate(TASKS)}
+    numbers = {"a": pd.Series(np.arange(8) / 3), "b": pl.Series(np.arange(8) / 7)}
+    model = client.train(client.upload(X, numbers), "ridge", model="series").wait()
+    assert model.predict(X["a"], task="a").dtype == np.float64
+    labels = {"a": pd.Series(["x", "y"] * 4), "b": pd.Series(pd.Categorical(["u", "v"] * 4))}
+    model = client.train(client.upload(X, labels), "mtda", model="text-series", d=1).wait()
+    assert model.classes("b") == ("u", "v")
+
+
+def test_targets_whose_index_is_in_another_order_are_refused(client):
+    X = pd.DataFrame(columns_of(rows(0, 4)), index=list("wxyz"))
+    y = pd.Series([1.0, 2.0, 3.0, 4.0], index=list("zyxw"))
+    with pytest.raises(ValueError, match="targets of task 'a' have the index of its rows in anoth"):
+        client.upload({"a": X}, {"a": y})
+    aligned = client.upload({"a": X}, {"a": y.loc[X.index]})
+    assert aligned.info["n_samples"] == 4
+
+
+def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, service):
+    rng = np.random.default_rng(3)
+    X = {
+        "door": pd.DataFrame(rng.normal(size=(12, 3)), columns=["u", "v", "w"]),
+        "hall": pd.DataFrame(rng.normal(size=(12, 3)), columns=["w", "v", "p"]),
+    }
+    y = {"door": ["x", "y"] * 6, "hall": ["s", "t", "r"] * 4}
+    dataset = client.upload(X, y)
+    manifest = manifest_of(service, dataset)
+    assert manifest["feature_names"] is None
+    assert [task["feature_names"] for task in manifest["tasks"]] == [
+        ["u", "v", "w"],
+        ["w", "v", "p"],
+    ]
+    model = client.train(dataset, "mtda", model="own-names", d=1).wait()
+    for task, frame in X.items():
+        expected = model.distances(frame.to_numpy(), task=task)
+        for names in itertools.permutations(frame.columns):
+            found = model.distances(frame[list(names)], task=task)
+            np.testing.assert_array_equal(found, expected)
+    with pytest.raises(ServiceError, match=r"missing: 'p'; unknown: 'u'"):
+        model.predict(X["door"], task="hall")
+    # one call of both tasks would need columns of two kinds
+    body = as_csv({"u": np.ones(2), "v": np.ones(2), "w": np.ones(2)}).split(b"\n")
+    table = b"\n".join(
+        cell + tail for cell, tail in zip(body, (b",task", b",door", b",hall"), strict=True)
+    )
+    response = httpx.post(
+        f"{service.url}/v1/models/own-names/predict", content=table, headers={"Content-Type": CSV}
+    )
+    assert response.status_code == 422
+    assert "'door' and 'hall' were trained on columns of other names" in response.json()["detail"]
+    # what needs the same columns in every task does not take them
+    with pytest.raises(ServiceError, match=r"'door' has a column 'u', task 'hall' has none"):
+        client.train(dataset, "pca", model="never")
+
+
+def test_frames_beside_arrays_are_refused(client):
+    with pytest.raises(ServiceError, match="task 'a' names its columns, task 'b' does not"):
+        client.upload({"a": pd.DataFrame(columns_of(rows(0))), "b": rows(1)})
+
+
+# --- stored datasets -----------------------------------------------------------------------------
+
+
+def test_a_stored_dataset_is_inferred_by_names(client, trained, tmp_path):
+    X = rows(20)
+    for order in itertools.permutations(NAMES):
+        dataset = client.upload({"a": pl.DataFrame(columns_of(X, order))}, name=str(order))
+        outputs = client.infer(trained, "predict", dataset, makes_dataset=False).wait()
+        table = pq.read_table(outputs.download(tmp_path / "out.parquet"))
+        found = table["outputs"].to_numpy()
+        assert found.tobytes() == trained.predict(X, task="a").tobytes()
+    other = client.upload({"a": pd.DataFrame(columns_of(X)).rename(columns={"iq": "IQ"})})
+    with pytest.raises(ServiceError, match=r"missing: 'iq'; unknown: 'IQ'") as caught:
+        client.infer(trained, "predict", other)
+    assert caught.value.errors[0]["column"] == "iq"
+
+
+def test_tasks_with_names_of_their_own_are_inferred_each_by_its_own(client, tmp_path):
+    rng = np.random.default_rng(3)
+    X = {
+        "door": pd.DataFrame(rng.normal(size=(12, 2)), columns=["u", "v"]),
+        "hall": pd.DataFrame(rng.normal(size=(12, 3)), columns=["p", "q", "r"]),
+    }
+    y = {"door": ["x", "y"] * 6, "hall": ["s", "t", "r"] * 4}
+    model = client.train(client.upload(X, y), "lda-rt", model="own-batch", d=1).wait()
+    turned = {"door": X["door"][["v", "u"]], "hall": X["hall"][["q", "r", "p"]]}
+    outputs = client.infer(model, "transform", client.upload(turned)).wait()
+    table = pq.read_table(outputs.download(tmp_path / "out.parquet"))
+    expected = [model.transform(X[task].to_numpy(), task=task) for task in X]
+    np.testing.assert_array_equal(np.array(table["outputs"].to_pylist()), np.concatenate(expected))
+
+
+def test_new_tasks_join_by_names_and_are_called_by_them(client):
+    def frame(seed, order):
+        return pd.DataFrame(columns_of(rows(seed, 15), order))
+
+    old = client.upload({task: frame(seed, NAMES) for seed, task in enumerate("abc")})
+    base = client.train(old, "rmt-pca", model="joined", k=2).wait()
+    turned = ("größe", "age", "iq")
+    by_name = client.adapt(base, client.upload({"d": frame(9, turned)})).wait()
+    by_array = client.adapt(base, client.upload({"d": rows(9, 15)})).wait()
+    X = rows(10)
+    for model in (by_name, by_array):
+        for task in "ad":
+            found = model.transform(pd.DataFrame(columns_of(X, turned)), task=task)
+            assert found.tobytes() == model.transform(X, task=task).tobytes()
+    assert by_name.transform(X, task="d").tobytes() == by_array.transform(X, task="d").tobytes()
+    # a second one, into a version that has taken a task already
+    again = [
+        client.adapt(by_array, client.upload({"e": new})).wait().transform(X, task="e")
+        for new in (frame(11, turned), rows(11, 15))
+    ]
+    assert again[0].tobytes() == again[1].tobytes()
+    other = client.upload({"f": frame(9, NAMES).rename(columns={"iq": "IQ"})})
+    with pytest.raises(ServiceError, match=r"'f' needs the columns.*missing: 'iq'; unknown: 'IQ'"):
+        client.adapt(base, other)
