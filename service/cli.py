@@ -206,6 +206,10 @@ def train(
     target_column: Annotated[
         str | None, typer.Option(help="Column of a CSV with the target.")
     ] = None,
+    target_kind: Annotated[
+        str | None,
+        typer.Option(help="What targets are: auto, numbers or classes. Default: auto."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the fit.")] = 0,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -213,8 +217,12 @@ def train(
     if method != "grid" and not search:
         raise typer.BadParameter("--method says how --search goes; give values to try with it")
     params = dict(_param(text) for text in param or [])
-    columns = {"task_column": task_column, "target_column": target_column}
-    options: Any = {name: value for name, value in columns.items() if value is not None}
+    given = {
+        "task_column": task_column,
+        "target_column": target_column,
+        "target_kind": target_kind,
+    }
+    options: Any = {name: value for name, value in given.items() if value is not None}
     with _client(url) as client:
         dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
         space = dict(_param(text) for text in search or [])

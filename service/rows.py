@@ -121,6 +121,8 @@ class JobRow(Row):
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: What the user should know of what is trained, in sentences; the model has them too.
+    warnings: Mapped[list[Any]] = mapped_column(default=list)
     #: What a job that makes no model came to.
     result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: The outputs of an inference, as Parquet.

@@ -19,7 +19,7 @@ from algorithms.registry import load_model
 from service.batch.outputs import OutputFile
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
-from service.datasets.canonical import FORMAT
+from service.datasets.canonical import FORMAT, warnings_of
 
 #: Rows that are called at a time: as many as one call over HTTP may well have.
 CALLED_ROWS: Final = 1000
@@ -94,7 +94,12 @@ def infer(
                 raise Cancelled(f"cancelled after {done} of {total} rows")
         if dataset is not None:
             dataset.finish()
-    return _result(work, time.monotonic() - started, makes_dataset=plan["makes_dataset"])
+    return _result(
+        work,
+        time.monotonic() - started,
+        makes_dataset=plan["makes_dataset"],
+        warnings=warnings_of(order["manifest"]),
+    )
 
 
 def _lay_out(order: Mapping[str, Any], model: Model, source: "_Source") -> list[_Work]:
@@ -170,27 +175,29 @@ def _arrays(task: _Work, reader: DatasetReader) -> list[Layout]:
     return [rows] if targets is None else [rows, targets]
 
 
-def _result(work: list[_Work], seconds: float, *, makes_dataset: bool) -> dict[str, Any]:
-    """Give what the inference came to."""
+def _result(
+    work: list[_Work], seconds: float, *, makes_dataset: bool, warnings: list[str]
+) -> dict[str, Any]:
+    """Return what the inference came to."""
     total = sum(task.n_rows for task in work)
     return {
         "rows": total,
         "seconds": round(seconds, 6),
         "rows_per_s": round(total / max(seconds, 1e-9), 3),
         "n_tasks": len(work),
-        "manifest": _manifest(work) if makes_dataset else None,
+        "manifest": _manifest(work, warnings) if makes_dataset else None,
     }
 
 
-def _manifest(work: list[_Work]) -> dict[str, Any]:
-    """Give the manifest of the outputs: the same tasks, rows and targets, with other columns."""
+def _manifest(work: list[_Work], warnings: list[str]) -> dict[str, Any]:
+    """Return the manifest of the outputs: the same tasks, rows and targets, with other columns."""
     kept = ("name", "n_samples", "target", "classes")
     tasks = [
         {name: task.entry[name] for name in kept if name in task.entry}
         | {"n_features": task.n_outputs, "input": "rows"}
         for task in work
     ]
-    return {"format": FORMAT, "tasks": tasks, "feature_names": None}
+    return {"format": FORMAT, "tasks": tasks, "feature_names": None, "warnings": warnings}
 
 
 def _step(method: str, done: int, total: int, elapsed_s: float) -> Step:

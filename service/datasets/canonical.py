@@ -94,6 +94,11 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
+    """Return what the user should know of a dataset; older manifests have no warnings."""
+    return list(manifest.get("warnings", ()))
+
+
 def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
     """Return the shapes of the tasks, which tell whether an algorithm fits them."""
     names = names_of(manifest)

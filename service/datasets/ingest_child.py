@@ -14,6 +14,7 @@ from service.datasets.canonical import write_tasks
 from service.datasets.complaints import Rejected, needs_more_memory
 from service.datasets.formats import find_format
 from service.datasets.options import Limits, ReadOptions
+from service.datasets.target_kinds import warn_of_codes
 from service.processes import die_with
 
 
@@ -46,7 +47,10 @@ def _read(order: dict[str, Any]) -> dict[str, Any]:
     options = ReadOptions.model_validate(order["options"])
     limits = Limits.model_validate(order["limits"])
     tasks = format_.parse(Path(order["upload"]), options, limits)
-    return write_tasks(Path(order["content"]), tasks)
+    manifest = write_tasks(Path(order["content"]), tasks)
+    # who says what the targets are needs no warning
+    manifest["warnings"] = warn_of_codes(tasks) if options.target_kind == "auto" else []
+    return manifest
 
 
 if __name__ == "__main__":

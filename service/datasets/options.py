@@ -30,7 +30,7 @@ class ReadOptions(BaseModel):
     target_kind: TargetWish = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
-        "classes, all else are numbers.",
+        "classes, all else are numbers, with a warning where they look like codes of classes.",
     )
 
     @field_validator("task_column", "target_column", "ignore_column")

@@ -5,6 +5,7 @@ from typing import Any
 
 from pydantic import BaseModel, Field
 
+from service.datasets.canonical import warnings_of
 from service.http import Place
 from service.rows import DatasetRow
 
@@ -41,6 +42,7 @@ class Dataset(BaseModel):
     n_features: list[int] | None = Field(description="Each number of columns that tasks have.")
     origin: Origin | None = Field(description="What it was computed from; null for an upload.")
     complaints: list[Place] = Field(description="Why it was rejected.")
+    warnings: list[str] = Field(description="What its user should know of it, in sentences.")
     created_at: datetime
 
     @classmethod
@@ -61,6 +63,7 @@ class Dataset(BaseModel):
             n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
             origin=None if row.origin is None else Origin.model_validate(row.origin),
             complaints=[Place(**place) for place in places(row.complaints)],
+            warnings=[] if row.manifest is None else warnings_of(row.manifest),
             created_at=row.created_at,
         )
 
@@ -98,6 +101,9 @@ class Manifest(BaseModel):
     feature_names: list[str] | None = Field(
         description="Names of the columns that all tasks share; null where they differ, or have "
         "no names."
+    )
+    warnings: list[str] = Field(
+        default_factory=list, description="What its user should know of it, in sentences."
     )
 
 

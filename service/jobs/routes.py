@@ -3,7 +3,7 @@
 import asyncio
 import time
 from collections.abc import AsyncIterator
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
@@ -88,8 +88,7 @@ async def submit_job(
 ) -> Response:
     """Queue a training job."""
     if validate_only:
-        params = await run_in_threadpool(_validate, services, spec, owner)
-        return json_response(Valid(params=params))
+        return json_response(await run_in_threadpool(_validate, services, spec, owner))
     origin = submission.Origin(
         owner,
         idempotency_key,
@@ -196,9 +195,10 @@ def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str
         return submission.submit(session, spec, origin, settings=services.settings).id
 
 
-def _validate(services: Services, spec: JobSpec, owner: str) -> dict[str, Any]:
+def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
     with services.database.read() as session:
-        return submission.check(session, spec, owner=owner, settings=services.settings)[0]
+        checked = submission.check(session, spec, owner=owner, settings=services.settings)
+    return Valid(params=checked.params, warnings=checked.warnings)
 
 
 def _read(services: Services, job_id: str, owner: str) -> Job:

@@ -97,6 +97,7 @@ class Valid(BaseModel):
     """A specification that would be taken as it is."""
 
     params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
+    warnings: list[str] = Field(description="What the user should know of what would be trained.")
 
 
 class Progress(BaseModel):
@@ -216,6 +217,9 @@ class Job(BaseModel):
     attempts: list[Attempt] = Field(description="Every try at it, in order.")
     progress: Progress | None
     error: JobError | None
+    warnings: list[str] = Field(
+        description="What the user should know of what is trained; the model has them too."
+    )
     created_at: datetime
     started_at: datetime | None
     finished_at: datetime | None
@@ -257,6 +261,7 @@ class Job(BaseModel):
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
             progress=None if row.progress is None else Progress(**row.progress),
             error=None if row.error is None else JobError(**row.error),
+            warnings=row.warnings,
             created_at=row.created_at,
             started_at=row.started_at,
             finished_at=row.finished_at,

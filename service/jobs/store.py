@@ -1,7 +1,7 @@
 """SQL of jobs: every change of state is one UPDATE that names the state and attempt it leaves."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
@@ -33,6 +33,7 @@ class NewJob:
     traceparent: str | None
     #: What else is to be done than one fit, as :mod:`service.jobs.plans` writes it.
     plan: dict[str, Any] | None = None
+    warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)

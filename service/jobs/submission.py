@@ -14,14 +14,15 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.columns import match_columns, pack_orders
-from service.datasets.canonical import summaries
+from service.datasets.canonical import summaries, warnings_of
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs import part_store, store
+from service.jobs.parts import Plan
 from service.jobs.plans import Asked, Study, adaptation, lay_out
 from service.jobs.schemas import JobLimits, JobSpec, WarmStart
 from service.models.columns import column_names
-from service.models.store import get_version
+from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
 
@@ -40,6 +41,23 @@ class Origin:
     traceparent: str | None
 
 
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """A specification that fits.
+
+    Attributes
+    ----------
+    params
+        Complete with defaults.
+    study
+        What else is to be done than one fit.
+    """
+
+    params: dict[str, Any]
+    study: Study | None
+    warnings: list[str]
+
+
 def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
     """Give the job made from a specification, or the one that the same request made before.
 
@@ -51,16 +69,18 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return session.get_one(JobRow, existing)
-    params, study = check(session, spec, owner=origin.owner, settings=settings)
+    checked = check(session, spec, owner=origin.owner, settings=settings)
+    study = checked.study
     check_room(session, origin.owner, settings)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
         algorithm=spec.algorithm,
-        params=params,
+        params=checked.params,
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,
+        warnings=checked.warnings,
         **limits_of(spec, settings),
     )
     if study is None:
@@ -99,10 +119,8 @@ def check_limits(spec: JobLimits, settings: Settings) -> None:
         raise Problem("invalid-request", detail, errors=[place("/timeout_s", detail)])
 
 
-def check(
-    session: Session, spec: JobSpec, *, owner: str, settings: Settings
-) -> tuple[dict[str, Any], Study | None]:
-    """Give the parameters, complete with defaults, and the parts, where everything fits."""
+def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> Checked:
+    """Return the job that a specification stands for, where everything fits."""
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
         known = ", ".join(sorted(ALGORITHMS))
@@ -110,19 +128,23 @@ def check(
         raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
     check_limits(spec, settings)
     if spec.warm_start is not None:
-        return _check_warm_start(session, spec, spec.warm_start, algorithm, owner=owner)
+        found = _find_base(session, spec, spec.warm_start, algorithm, owner=owner)
+        tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
+        plan = _plan_adaptation(session, found, tasks, algorithm)
+        return Checked(found.row.params, Study(plan, ()), warnings)
     # what a comparison judges is what is trained
     values = spec.params if spec.compare is None else freed(algorithm, spec.params)
     params = _parse_params(algorithm, values)
     asked = Asked(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
     if asked != Asked():
         algorithm.check_held_out(params)
-    tasks = _find_tasks(session, spec, owner=owner)
+    tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
     _check_tasks(algorithm, tasks, params)
     complete = params.model_dump(mode="json")
     if asked == Asked():
-        return complete, None
-    return complete, lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)
+        return Checked(complete, None, warnings)
+    study = lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)
+    return Checked(complete, study, warnings)
 
 
 def find_dataset(
@@ -138,14 +160,20 @@ def find_dataset(
     return dataset, dataset.manifest
 
 
-def _find_tasks(session: Session, spec: JobSpec, *, owner: str) -> tuple[TaskSummary, ...]:
-    return summaries(find_dataset(session, spec.dataset_id, owner=owner)[1])
+def _find_tasks(
+    session: Session, spec: JobSpec, algorithm: Algorithm[Any, Any], *, owner: str
+) -> tuple[tuple[TaskSummary, ...], list[str]]:
+    """Return the shapes of the tasks, and what the user should know before they are learned."""
+    manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
+    # of the targets, which matter where an algorithm learns numbers
+    warnings = warnings_of(manifest) if algorithm.needs.target in ("numbers", "any") else []
+    return summaries(manifest), warnings
 
 
-def _check_warm_start(
+def _find_base(
     session: Session, spec: JobSpec, start: WarmStart, algorithm: Algorithm[Any, Any], *, owner: str
-) -> tuple[dict[str, Any], Study]:
-    """Give the stored model's parameters, and the plan to take the tasks into it."""
+) -> NamedVersion:
+    """Return the stored model that takes new tasks, where the specification fits it."""
     found = get_version(session, owner, start.model, start.version)
     if found is None:
         version = "" if start.version is None else f" with version {start.version}"
@@ -168,20 +196,28 @@ def _check_warm_start(
     if not algorithm.takes_new_tasks():
         detail = f"{algorithm.name} cannot take new tasks without a new fit"
         raise Problem("invalid-request", detail, errors=[place("/warm_start", detail)])
+    return found
+
+
+def _plan_adaptation(
+    session: Session,
+    found: NamedVersion,
+    tasks: Sequence[TaskSummary],
+    algorithm: Algorithm[Any, Any],
+) -> Plan:
+    """Return the plan to take tasks into a stored model, where they fit it."""
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
     assert of_model is not None  # a model was made from it
     width = summaries(of_model)[0].n_features
     known = next(iter(column_names(session, found.row.id).values()))
     orders = {}
-    for task in _find_tasks(session, spec, owner=owner):
+    for task in tasks:
         if task.name in found.row.tasks:
             raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
         if algorithm.needs.same_features:
             orders[task.name] = _order_of(task, known, width)
-    plan = adaptation(
-        found.row.id, model=found.name, version=found.row.version, columns=pack_orders(orders)
-    )
-    return found.row.params, Study(plan, ())
+    columns = pack_orders(orders)
+    return adaptation(found.row.id, model=found.name, version=found.row.version, columns=columns)
 
 
 def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> list[int]:

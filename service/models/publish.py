@@ -64,7 +64,7 @@ def _version(
         classes=result["classes"],
         metrics=result["metrics"],
         history=result["history"],
-        warnings=result["warnings"],
+        warnings=[*job.warnings, *result["warnings"]],
         report=result["report"],
         artifact_blob_id=blob.id,
         artifact_sha256=blob.sha256,

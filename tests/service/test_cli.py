@@ -107,6 +107,23 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         np.testing.assert_array_equal(answer, expected)
 
 
+def test_numbers_that_may_be_classes_are_noted_and_may_be_said_to_be_classes(
+    run, service, tmp_path
+):
+    lines = [
+        "task,x,z,y",
+        *(f"a,{x:.3f},{z:.3f},{int(x > 0)}" for x, z in RNG.normal(size=(16, 2))),
+    ]
+    (tmp_path / "codes.csv").write_text("\n".join(lines), encoding="utf-8")
+    common = ("train", "codes.csv", "--target-column", "y")
+    noted = run(*common, "-a", "ridge", "--model", "cli-numbers", url=service.url)
+    assert "note: all targets are whole numbers of 2 distinct values (0, 1)" in noted.stderr
+    said = ("--target-kind", "classes", "-a", "logistic-regression", "--model", "cli-classes")
+    end = run(*common, *said, url=service.url)
+    assert end.returncode == 0, end
+    assert "whole numbers" not in end.stderr
+
+
 def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, dataset, tmp_path):
     first, _ = (client.train(dataset, "pca", model="cli-aliased", k=k).wait() for k in (1, 2))
     np.save(tmp_path / "rows.npy", RNG.standard_normal((3, 5)))
@@ -218,9 +235,11 @@ def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run,
     ("body", "words"),
     [
         ("", ("the input is empty",)),
-        ("a,b,c\n1,2,3\n", ("the input cannot be read", "without a header")),
-        ("1,2\n", ("task 'door' expects rows of 3 numbers", "(1, 2)")),
-        ("1,2,3\n1,2\n", ("the input cannot be read",)),
+        ("a,b\n1,2\n", ("task 'door' expects rows of 3 numbers", "a table of 2 columns")),
+        ("a,b,a\n1,2,3\n", ("2 columns are named 'a'",)),
+        ("1,2\n", ("task 'door' expects rows of 3 numbers", "a table of 2 columns")),
+        ("1,2,3\n1,2\n", ("row 1 has 2 cells",)),
+        ("1,2,x\n1,2,3\n4,5,y\n", ("row 1, column 'x': expected a number, got 'y'",)),
         ("1,2,nan\n", ("task 'door', row 0, column 2 is nan",)),
     ],
 )

@@ -59,7 +59,7 @@ def test_what_cannot_be_sent_is_told_before_it_is(client, tmp_path):
         client.upload(tmp_path / "data.txt")
     with pytest.raises(ValueError, match="no rows: three"):
         client.upload(tasks(1), {"three": [1.0]})
-    with pytest.raises(ValueError, match="'one/y' is neither"):
+    with pytest.raises(ValueError, match="targets of task 'one' are neither all numbers nor"):
         client.upload(tasks(1), {"one": np.array([1, "a", None], dtype=object)})
     with pytest.raises(FileNotFoundError):
         client.upload(tmp_path / "none.csv")

@@ -13,7 +13,9 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from typer.testing import CliRunner
 
+from service.cli import app
 from service.client import ServiceError
 
 NAMES = ("age", "iq", "größe")
@@ -90,11 +92,20 @@ def structured(columns):
     return array
 
 
+def by_command(service, model, columns):
+    arguments = ["predict", model.name, "-", "--task", "a", "--format", "npy", "--url", service.url]
+    end = CliRunner().invoke(app, arguments, input=as_csv(columns))
+    if end.exception is not None:
+        raise end.exception
+    return np.load(io.BytesIO(end.stdout_bytes))
+
+
 ROUTES = {
     "pandas": lambda _, model, columns: model.predict(pd.DataFrame(columns), task="a"),
     "polars": lambda _, model, columns: model.predict(pl.DataFrame(columns), task="a"),
     "arrow table": lambda _, model, columns: model.predict(pa.table(columns), task="a"),
     "record array": lambda _, model, columns: model.predict(structured(columns), task="a"),
+    "command": by_command,
     "csv": lambda service, model, columns: over_http(service, model, as_csv(columns), CSV),
     "arrow": lambda service, model, columns: over_http(service, model, as_arrow(columns), ARROW),
     "parquet": lambda service, model, columns: over_http(

@@ -1,0 +1,39 @@
+"""Targets that are read as numbers and may be codes of classes."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from algorithms.interface.tasks import Task
+
+#: Numbers of distinct values of which whole numbers may well be codes; ratings from 0 to 10 have
+#: more, and a constant needs no algorithm.
+MIN_CODES, MAX_CODES = 2, 10
+#: Codes repeat: on average each value has at least so many rows.
+MIN_ROWS_PER_CODE: Final = 2
+
+
+def warn_of_codes(tasks: Sequence[Task]) -> list[str]:
+    """Return a warning where the numeric targets of all tasks together look like codes of classes.
+
+    They do where all are whole numbers, whatever their type, of :data:`MIN_CODES` to
+    :data:`MAX_CODES` distinct values that repeat.
+    """
+    numbers = [task.y for task in tasks if task.y is not None and task.target == "numbers"]
+    values: set[float] = set()
+    for y in numbers:
+        distinct = np.unique(y)
+        values.update((distinct + 0.0).tolist())  # -0 is 0
+        if len(values) > MAX_CODES or not np.array_equal(np.rint(distinct), distinct):
+            return []
+    n_rows = sum(len(y) for y in numbers)
+    if len(values) < MIN_CODES or n_rows < MIN_ROWS_PER_CODE * len(values):
+        return []
+    listed = ", ".join(f"{value:.15g}" for value in sorted(values))
+    warning = (
+        f"all targets are whole numbers of {len(values)} distinct values ({listed}), and are "
+        "learned as numbers, by regression; if they are codes of classes, upload with "
+        "target_kind=classes, and if they are numbers, with target_kind=numbers"
+    )
+    return [warning]
