@@ -12,6 +12,7 @@ from algorithms.gplvm import GPLVM
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.json_values import json_ready
 from algorithms.interface.model import Model
 from algorithms.kernel_baselines import (
     MTRL,
@@ -71,8 +72,11 @@ _FORMAT = "sibling-model/1"
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write a model to one file, which :func:`load_model` reads anywhere."""
-    header = {"format": _FORMAT, "algorithm": model.algorithm, "model": model.header()}
+    """Write a model to one file, which :func:`load_model` reads anywhere.
+
+    Numbers of its header that are not finite are null there.
+    """
+    header = {"format": _FORMAT, "algorithm": model.algorithm, "model": json_ready(model.header())}
     write_arrays(path, model.to_arrays(), header=header)
 
 

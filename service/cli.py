@@ -1,6 +1,7 @@
 """The command ``sibling``: run the service, and use one."""
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Any, Final, NoReturn
 
@@ -239,7 +240,7 @@ def train(
         trained = job.wait(progress=True)
         _out.print(f"model {trained.name}, version {trained.version}", markup=False)
         scores = [
-            {"metric": metric, "mean over tasks": f"{np.mean(list(by_task.values())):.4f}"}
+            {"metric": metric, "mean over tasks": _mean_of(by_task.values())}
             for metric, by_task in trained.metrics.items()
         ]
         if scores:  # a row of titles alone says nothing
@@ -248,6 +249,12 @@ def train(
             _err.print(f"note: {warning}", markup=False)
         if search or compare or evaluate:
             _show_report(trained.report())
+
+
+def _mean_of(scores: Iterable[float | None]) -> str:
+    """Return the mean of the scores that are finite, to four decimals."""
+    known = [score for score in scores if score is not None]
+    return f"{np.mean(known):.4f}" if known else "-"
 
 
 app.add_typer(inference)

@@ -219,10 +219,15 @@ class KernelMachine(Model):
             **{name: arrays[name] for name in _ARRAYS},
             own={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
             prior=prior_from_json(header.get("target_prior"), scale=targets[0].scale),
-            scores={name: dict(values) for name, values in header["scores"].items()},
+            scores={name: _finite_or_inf(values) for name, values in header["scores"].items()},
         )
         _check_shapes(model)
         return model
+
+
+def _finite_or_inf(scores: Mapping[str, float | None]) -> dict[str, float]:
+    """Return scores by task as they were before JSON: null stands for infinity."""
+    return {task: np.inf if value is None else value for task, value in scores.items()}
 
 
 def _check_shapes(model: KernelMachine) -> None:

@@ -49,9 +49,9 @@ class RemoteModel:
         return tuple(self.info["tasks"])
 
     @property
-    def metrics(self) -> dict[str, dict[str, float]]:
-        """Scores on the training rows: ``{metric: {task: value}}``."""
-        metrics: dict[str, dict[str, float]] = self.info["metrics"]
+    def metrics(self) -> dict[str, dict[str, float | None]]:
+        """Scores on the training rows, ``{metric: {task: value}}``; None where not finite."""
+        metrics: dict[str, dict[str, float | None]] = self.info["metrics"]
         return metrics
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:

@@ -1,6 +1,5 @@
 """One order carried out: tasks read, a model fitted, what came of it told."""
 
-import math
 import platform
 import resource
 import time
@@ -118,8 +117,8 @@ class _Progress:
         progress = {
             "loop": step.loop,
             "iteration": step.iteration,
-            "objective": _finite(step.objective),
-            "residual": _finite(step.residual),
+            "objective": step.objective,
+            "residual": step.residual,
             "fraction": round(step.fraction, 4),
             "elapsed_s": round(step.elapsed_s, 3),
             "remaining_s": remaining_s,
@@ -136,12 +135,5 @@ def _history(trace: Trace, fit_s: float) -> dict[str, Any]:
         "stop_reasons": trace.stop_reasons,
         "fit_s": round(fit_s, 6),
         "peak_memory_mb": round(peak_mb, 1),
-        "steps": {
-            name: [_finite(getattr(step, name)) for step in trace.history] for name in columns
-        },
+        "steps": {name: [getattr(step, name) for step in trace.history] for name in columns},
     }
-
-
-def _finite(value: Any) -> Any:
-    """Give the value, or None for a number that JSON cannot hold."""
-    return None if isinstance(value, float) and not math.isfinite(value) else value

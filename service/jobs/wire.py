@@ -6,6 +6,8 @@ import select
 import socket
 from typing import Any, Final
 
+from algorithms.interface.json_values import json_ready
+
 _READ_BYTES: Final = 65536
 
 
@@ -22,9 +24,13 @@ class Wire:
         return self._socket.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Send a message; one to a peer that is gone is dropped, its end is seen elsewhere."""
+        """Send a message, with null for numbers that are not finite.
+
+        One to a peer that is gone is dropped; its end is seen elsewhere.
+        """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-            self._socket.sendall(json.dumps(message, allow_nan=False).encode() + b"\n")
+            line = json.dumps(json_ready(message), allow_nan=False).encode() + b"\n"
+            self._socket.sendall(line)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
         """Give the next message; None after the time, or once the peer is gone."""

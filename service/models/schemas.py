@@ -39,8 +39,9 @@ class Model(BaseModel):
         description="Labels by task, in the order of the columns of `distances`; empty for a model "
         "without classes."
     )
-    metrics: dict[str, dict[str, float]] = Field(
-        description="Scores on the training rows, `{metric: {task: value}}`."
+    metrics: dict[str, dict[str, float | None]] = Field(
+        description="Scores on the training rows, `{metric: {task: value}}`; null where a score "
+        "is not a finite number."
     )
     warnings: list[str]
     stop_reason: str | None = Field(description="converged, stalled or max_iter.")

@@ -35,3 +35,11 @@ def test_the_end_of_the_peer_is_seen_after_what_it_said():
     assert right.is_closed
     right.send({"b": 2})  # to nobody: passed over
     right.close()
+
+
+def test_a_number_that_json_cannot_hold_arrives_as_null():
+    left, right = (Wire(s) for s in socket.socketpair())
+    left.send({"metrics": {"duality_gap": {"a": float("inf"), "b": 0.5}}, "steps": [float("nan")]})
+    assert right.receive(1) == {"metrics": {"duality_gap": {"a": None, "b": 0.5}}, "steps": [None]}
+    left.close()
+    right.close()

@@ -1,0 +1,16 @@
+"""What a fit found, as JSON can hold it."""
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+
+def json_ready(value: Any) -> Any:
+    """Return the value with None in place of each number that is not finite, however deep."""
+    if isinstance(value, float):
+        return value if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {key: json_ready(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [json_ready(item) for item in value]
+    return value
