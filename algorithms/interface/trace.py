@@ -174,9 +174,10 @@ class Trace:
         Cancelled
             The caller asked to stop.
         Diverged
-            The objective is not finite.
+            The objective is not finite, or the residual is not a number; at the start or later.
         """
         state, iteration, reason = self._resume(loop, start)
+        _check_finite(loop, state, iteration)
         first_residual = state.residual
         if reason is None and iteration == 0:
             # a loop that starts at its solution has a history too
@@ -192,11 +193,7 @@ class Trace:
                 break
             state = step(state)
             iteration += 1
-            if not math.isfinite(state.objective):
-                raise Diverged(
-                    f"the objective is {state.objective} at iteration {iteration} of '{loop}'; "
-                    "rescale the data or use a stronger regularisation"
-                )
+            _check_finite(loop, state, iteration)
             done = _part_done(
                 state, first_residual, iteration, max_iter=max_iter, tolerance=tolerance
             )
@@ -280,6 +277,20 @@ def _reason(
     return None
 
 
+def _check_finite(loop: str, state: LoopState, iteration: int) -> None:
+    """Raise Diverged where the loop cannot go on; an infinite residual proves nothing yet."""
+    for name, value, is_bad in (
+        ("objective", state.objective, not math.isfinite(state.objective)),
+        ("residual", state.residual, math.isnan(state.residual)),
+    ):
+        if is_bad:
+            where = f"at iteration {iteration}" if iteration else "at the start"
+            raise Diverged(
+                f"the {name} is {value} {where} of '{loop}'; "
+                "rescale the data or use a stronger regularisation"
+            )
+
+
 def _part_done(
     state: LoopState, first_residual: float, iteration: int, *, max_iter: int, tolerance: float
 ) -> float:
@@ -287,7 +298,7 @@ def _part_done(
     if state.residual <= tolerance or state.is_stalled:
         return 1.0
     by_count = iteration / max_iter
-    if not (0 < tolerance < first_residual and state.residual > 0):
+    if not (0 < tolerance < first_residual < math.inf and 0 < state.residual < math.inf):
         return by_count
     by_decay = math.log(first_residual / state.residual) / math.log(first_residual / tolerance)
     return min(max(by_count, by_decay), 1.0)

@@ -80,10 +80,11 @@ def alternate(
             perturbed=np.inf if is_late else perturbed,
         )
 
+    W = np.zeros((problem.stacks.n_columns, problem.stacks.n_features))
     start = AlternationState(
-        objective=np.inf,
+        objective=objective(problem, residuals_of(problem, W), W),
         residual=1.0,
-        W=np.zeros((problem.stacks.n_columns, problem.stacks.n_features)),
+        W=W,
         U=U,
         epsilon=np.inf,
         perturbed=np.inf,

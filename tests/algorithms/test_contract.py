@@ -5,6 +5,7 @@ Nothing here knows an algorithm: problems are made by what ``needs`` says.
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ from pydantic import ValidationError
 
 import algorithms
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import Cancelled, InvalidData, UnknownTask
+from algorithms.interface.errors import Cancelled, Diverged, InvalidData, UnknownTask
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
@@ -273,6 +274,30 @@ def test_cancel_ends_the_fit_within_a_step(algorithm, tasks) -> None:
     with pytest.raises(Cancelled):
         fit(algorithm, tasks, trace=trace)
     assert len(steps) == 1
+
+
+class _Spoilt(Trace):
+    """Has a field of the start of one loop replaced by what is not a number."""
+
+    def __init__(self, field: str, place: int) -> None:
+        super().__init__()
+        self.field, self.place = field, place
+
+    def run(self, loop, step, start, **values):
+        self.place -= 1
+        if self.place < 0:
+            start = replace(start, **{self.field: float("nan")})
+        return super().run(loop, step, start, **values)
+
+
+@over_cases
+@pytest.mark.parametrize("field", ["objective", "residual"])
+def test_a_loop_that_starts_at_no_number_ends_the_fit(algorithm, tasks, field) -> None:
+    trace = Trace()
+    fit(algorithm, tasks, trace=trace)
+    for place in range(min(len(trace.stop_reasons), 3)):
+        with pytest.raises(Diverged, match="at the start of"):
+            fit(algorithm, tasks, trace=_Spoilt(field, place))
 
 
 @over_cases

@@ -1,4 +1,4 @@
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
@@ -58,6 +58,35 @@ def test_divergence_is_an_error() -> None:
     bad = Halving(objective=float("nan"), residual=1.0, x=START.x)
     with pytest.raises(Diverged, match="'halving'"):
         run(Trace(), step=lambda _: bad)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("objective", float("nan")), ("objective", float("-inf")), ("residual", float("nan"))],
+)
+def test_a_start_that_is_no_number_is_divergence(field, value) -> None:
+    start = replace(START, **{field: value})
+    for tolerance in (0.1, 1e9):  # also where the loop would stop at once
+        with pytest.raises(Diverged, match=f"{field} is {value} at the start of 'halving'"):
+            run(Trace(), start=start, tolerance=tolerance)
+
+
+def test_a_residual_that_is_not_a_number_is_divergence() -> None:
+    bad = Halving(objective=1.0, residual=float("nan"), x=START.x)
+    with pytest.raises(Diverged, match="residual is nan at iteration 1"):
+        run(Trace(), step=lambda _: bad)
+
+
+def test_an_infinite_residual_is_one_that_is_not_known_yet() -> None:
+    steps = []
+    start = replace(START, residual=float("inf"))
+    assert run(Trace(on_step=steps.append), start=start).n_steps == 6
+
+    def halve_unknown(state):
+        return replace(halve(state), residual=float("inf"))
+
+    run(Trace(on_step=steps.append), step=halve_unknown, max_iter=3)
+    assert all(0.0 <= step.fraction <= 1.0 for step in steps)
 
 
 def test_cancel_is_seen_before_the_next_step() -> None:
