@@ -26,6 +26,7 @@ from algorithms.fmtl.spectral import Spectrum, climb, machines_at
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
+from algorithms.numerics.gaps import ROUNDING, relative_gap
 
 Array = NDArray[np.float64]
 #: In single or double precision.
@@ -98,6 +99,7 @@ def solve_alternating(
     assert problem.K is not None
     Y = e.y.reshape(e.n_outputs, -1)
     is_single = tolerance >= SINGLE_TOLERANCE and len(e.X) >= SINGLE_ROWS
+    rounding = SINGLE_TOLERANCE if is_single else ROUNDING
     K: Matrix = problem.K.astype(np.float32) if is_single else problem.K
     nystrom = nystrom_preconditioner(problem.K, rng=np.random.default_rng(seed))
     QY = nystrom.Qt @ Y.T
@@ -119,7 +121,7 @@ def solve_alternating(
         dual -= s / 4.0 * float(np.vdot(g, g))
         primal = dual + penalty_gap(np.diag(values), g, s=s) + residual
         best = max(best, dual)
-        gap = (primal - best) / primal if primal > 0 else 0.0
+        gap = relative_gap(primal, primal - best, rounding=rounding)
         return AlternatingState(
             objective=C * best, residual=gap, values=values, V=V, kappa=V @ X, g=g, dual=best,
             gap=primal - best,

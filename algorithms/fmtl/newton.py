@@ -15,6 +15,7 @@ from algorithms.fmtl.iterate import floor_of, penalty_gap, power_of, safer_expon
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
@@ -57,7 +58,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
         dual = float(loss.gains(e.y, kappa, e.w).sum()) - s / 4.0 * float(np.vdot(g, g))
         primal = dual + rest + penalty_gap(theta, g, s=s)
         best = max(best, dual)
-        gap = (primal - best) / primal if primal > 0 else 0.0
+        gap = relative_gap(primal, primal - best)
         return NewtonState(
             objective=C * best,
             residual=gap,

@@ -22,6 +22,7 @@ from algorithms.fmtl.iterate import (
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 #: Eigenvalues (m,) and eigenvectors (m, m), rising.
@@ -129,7 +130,7 @@ def climb(
         gap = penalty_gap(np.diag(values), found.g, s=s)
         primal = found.dual + gap
         best = max(best, found.dual)
-        residual = (primal - best) / primal if primal > 0 else 0.0
+        residual = relative_gap(primal, primal - best)
         return ThetaState(
             objective=C * best, residual=residual, values=values, V=V, g=found.g, dual=best,
             gap=primal - best,

@@ -26,6 +26,7 @@ from algorithms.kernel_machines.certificate import Certificate
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, loss_of
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
@@ -86,7 +87,7 @@ def _solve(
         found = solution_at(problem, end.kappa, T=T)
         best = max(best, found.certificate.dual)
         primal = found.certificate.primal
-        gap = (primal - best) / primal if primal > 0 else 0.0
+        gap = relative_gap(primal, primal - best)
         return MTRLState(objective=C * best, residual=gap, Theta=Theta, kappa=end.kappa, dual=best)
 
     def step(before: MTRLState) -> MTRLState:

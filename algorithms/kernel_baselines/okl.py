@@ -33,6 +33,7 @@ from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import relative_lam
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, mean_rows
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
@@ -91,7 +92,7 @@ class _Alternation(MachineAlgorithm[OKLParams]):
             best = max(best, dual)
             gap = lam / 2 * float(np.sum((Theta - G / (2 * lam)) ** 2))
             primal = dual + gap
-            residual = (primal - best) / primal if primal > 0 else 0.0
+            residual = relative_gap(primal, primal - best)
             return OKLState(
                 objective=best, residual=residual, Theta=Theta, alpha=alpha, dual=best,
                 n_done=n_done,

@@ -15,6 +15,7 @@ from algorithms.kernel_machines.certificate import Certificate, certify
 from algorithms.kernel_machines.examples import Examples, Target
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.preparation import Prepared
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
@@ -171,7 +172,7 @@ def _mixed(e: Examples, kappa: Array, theta: Array) -> Array:
 
 
 def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
-    primal = max(solution.certificate.primal, np.finfo(float).tiny)
+    primal = solution.certificate.primal
     errors, gaps = {}, {}
     # what the output kernel adds belongs to no example: every output has the same part
     penalty_gap = solution.certificate.penalty_gap / e.n_outputs
@@ -181,7 +182,7 @@ def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
         F = np.stack([solution.F[part] for part in parts], axis=1)
         errors[target.task] = error_of(y, F, target)
         gap = sum(float(solution.certificate.terms[part].sum()) + penalty_gap for part in parts)
-        gaps[target.task] = gap / primal
+        gaps[target.task] = relative_gap(primal, gap)
     return {error_name(e.targets[0]): errors, "duality_gap": gaps}
 
 

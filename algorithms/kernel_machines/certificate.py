@@ -1,5 +1,6 @@
 """Primal, dual and gap of a dual point, example by example."""
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -7,6 +8,7 @@ from numpy.typing import NDArray
 
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import OutputKernel
+from algorithms.numerics.gaps import ROUNDING, relative_gap
 
 Array = NDArray[np.float64]
 
@@ -37,8 +39,10 @@ class Certificate:
 
     @property
     def relative_gap(self) -> float:
-        """The gap as a part of the primal value; 0 where both vanish."""
-        return self.gap / self.primal if self.primal > 0 else 0.0
+        """The gap as a part of the primal value; infinity where nothing is proved."""
+        if not self.terms.min(initial=0.0) >= -ROUNDING * self.primal:
+            return math.inf
+        return relative_gap(self.primal, self.gap)
 
 
 def certify(

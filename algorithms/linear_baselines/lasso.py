@@ -27,6 +27,7 @@ from algorithms.linear.model import LinearModel
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm
+from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
 from algorithms.solvers.proximal_gradient import Judged, descend
 
@@ -166,4 +167,4 @@ def _judge(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> Judged:
     largest = 2 * _NORM.dual_norm(Z)
     s = min(gain / size, penalty / largest if largest > 0 else np.inf) if size > 0 else 0.0
     bound = rest + max(2 * s * gain - s**2 * size, 0.0)
-    return Judged(-2 * Z, value, max((value - bound) / value, 0.0) if value > 0 else 0.0)
+    return Judged(-2 * Z, value, relative_gap(value, value - bound))

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics import gaps
 from algorithms.numerics.feature_norms import FeatureNorm
 from algorithms.numerics.stacks import Block, Stacks, compress, merge_equal_rows, stack_blocks
 
@@ -121,8 +122,8 @@ def residuals_of(problem: SquareProblem, W: Array) -> list[Array]:
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Give (value − bound) / value; 0 where there is nothing to explain."""
-    return max((value - bound) / value, 0.0) if value > 0 else 0.0
+    """Return (value − bound) / value, or infinity where the two are no certificate."""
+    return gaps.relative_gap(value, value - bound)
 
 
 def _ridged(M: Array, ridge: float) -> Array:
