@@ -57,20 +57,45 @@ class OutputKernel:
         """Whether Θ is given."""
         return self.rule[0] == FIXED
 
+    @property
+    def ties_all(self) -> bool:
+        """Whether Θ has no entry near 0, whatever g is."""
+        return self.rule[0] == EXP
+
     def theta(self, g: Array) -> Array:
         """Give θ(g) (T, T), positive semidefinite where g is."""
         return self.Theta if self.is_fixed else thetas(self.rule, g)
 
+    def slope(self, g: Array) -> Array:
+        """Return θ'(g) entry by entry."""
+        kind, power, scale, factor = self.rule
+        if kind == FIXED:
+            return np.zeros_like(g)
+        z = scale * g
+        if kind == POWER:
+            return np.asarray(power * scale * z ** (power - 1))
+        return np.asarray(factor * scale * (np.exp(z) if kind == EXP else np.cosh(z)))
+
+    def shrinkage(self, g: Array) -> float:
+        """Return the largest c <= 1 such that θ(c²g) is within its argument's unit, |z| <= 1.
+
+        From there no rule overflows, and none does later: a dual value >= 0 bounds z.
+        """
+        if self.is_fixed:
+            return 1.0
+        return 1.0 / math.sqrt(max(self.rule[2] * float(np.abs(g).max()), 1.0))
+
     def bound(self, g: Array) -> Array:
-        """Give h(g) entry by entry: λV*(ρ)/C."""
+        """Return h(g) entry by entry, λV*(ρ)/C; infinity beyond the largest number."""
         kind, power, scale, factor = self.rule
         if kind == FIXED:
             return 0.5 * self.Theta * g
         z = scale * g
-        if kind == POWER:
-            return np.asarray(g * z**power / (2.0 * (power + 1)))
-        primitive = np.expm1(z) if kind == EXP else 2.0 * np.sinh(z / 2.0) ** 2
-        return np.asarray(0.5 * factor / scale * primitive)
+        with np.errstate(over="ignore"):
+            if kind == POWER:
+                return np.asarray(g * z**power / (2.0 * (power + 1)))
+            primitive = np.expm1(z) if kind == EXP else 2.0 * np.sinh(z / 2.0) ** 2
+            return np.asarray(0.5 * factor / scale * primitive)
 
 
 def fixed_kernel(Theta: Array, *, C: float) -> OutputKernel:

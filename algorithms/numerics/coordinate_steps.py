@@ -15,12 +15,12 @@ Array = NDArray[np.float64]
 
 
 def thetas(rule: Rule, g: Array) -> Array:
-    """Give θ(g) entry by entry."""
+    """Return θ(g) entry by entry; infinity where it is beyond the largest number."""
     z = rule[2] * g
-    if rule[0] == POWER:
-        return np.asarray(z ** rule[1])
-    z = np.clip(z, -np.inf if rule[0] == EXP else -CUT, CUT)
-    return np.asarray(rule[3] * (np.exp(z) if rule[0] == EXP else np.sinh(z)))
+    with np.errstate(over="ignore"):
+        if rule[0] == POWER:
+            return np.asarray(z ** rule[1])
+        return np.asarray(rule[3] * (np.exp(z) if rule[0] == EXP else np.sinh(z)))
 
 
 def pull_of(
@@ -33,6 +33,8 @@ def pull_of(
         return float(Theta[r] @ moved)
     g_r = g[r] + b * delta
     g_r[r] += moved[r] * delta
+    if rule[0] != POWER:
+        g_r = np.clip(g_r, -CUT / rule[2], CUT / rule[2])
     return float(thetas(rule, g_r) @ moved)
 
 

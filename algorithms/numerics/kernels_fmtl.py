@@ -1,7 +1,7 @@
 """Passes of SDCA as published for output-kernel learning, compiled; κ, products and g in place.
 
-It visits single examples and keeps the products of every example with every task current: O(n) per
-step for a kernel, O(Td) for a linear one. What is faster:
+A pass visits single examples and keeps the products of every example with every task current: O(n)
+per step for a kernel, O(Td) for a linear one. What is faster:
 :mod:`algorithms.numerics.kernels_fmtl_tasks`.
 """
 

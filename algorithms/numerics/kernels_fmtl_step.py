@@ -26,9 +26,11 @@ Array = NDArray[np.float64]
 Rule = tuple[int, int, float, float]
 
 FIXED, POWER, EXP, COSH = 0, 1, 2, 3
-#: Arguments of exp and cosh are cut here: no overflow, and no solution lies beyond.
+#: In the search for a step, which tries points far out, arguments of exp and cosh are cut here. No
+#: step ends there: each raises the dual, whose bound at the cut outweighs all gains by far.
 CUT = 600.0
-#: Steps of a bracketed search; each third one at least halves the logarithm of the bracket.
+#: Steps of a bracketed search: a bisection follows each that does not gain a factor of ten, since
+#: Newton's method gains only a constant factor per step where F is an exponential or a power.
 MAX_SEARCH = 100
 #: Steps of Newton's method for a cubic, each a fifth of the closed form.
 MAX_NEWTON = 6
@@ -248,7 +250,7 @@ def logistic(
         if abs(S) <= 1e-12 * (1.0 + abs(v)) or top - low <= 1e-14 * (1.0 + abs(v)):
             break
         newton = v + S / (1.0 + u * (1.0 - u / w) * slope)
-        v = newton if abs(S) <= 0.5 * last else math.nan
+        v = newton if abs(S) <= 0.1 * last else math.nan
         last = abs(S)
     return float(y * u)
 

@@ -141,7 +141,7 @@ def block(
 
 @kernel
 def shuffled(keys: Array) -> Indices:
-    """Give the places of the keys in a random order that the keys, in [0, 1), draw."""
+    """Return the places of the keys in a random order that the keys, in [0, 1), draw."""
     order = np.arange(keys.size)
     for i in range(keys.size - 1, 0, -1):
         j = int(keys[i] * (i + 1))
@@ -214,7 +214,7 @@ def task_dense(
 
 @kernel
 def sums(line: Array, B_r: Array, i: int) -> tuple[float, float]:
-    """Give Σ_s line_s b_s and Σ_s b_s² of row b = B_i."""
+    """Return Σ_s line_s b_s and Σ_s b_s² of row b = B_i."""
     F, square = 0.0, 0.0
     for s in range(line.size):
         F += line[s] * B_r[i, s]
