@@ -110,9 +110,13 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     def adapt(
         self, model: KernelMachine, task: Task, *, trace: Trace | None = None
     ) -> KernelMachine:
-        """Give the model with one more task, the α of the others frozen; they answer as before."""
-        check_new_task(model, task)
+        """Return the model with one more task, the α of the others frozen.
+
+        They answer as before. The gap of the new task's own problem is among the metrics, and a
+        warning where it is above the tolerance.
+        """
         params = FMTLParams.model_validate_json(json.dumps(model.facts["params"]))
+        check_new_task(model, task, memory_gb=params.memory_gb)
         examples = examples_of(
             TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
             prior=model.prior,

@@ -1,6 +1,6 @@
 """A new task for a trained model, learned with the α of all others frozen."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,20 +8,21 @@ from scipy.sparse import csr_array
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, check_sizes
-from algorithms.interface.trace import LoopState, Trace
+from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import error_name, error_of
 from algorithms.kernel_machines.examples import Examples
 from algorithms.kernel_machines.input_kernels import Standard
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.model import KernelMachine
+from algorithms.kernel_machines.new_output import NewOutput, solve_new_output
 from algorithms.kernel_machines.output_kernels import OutputKernel
-from algorithms.numerics import kernels_fmtl_tasks as kernels
+from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
 
-def check_new_task(model: KernelMachine, task: Task) -> None:
-    """Raise InvalidData where a task cannot join the model."""
+def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> None:
+    """Raise InvalidData where a task cannot join the model, or needs more than this memory."""
     model.check_new_name(task.name)
     check_sizes([task])
     kind = "numbers" if model.targets[0].classes is None else "classes"
@@ -39,6 +40,14 @@ def check_new_task(model: KernelMachine, task: Task) -> None:
         raise InvalidData(
             f"task '{task.name}' cannot join a model with a precomputed kernel, which lacks the "
             "values among its own rows; fit again with all tasks",
+            task=task.name,
+        )
+    need = 16e-9 * task.n_samples**2  # the matrix, and once more while it is made
+    if need > memory_gb:
+        raise InvalidData(
+            f"the kernel matrix of the {task.n_samples} rows of task '{task.name}' needs "
+            f"{need:.3g} GB, more than the model's 'memory_gb' = {memory_gb:g}; let it join with "
+            "fewer rows, or train again with all tasks",
             task=task.name,
         )
 
@@ -66,87 +75,39 @@ def join_task(
     (target,) = examples.targets
     trace.expect(target.n_outputs)
     rows = Standard(model.mean, model.deviation).apply(examples.X)
-    F = []
+    F, primal, gap = [], 0.0, 0.0
     for r in range(target.n_outputs):
         part = examples.part(r)
         y, w = examples.y[part], examples.w[part]
         b, Z = _products_with(model, rows)
         K = model.kernel.gram(rows) if Z is None else Z @ Z.T
-        end = _solve(
-            y, w, b / kernel.C, K, model.g, loss=loss, kernel=kernel, max_iter=max_iter,
-            tolerance=tolerance, trace=trace, loop=f"joining '{target.task}', output {r + 1}",
+        problem = NewOutput(y, w, b / kernel.C, K, model.g, loss, kernel)
+        end = solve_new_output(
+            problem, max_iter=max_iter, tolerance=tolerance, trace=trace,
+            loop=f"joining '{target.task}', output {r + 1}",
         )  # fmt: skip
         theta = kernel.theta(end.g)
-        F.append(np.column_stack([b / kernel.C, K @ end.kappa]) @ theta[-1])
+        F.append(problem.predictions(end.kappa))
+        primal, gap = primal + end.primal, gap + end.gap
         model = _with_output(model, rows, Z, kappa=end.kappa, g=end.g, theta=theta, C=kernel.C)
     target = replace(target, first=first)
     y = examples.y.reshape(target.n_outputs, -1).T
-    error = {error_name(target): error_of(y, np.stack(F, axis=1), target), "duality_gap": 0.0}
+    reached = relative_gap(primal, gap)
+    found = {error_name(target): error_of(y, np.stack(F, axis=1), target), "duality_gap": reached}
     return replace(
-        model,
+        model.with_warnings(*_warnings(target.task, reached, tolerance)),
         tasks=(*model.tasks, target.task),
         targets=(*model.targets, target),
-        scores={name: {**old, target.task: error[name]} for name, old in model.scores.items()},
+        scores={name: {**old, target.task: found[name]} for name, old in model.scores.items()},
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Joining(LoopState):
-    """Dual variables κ (n,) of the new output, and g (T + 1, T + 1)."""
-
-    kappa: Array
-    g: Array
-
-
-def _solve(
-    y: Array,
-    w: Array,
-    b: Array,
-    K: Array,
-    g: Array,
-    *,
-    loss: Loss,
-    kernel: OutputKernel,
-    max_iter: int,
-    tolerance: float,
-    trace: Trace,
-    loop: str,
-) -> _Joining:
-    """Give the κ of the new output that maximises the dual with all others frozen.
-
-    Parameters
-    ----------
-    b : (n, T)
-        Products with the frozen outputs.
-    K : (n, n)
-    g : (T, T)
-    """
-    T, n = len(g), len(y)
-    pieces = loss.pieces(y, w)
-
-    def state(kappa: Array) -> _Joining:
-        own = K @ kappa
-        cross = kappa @ b
-        joined = np.block([[g, cross[:, np.newaxis]], [cross[np.newaxis], kappa @ own]])
-        F = np.column_stack([b, own]) @ kernel.theta(joined)[-1]
-        values, gains = loss.values(y, F, w), loss.gains(y, kappa, w)
-        bound = kernel.bound(joined)
-        dual = float(gains.sum()) - float(2.0 * bound[-1, :-1].sum() + bound[-1, -1])
-        gap = float((values - gains + kappa * F).sum())
-        residual = gap / (gap + dual) if gap + dual > 0 else 0.0
-        return _Joining(objective=dual, residual=residual, kappa=kappa, g=joined)
-
-    def step(before: _Joining) -> _Joining:
-        kappa, moved = before.kappa.copy(), before.g.copy()
-        B = np.column_stack([b, K @ kappa])
-        kernels.task_dense(
-            K, np.arange(n), 1, T, pieces, loss.epsilon, loss.is_logistic, kernel.rule,
-            kernel.Theta, kappa, B, moved,
-        )  # fmt: skip
-        return state(kappa)
-
-    start = state(loss.start(y, w))
-    return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
+def _warnings(task: str, gap: float, tolerance: float) -> tuple[str, ...]:
+    late = (
+        f"task '{task}' joined with a relative duality gap of {gap:.1e}, above the tolerance "
+        f"{tolerance:g}; train the model again with a larger max_iter or a lower C"
+    )
+    return (late,) if gap > tolerance else ()
 
 
 def _products_with(model: KernelMachine, rows: Array) -> tuple[Array, Array | None]:

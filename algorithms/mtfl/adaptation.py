@@ -1,5 +1,7 @@
 """A new task with the features frozen: its own fit in the metric D."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,7 +13,7 @@ from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MARGIN_LOSSES, form_of
-from algorithms.mtfl.solver import Effort, solve
+from algorithms.mtfl.solver import Effort, Solution, solve
 from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.ridge import ridge_regression
@@ -32,6 +34,7 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
     unit = unit_of_rows(rows, form_of(params))
     R = R / unit
     A, gamma = rows @ R, model.facts["gamma"] / unit**2
+    gap = 0.0
     if model.facts["loss"] == "square":
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:
@@ -44,14 +47,21 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
             )
             for i, y in enumerate(targets.Y.T, start=1)
         ]  # fmt: skip
-        V, b = np.stack([v for v, _ in fits], axis=1), np.array([b for _, b in fits])
-    return model.functions.extended(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
+        V, b = np.stack([fit.W[0] for fit in fits], axis=1), np.concatenate([f.b for f in fits])
+        gap = max(fit.gap for fit in fits)
+    found = model.functions.extended(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
+    late = (
+        f"task '{task.name}' joined with a relative duality gap of {gap:.1e}, above the tolerance "
+        f"{params.tolerance:g}; train the model again with a larger max_iter or tolerance"
+    )
+    warnings = (late,) if gap > params.tolerance else ()
+    return replace(found, warnings=(*found.warnings, *warnings))
 
 
 def _fit_margins(
     block: Block, params: MTFLParams, *, gamma: float, loss: MarginLoss, trace: Trace, loop: str
-) -> tuple[Array, float]:
-    """Return v (r,) and the intercept of one column of labels; its squared trace norm is ‖v‖²."""
+) -> Solution:
+    """Return W = vᵀ (1, r) and the intercept of one column of labels; its squared norm is ‖v‖²."""
     problem = margin_problem(
         [block],
         norm=TraceNorm(),
@@ -60,5 +70,4 @@ def _fit_margins(
         has_intercept=params.fit_intercept,
     )
     effort = Effort(params.tolerance, params.max_iter)
-    found = solve(problem, None, solver="auto", effort=effort, trace=trace, loop=loop)
-    return found.W[0], float(found.b[0])
+    return solve(problem, None, solver="auto", effort=effort, trace=trace, loop=loop)

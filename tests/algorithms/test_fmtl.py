@@ -756,6 +756,10 @@ def test_a_new_task_that_does_not_fit_is_refused() -> None:
     X = np.ones((3, 4))
     with pytest.raises(InvalidData, match="has 5 features, the model 4"):
         FMTL().adapt(model, Task.from_rows("new", np.ones((3, 5)), y=[1.0, 2.0, 3.0]))
+    small = fit(related("numbers", n=6), memory_gb=0.01)
+    many = np.random.default_rng(0).standard_normal((1000, 4))
+    with pytest.raises(InvalidData, match=r"1000 rows of task 'new' needs 0\.016 GB"):
+        FMTL().adapt(small, Task.from_rows("new", many, y=many[:, 0]))
     with pytest.raises(InvalidData, match="are classes, those of the model numbers"):
         FMTL().adapt(model, Task.from_rows("new", X, y=["a", "b", "a"]))
 

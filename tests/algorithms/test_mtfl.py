@@ -1,3 +1,5 @@
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, MultiTaskLasso
@@ -511,6 +513,18 @@ def test_a_task_that_was_there_comes_back_the_same(loss, kernel) -> None:
         atol=5e-3,
     )
     assert adapted.metrics.keys() == model.metrics.keys()
+
+
+@pytest.mark.parametrize("loss", ["logistic", "hinge"])
+def test_a_new_task_that_stops_early_says_so(loss) -> None:
+    tasks = made(28, classes=2, sizes=(10, 20), noise=1.0)
+    model = fit(tasks, gamma=0.5, loss=loss, tolerance=1e-6)
+    twin = Task("twin", tasks["t03"].X, "rows", tasks["t03"].y)
+    assert MTFL().adapt(model, twin).warnings == model.warnings
+    params = {**model.facts["params"], "max_iter": 1, "tolerance": 1e-12}
+    hurried = MTFL.Model(replace(model.functions, facts={**model.facts, "params": params}), model.U, model.spectrum)  # noqa: E501  # fmt: skip
+    adapted = MTFL().adapt(hurried, twin)
+    assert "task 'twin' joined with a relative duality gap of" in adapted.warnings[-1]
 
 
 # ---- refusals -----------------------------------------------------------------------------------
