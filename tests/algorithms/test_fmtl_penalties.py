@@ -7,6 +7,7 @@ from scipy.special import xlogy
 from sklearn.metrics import roc_auc_score
 
 from algorithms.fmtl import FMTL, FMTLParams
+from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.ascent import Problem, ascend
@@ -43,8 +44,13 @@ def related(kind, *, T=3, n=9, d=4, seed=3):
     return TaskSet(tuple(made))
 
 
+def examples_in_one_unit(tasks):
+    prior = scale_prior(tasks.tasks, "all", is_centered=True)
+    return examples_of(tasks, center="task", weights="none", prior=prior)
+
+
 def problem_of(kind, loss, penalty, C):
-    e = examples_of(related(kind), center="task", weights="none", is_scaled=True)
+    e = examples_in_one_unit(related(kind))
     lam = relative_lam(penalty, k=1, C=C, n_rows=10.0)
     kernel = learned_kernel(penalty, k=1, C=C, lam=lam)
     epsilon = EPSILON if loss == "epsilon-insensitive" else 0.0
@@ -187,7 +193,7 @@ def test_no_strength_leaves_the_range_of_numbers(method, penalty, k, C, lam) -> 
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     made = [Task.from_rows(name, X, y=np.where(X @ rng.standard_normal(3) > 0, 1, 0)) for name in "ab"]  # noqa: E501  # fmt: skip
-    e = examples_of(TaskSet(tuple(made)), center="task", weights="none", is_scaled=True)
+    e = examples_in_one_unit(TaskSet(tuple(made)))
     lam = relative_lam(penalty, k=k, C=C, n_rows=60.0) if lam is None else lam
     kernel = learned_kernel(penalty, k=k, C=C, lam=lam)
     K = InputKernel("rbf", gamma=0.15, bias=1.0).gram(e.X)
