@@ -26,8 +26,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.numerics.eigen import complete, leading_of_dense
-from algorithms.numerics.trace_ratio import Pencil
+from algorithms.numerics.eigen import complete
+from algorithms.numerics.trace_ratio import Pencil, leading_with_ties
 
 Array = NDArray[np.float64]
 
@@ -53,11 +53,21 @@ class Block:
 
     Parameters
     ----------
-    S_b, S_t : (q, q)
+    between : (n_classes, q)
+        B with S_b = BᵀB.
+    total : (q,)
+        Diagonal of S_t, its ridge included.
+    tie
+        Difference below which eigenvalues of S_b - αS_t are equal.
     """
 
-    S_b: Array
-    S_t: Array
+    between: Array
+    total: Array
+    tie: float
+
+    def difference(self, alpha: float) -> Array:
+        """Return S_b - αS_t, (q, q)."""
+        return self.between.T @ self.between - alpha * np.diag(self.total)
 
 
 def alternate(
@@ -77,15 +87,16 @@ def alternate(
         All with the same k = d <= d', and d' dimensions each.
     """
     blocks = [_block(pencil, d_prime) for pencil in pencils]
-    ends = np.cumsum([len(block.S_b) for block in blocks])[:-1]
-    W = [_orthonormal(rng, len(block.S_b), d_prime) for block in blocks]
+    ends = np.cumsum([block.total.size for block in blocks])[:-1]
+    W = [_orthonormal(rng, block.total.size, d_prime) for block in blocks]
     P = _orthonormal(rng, d_prime, pencils[0].k)
     alpha = ratio_of(blocks, W, P)
 
     def step(state: AlternationState) -> AlternationState:
         W, P = list(np.split(state.W, ends)), state.P
         for i, block in enumerate(blocks):
-            W[i] = best_factor(block.S_b - ratio_of(blocks, W, P) * block.S_t, P)
+            A = block.difference(ratio_of(blocks, W, P))
+            W[i] = best_factor(A, P, between=block.between, tie=block.tie)
         P = _best_common(blocks, W, ratio_of(blocks, W, P), d=P.shape[1])
         alpha = ratio_of(blocks, W, P)
         change = abs(alpha - state.objective)
@@ -98,13 +109,13 @@ def alternate(
 def ratio_of(blocks: Sequence[Block], W: Sequence[Array], P: Array) -> float:
     """Give the objective of eq. 3; 0 where there is no scatter at all."""
     U = [W_i @ P for W_i in W]
-    between = sum(float(np.vdot(U_i, b.S_b @ U_i)) for U_i, b in zip(U, blocks, strict=True))
-    total = sum(float(np.vdot(U_i, b.S_t @ U_i)) for U_i, b in zip(U, blocks, strict=True))
+    between = sum(float(np.sum((b.between @ U_i) ** 2)) for U_i, b in zip(U, blocks, strict=True))
+    total = sum(float(np.sum(b.total @ U_i**2)) for U_i, b in zip(U, blocks, strict=True))
     return between / total if total > 0 else 0.0
 
 
-def best_factor(A: Array, P: Array) -> Array:
-    """Give the W (p, d') with WᵀW = I of largest tr(WᵀAWPPᵀ): Theorem 1, mended.
+def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
+    """Return the W (p, d') with WᵀW = I of largest tr(WᵀAWPPᵀ): Theorem 1, mended.
 
     Parameters
     ----------
@@ -112,8 +123,15 @@ def best_factor(A: Array, P: Array) -> Array:
         Symmetric, p >= d'.
     P : (d', d)
         Orthonormal columns.
+    between : (n_classes, p)
+        B with S_b = BᵀB. Of equal eigenvalues the one of larger S_b is taken: at the largest ratio
+        the last useful direction and fillers, which tell no classes apart, are equal.
+    tie
+        Eigenvalues that differ by less are equal.
     """
-    return parts_from(leading_of_dense(A, P.shape[0]).T, P)
+    d_prime, d = P.shape
+    U = leading_with_ties(A, between, d, tie=tie)
+    return parts_from(complete(U.T, d_prime).T, P)
 
 
 def parts_from(V: Array, P: Array) -> Array:
@@ -123,19 +141,18 @@ def parts_from(V: Array, P: Array) -> Array:
 
 
 def _best_common(blocks: Sequence[Block], W: Sequence[Array], alpha: float, *, d: int) -> Array:
-    """Give the top-d eigenvectors of Σ W_iᵀ(S_bⁱ - αS_tⁱ)W_i, a step on eq. 6."""
-    A = np.sum(
-        [W_i.T @ (b.S_b - alpha * b.S_t) @ W_i for W_i, b in zip(W, blocks, strict=True)], axis=0
-    )
-    return leading_of_dense((A + A.T) / 2, d).T
+    """Return the top-d eigenvectors of Σ W_iᵀ(S_bⁱ - αS_tⁱ)W_i, a step on eq. 6."""
+    pairs = list(zip(W, blocks, strict=True))
+    A = np.sum([W_i.T @ b.difference(alpha) @ W_i for W_i, b in pairs], axis=0)
+    between = np.concatenate([b.between @ W_i for W_i, b in pairs])
+    return leading_with_ties((A + A.T) / 2, between, d, tie=sum(b.tie for b in blocks))
 
 
 def _block(pencil: Pencil, d_prime: int) -> Block:
     """Give the scatter matrices in the span, and in as many fillers as W_i may need."""
-    q = pencil.rank + min(pencil.n_fillers, d_prime)
-    B = np.pad(pencil.between, ((0, 0), (0, q - pencil.rank)))
-    total = np.pad(pencil.total, (0, q - pencil.rank)) + pencil.ridge
-    return Block(B.T @ B, np.diag(total))
+    n_fillers = min(pencil.n_fillers, d_prime)
+    between = np.pad(pencil.between, ((0, 0), (0, n_fillers)))
+    return Block(between, np.pad(pencil.total, (0, n_fillers)) + pencil.ridge, pencil.tie)
 
 
 def _orthonormal(rng: np.random.Generator, p: int, q: int) -> Array:

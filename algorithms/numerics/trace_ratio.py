@@ -55,6 +55,15 @@ class Pencil:
         """ρ·k, which the ridge adds to tr(UᵀS_tU) of any U."""
         return self.ridge * self.k
 
+    @property
+    def tie(self) -> float:
+        """Difference below which eigenvalues of S_b - αS_t are equal.
+
+        It follows the scale of the parts, not of the difference, which may cancel.
+        """
+        largest = float(np.max(self.total, initial=0.0))
+        return TIE_RTOL * max(largest, float(np.sum(self.between**2)))
+
     def difference(self, alpha: float) -> Array:
         """Give S_b - αS_t in the span, without the shift -αρI that all directions share."""
         return self.between.T @ self.between - alpha * np.diag(self.total)
@@ -89,19 +98,36 @@ def leading_directions(pencil: Pencil, alpha: float) -> Array:
     limit for α from the left, and for α = 1 null-space LDA.
     """
     A = pencil.difference(alpha)
+    m = _n_inside(pencil, int((np.linalg.eigvalsh(A) >= -pencil.tie).sum()))
+    return leading_with_ties(A, pencil.between, m, tie=pencil.tie)
+
+
+def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
+    """Return k leading eigenvectors of A, those of largest S_b where eigenvalues are equal.
+
+    Parameters
+    ----------
+    A : (r, r)
+        Symmetric.
+    between : (m, r)
+        B with S_b = BᵀB.
+    tie
+        Eigenvalues that differ by less are equal.
+
+    Returns
+    -------
+    (r, k)
+        Orthonormal columns.
+    """
+    if k == 0:
+        return np.zeros((len(A), 0))
     values, V = np.linalg.eigh(A)
     values, V = values[::-1], V[:, ::-1]
-    # the scale of the parts, not of the difference, which may cancel
-    scale = max(float(np.max(pencil.total, initial=0.0)), float(np.sum(pencil.between**2)))
-    tie = TIE_RTOL * scale
-    m = _n_inside(pencil, int((values >= -tie).sum()))
-    if m == 0:
-        return np.zeros((pencil.rank, 0))
-    is_above = values > values[m - 1] + tie
-    is_tied = ~is_above & (values >= values[m - 1] - tie)
+    is_above = values > values[k - 1] + tie
+    is_tied = ~is_above & (values >= values[k - 1] - tie)
     tied = V[:, is_tied]
-    S_b = (pencil.between @ tied).T @ (pencil.between @ tied)
-    chosen = tied @ leading_of_dense(S_b, m - int(is_above.sum())).T
+    S_b = (between @ tied).T @ (between @ tied)
+    chosen = tied @ leading_of_dense(S_b, k - int(is_above.sum())).T
     return np.hstack([V[:, is_above], chosen])
 
 

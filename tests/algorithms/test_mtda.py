@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.linalg import qr
+from scipy.linalg import eigh, qr
 from scipy.optimize import brentq
 
 from algorithms.discriminants import NullSpaceLDA, TraceRatioLDA
@@ -282,6 +282,36 @@ def test_the_alternation_climbs_to_the_exact_optimum(shape, d_prime, null) -> No
             assert_same_subspace(model.part_of(task.name).U, exact.part_of(task.name).U)
 
 
+@pytest.mark.parametrize(("d", "d_prime"), [(5, 5), (5, 7), (3, 4)])
+@pytest.mark.parametrize("n_tasks", [1, 2])
+def test_the_alternation_takes_the_last_useful_direction_before_fillers(
+    d, d_prime, n_tasks
+) -> None:
+    # three classes in a span of three dimensions of nine. With six fillers for d <= 5 columns, the
+    # largest ratio is that of the best single direction of all tasks; there its eigenvalue is 0,
+    # and so are those of the fillers
+    for seed in range(30):
+        rng = np.random.default_rng(seed)
+        y = np.repeat(["a", "b", "c"], 4)
+        inside = [
+            Task.from_rows(f"t{i}", rng.standard_normal((12, 3)), y=y) for i in range(n_tasks)
+        ]
+        tasks = TaskSet(
+            tuple(
+                Task.from_rows(task.name, task.X @ rng.standard_normal((3, 9)), y=y)
+                for task in inside
+            )
+        )
+        trace = Trace()
+        model = fit(
+            tasks, d=d, d_prime=d_prime, gamma=0.0, solver="alternating", seed=seed, trace=trace
+        )
+        objectives = np.array([step.objective for step in trace.history])
+        assert np.diff(objectives).min() >= -MONOTONE_ATOL
+        best = max(eigh(*scatter(task), eigvals_only=True)[-1] for task in inside)
+        assert model.facts["alpha"] == pytest.approx(best, abs=ALTERNATION_ATOL)
+
+
 def test_the_parts_of_the_alternation_are_a_factorisation() -> None:
     tasks = made(11)
     model = fit(tasks, d=2, solver="alternating", d_prime=4)
@@ -348,7 +378,7 @@ def test_theorem_1_mended_is_the_sum_of_products(seed, d) -> None:
     A = rng.standard_normal((8, 8))
     A = A + A.T
     P = orthonormal(rng, 4, d)
-    W = best_factor(A, P)
+    W = best_factor(A, P, between=np.zeros((1, 8)), tie=0.0)
     top = np.linalg.eigvalsh(A)[::-1][:d].sum()
     assert theorem_1_value(W, A, P @ P.T) == pytest.approx(top)
     for _ in range(20):
@@ -378,7 +408,7 @@ def table_1_as_printed(tasks, *, d, d_prime):
             for _ in range(5):
                 before = objective()
                 S = S_b - before * S_t
-                W_i = best_factor(S, P)
+                W_i = parts_from(np.linalg.eigh(S)[1][:, ::-1][:, :d_prime], P)
                 # steps 2.3 and 2.4: turn W_i to the principal axes of its own S_t
                 axes = np.linalg.eigh(W_i.T @ S_t @ W_i)[1][:, ::-1]
                 W[i] = W_i @ axes
