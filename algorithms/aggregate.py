@@ -7,9 +7,11 @@ yet it pools the within-class scatter of all rows.
 
 Cost: one thin singular value decomposition O(n²d) per task, then O(d'³).
 
-Deviation from the paper: with fewer rows than d' + 1 a task has fewer components; its coordinates
-beyond are 0. Arbitrary ones in their place may be what the errors of 97 to 99 % in the paper's
-Table 2 (two and three images per person, d' = 300) come from.
+Deviation from the paper: with fewer rows than d' + 1 a task has fewer components. Its coordinates
+beyond are 0, which tells none of its rows apart, and the scatter of a coordinate is the mean over
+the rows of the tasks that have it: rows without it would make it look smaller than it is, and the
+ridge shrink it more. Arbitrary components in their place may be what the errors of 97 to 99 % in
+the paper's Table 2 (two and three images per person, d' = 300) come from.
 
 Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
 doi:10.1609/aaai.v25i1.7909
@@ -49,7 +51,7 @@ class AggregateParams(RidgeParams):
         30,
         title="Common dimensions d'",
         description="Principal components of each task that are laid over those of the others. "
-        "A task of lower rank has zeros in the last ones.",
+        "A task of lower rank takes no part in the last ones.",
     )
     d_prime_grid: Grid[Dimension] = Field(
         (10, 30, 100),
@@ -129,18 +131,21 @@ def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: T
 
 
 def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, Array]:
-    """Give B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), of all rows together.
+    """Return B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), of all rows together.
 
     Every task has mean 0, and its principal components have diagonal scatter: so has their sum.
+    A coordinate counts the rows of the tasks that have it.
     """
     q = min(params.d_prime, max(task.rank for task in tasks))
-    n = sum(len(task.rows) for task in tasks)
+    n = np.zeros(q)
+    for task in tasks:
+        n[: task.rank] += len(task.rows)
     total = np.zeros(q)
     sums: dict[Hashable, Array] = {}
     counts: dict[Hashable, int] = {}
     for i, task in enumerate(tasks):
         m = min(q, task.rank)
-        total[:m] += task.total[:m] * len(task.rows) / n
+        total[:m] += task.total[:m] * len(task.rows) / n[:m]
         sizes = np.bincount(task.labels)
         for k, label in enumerate(task.classes.tolist()):
             key = label if params.labels == "common" else (i, label)
@@ -165,6 +170,7 @@ def _rank_warnings(tasks: Sequence[Scatters], d_prime: int) -> tuple[str, ...]:
         return ()
     warning = (
         f"{len(low)} of {len(tasks)} tasks (the first is '{low[0].name}' with {low[0].rank}) have "
-        f"fewer than d' = {d_prime} principal components; the missing coordinates are 0"
+        f"fewer than d' = {d_prime} principal components and take no part in the others; lower "
+        "d_prime or add rows"
     )
     return (warning,)

@@ -107,6 +107,11 @@ class TaskByTask(ProjectionAlgorithm[P]):
 
     reference = _PAPER
 
+    def solved_on(self, task: Task, scatters: Scatters, params: P) -> Scatters:
+        """Return the scatter matrices that :meth:`directions` sees; columns may be scaled anew."""
+        del task, params
+        return scatters
+
     @abstractmethod
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
         """Give the directions of one task; runs one loop of the given name."""
@@ -152,8 +157,10 @@ class TaskByTask(ProjectionAlgorithm[P]):
             loop=f"selection of '{task.name}'",
         )
         scatters = estimate_scatters(task, standardise=params.standardise)
-        found = self.directions(scatters, params, trace=trace, loop=f"task '{task.name}'")
-        U = scatters.lift(found.Y, k=max(found.k, 1))
+        solved = self.solved_on(task, scatters, params)
+        found = self.directions(solved, params, trace=trace, loop=f"task '{task.name}'")
+        rescale = (scatters.scale / solved.scale)[:, np.newaxis]
+        U = solved.lift(found.Y, k=max(found.k, 1)) * rescale
         facts |= {"d": params.d, **found.facts}
         if isinstance(params, RidgeParams):
             facts["gamma"] = params.gamma
@@ -192,6 +199,17 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     )
     reference = f"{_PAPER}, eq. 1; Belhumeur et al. (1997), doi:10.1109/34.598228"
     Params = RatioTraceParams
+
+    def solved_on(self, task: Task, scatters: Scatters, params: RatioTraceParams) -> Scatters:
+        """Return scatter matrices of columns of one size, where the scales are free.
+
+        Without shrinkage, and with a regular S_t, LDA is the same on any scales of the columns, but
+        of scales far apart the smaller ones drown in rounding.
+        """
+        if params.gamma > 0 or params.form == "fisherface":
+            return scatters
+        scaled = estimate_scatters(task, standardise="features")
+        return scaled if scaled.is_regular else scatters
 
     def directions(
         self, task: Scatters, params: RatioTraceParams, *, trace: Trace, loop: str
@@ -244,6 +262,15 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     )
     reference = "Chen et al. (2000), doi:10.1016/S0031-3203(99)00139-9"
     Params = ProjectionParams
+
+    def solved_on(self, task: Task, scatters: Scatters, params: ProjectionParams) -> Scatters:
+        """Return scatter matrices of columns of one size, where there is no null space."""
+        del params
+        scaled = estimate_scatters(task, standardise="features")
+        if not scaled.is_regular:
+            return scatters
+        null = null_space_directions(scaled.between, scaled.within(), scaled.total, d=1)
+        return scatters if null.shape[1] else scaled
 
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str

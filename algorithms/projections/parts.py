@@ -65,9 +65,6 @@ def build_part(
         references, labels = scatters.rows, scatters.labels
     else:
         references, labels = scatters.class_means(), np.arange(scatters.n_classes)
-    inside = scatters.V.T @ U
-    between = float(np.sum((scatters.between @ inside) ** 2))
-    total = float(np.sum(scatters.total[:, np.newaxis] * inside**2))
     return TaskProjection(
         U=U,
         mean=scatters.mean,
@@ -76,9 +73,18 @@ def build_part(
         prototypes=references @ U,
         labels=labels.astype(np.int64),
         classes=tuple(scatters.classes.tolist()),
-        trace_ratio=min(between / total, 1.0) if total > 0 else 0.0,
+        trace_ratio=_trace_ratio(scatters, U),
         W=W,
     )
+
+
+def _trace_ratio(scatters: Scatters, U: Array) -> float:
+    """Return tr(UᵀS_bU) / tr(UᵀS_tU), 0 where there is no variance."""
+    Z = scatters.rows @ U
+    counts = np.bincount(scatters.labels)
+    means = np.stack([Z[scatters.labels == k].mean(axis=0) for k in range(len(counts))])
+    between, total = float(np.sum(counts[:, np.newaxis] * means**2)), float(np.sum(Z**2))
+    return min(between / total, 1.0) if total > 0 else 0.0
 
 
 def nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.intp]:

@@ -75,6 +75,11 @@ class Scatters:
         """Number of classes."""
         return int(self.classes.size)
 
+    @property
+    def is_regular(self) -> bool:
+        """Whether the rows vary in every direction of the columns that are not constant."""
+        return self.rank == int(np.sum(np.any(self.rows != 0.0, axis=0)))
+
     def ridge(self, gamma: float) -> float:
         """Give ρ = γ tr(S_t)/d, the shrinkage added to S_t in every direction."""
         return gamma * float(self.total.sum()) / self.n_features

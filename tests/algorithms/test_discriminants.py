@@ -204,6 +204,27 @@ def test_many_rows_leave_no_null_space_and_get_the_plain_lda() -> None:
     np.testing.assert_allclose(model.part_of("t").U, plain.part_of("t").U)
 
 
+@pytest.mark.parametrize("algorithm", [RatioTraceLDA(), NullSpaceLDA()], ids=lambda a: a.name)
+@pytest.mark.parametrize("standardise", ["center", "scale", "features"])
+@pytest.mark.parametrize("power", [5, 10, 40])
+def test_plain_lda_does_not_hang_on_the_scales_of_columns(algorithm, standardise, power) -> None:
+    # what tells the classes apart lies in the last columns, of the least variance
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(3), 30)
+    X = rng.standard_normal((90, 6))
+    X[:, 4:] += 4 * np.array([[0, 0], [1, 0], [0, 1]])[y]
+    scales = np.logspace(power / 2, -power / 2, 6)
+    values = {"gamma": 0.0} if algorithm.name == "lda-rt" else {}
+    task = Task.from_rows("t", X * scales, y=y)
+    model = fit(algorithm, task, d=2, standardise=standardise, **values)
+    lda = LinearDiscriminantAnalysis(solver="eigen", n_components=2).fit(X, y)
+    own = model.transform(X * scales, task="t")
+    own, theirs = (Z - Z.mean(axis=0) for Z in (own, lda.transform(X)))
+    assert_same_subspace(own, theirs, 1e-7)
+    # the metric as well: the nearest neighbours are the same
+    np.testing.assert_allclose(own.T @ own / 90, np.eye(2), atol=1e-7)
+
+
 # ---- Aggregate ----------------------------------------------------------------------------------
 
 
@@ -224,11 +245,23 @@ def test_aggregate_is_one_lda_of_all_projected_rows(labels) -> None:
     assert_same_subspace(model.P, lda.scalings_[:, :3], 1e-7)
 
 
-def test_a_task_of_low_rank_has_zeros_beyond() -> None:
+@pytest.mark.parametrize("gamma", [0.0, 0.3])
+def test_a_coordinate_is_judged_by_the_tasks_that_have_it(gamma) -> None:
     tasks = [task_of(14, d=20, n=2, c=2, name="few"), task_of(15, d=20, name="many")]
-    model = fit(Aggregate(), *tasks, d=3, d_prime=10)
+    model = fit(Aggregate(), *tasks, d=3, d_prime=10, gamma=gamma)
     np.testing.assert_array_equal(model.part_of("few").W[:, 3:], 0.0)
     assert any("'few' with 3" in warning for warning in model.warnings)
+    S_b, S_t = np.zeros((10, 10)), np.zeros((10, 10))
+    few, many = ((t.X - t.X.mean(axis=0)) @ model.part_of(t.name).W for t in tasks)
+    # rows that count for a pair of coordinates: those that have both, in the geometric mean
+    rows = np.array([len(few) + len(many)] * 3 + [len(many)] * 7)
+    for Z, task in ((few, tasks[0]), (many, tasks[1])):
+        for label in np.unique(task.y):
+            mean = Z[task.y == label].mean(axis=0)
+            S_b += np.sum(task.y == label) * np.outer(mean, mean) / np.sqrt(np.outer(rows, rows))
+        S_t += Z.T @ Z / np.sqrt(np.outer(rows, rows))
+    S_t += gamma * np.trace(S_t) / 10 * np.eye(10)
+    assert_same_subspace(model.P, eigh(S_b, S_t)[1][:, -3:])
 
 
 def test_a_new_task_is_projected_by_the_common_part() -> None:
