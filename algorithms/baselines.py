@@ -50,7 +50,7 @@ class CommonPCAParams(Params):
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of the subspace; less than the number of features.",
+        description="Dimension of the subspace; the number of features, its bound, retains all.",
     )
     form: Literal["sum", "pooled"] = Field(
         "sum",
@@ -105,8 +105,9 @@ class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
         """Give the model with one more task, from its own rows."""
         del trace
         check_new_task(model, task)
-        C = estimate_moments([task], k=model.k).C
-        return extend_model(model, task, C.lift(C.leading(model.k))[0])
+        moments = estimate_moments([task], k=model.k)
+        U = moments.C.lift(moments.C.leading(model.k))
+        return extend_model(model, moments, U, warnings=rank_warnings([task], k=model.k))
 
 
 class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
@@ -165,7 +166,7 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
         """Give the model with one more task in the common subspace."""
         del trace
         check_new_task(model, task)
-        return extend_model(model, task, None)
+        return extend_model(model, estimate_moments([task], k=model.k), None)
 
 
 def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) -> Array:

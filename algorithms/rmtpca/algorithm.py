@@ -29,8 +29,8 @@ from algorithms.interface.algorithm import Algorithm, Baseline
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.numerics.covariances import Covariances
-from algorithms.numerics.eigen import leading_of_dense
+from algorithms.numerics.covariances import Covariances, covariance_factor
+from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
 from algorithms.rmtpca.coupled import (
     N_MANY_STARTS,
     Effort,
@@ -141,18 +141,46 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
     def adapt(
         self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
     ) -> SubspaceModel:
-        """Give the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
+        """Return the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
 
         That is the exact maximiser of eq. 4 over the new block.
         """
         del trace
         check_new_task(model, task)
-        lam = model.facts["lam"]
+        moments = estimate_moments([task], k=model.k)
+        lam = _coupling_for(model, moments)
         if lam is None:
-            return extend_model(model, task, None)
-        others = np.concatenate(list(np.swapaxes(model.U, 1, 2)))
-        A = task_covariance(task) + lam * others.T @ others
-        return extend_model(model, task, leading_of_dense(A, model.k))
+            return extend_model(model, moments, None)
+        return extend_model(
+            model,
+            moments,
+            _block_maximiser(model, task, lam)[np.newaxis],
+            facts={"lam": lam},
+            warnings=rank_warnings([task], k=model.k) if lam == 0 else (),
+        )
+
+
+def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
+    """Return λ for a new task, None for the common subspace.
+
+    A model of one task has λ = 0 on the relative scale, whatever its coupling c: a single task has
+    nothing to be drawn to. Its first new task gets the λ of a fit of both.
+    """
+    lam: float | None = model.facts["lam"]
+    c: float | None = model.facts["coupling"]
+    if lam == 0 and c and len(model.tasks) == 1:
+        traces = np.append(model.total_variance, new.C.traces)
+        return c * float(traces.mean()) / new.n_features
+    return lam
+
+
+def _block_maximiser(model: SubspaceModel, task: Task, lam: float) -> Array:
+    """Return the top-k of C_new + λ Σ_s P_s as rows (k, d), by thin factors where rows are few."""
+    others = np.sqrt(lam) * np.concatenate(list(np.swapaxes(model.U, 1, 2)))
+    if task.input == "covariances":
+        return leading_of_dense(task_covariance(task) + others.T @ others, model.k)
+    _, A = covariance_factor(task.X)
+    return leading_of_factor(np.concatenate([A, others]), model.k)
 
 
 def _maximise(

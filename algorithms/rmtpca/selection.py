@@ -14,10 +14,17 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.rmtpca.coupled import Effort, follow_path
-from algorithms.rmtpca.params import RMTPCAParams
+from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams
 from algorithms.subspaces.moments import Moments, estimate_moments, held_out_ratio
 
 Array = NDArray[np.float64]
+
+#: From this relative coupling on the subspaces are one to working precision: λ counts as infinite.
+COMMON_COUPLING = 1e9
+#: A grid without a coupling within this factor of the default has none to prefer.
+NEAR_FACTOR = 10.0
+#: Mean ratios that differ by less are equal.
+SAME_SCORE = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,13 +49,16 @@ class Choice:
 
 
 def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
-    """Give λ of eq. 4 for a coupling; on the relative scale c · mean_t(tr C_t)/d/(T-1)."""
+    """Return λ of eq. 4 for a coupling; on the relative scale c · mean_t(tr C_t)/d/(T-1).
+
+    Infinity from :data:`COMMON_COUPLING` on, where the covariances are lost in the rounding of J.
+    """
     n_tasks = moments.C.n_tasks
-    if scale == "absolute":
-        return c
     if n_tasks == 1:
-        return 0.0
-    return c * float(moments.C.traces.mean()) / moments.n_features / (n_tasks - 1)
+        return c if scale == "absolute" else 0.0
+    unit = float(moments.C.traces.mean()) / moments.n_features / (n_tasks - 1)
+    lam = c if scale == "absolute" else min(c, COMMON_COUPLING) * unit
+    return np.inf if unit > 0 and lam >= COMMON_COUPLING * unit else lam
 
 
 def candidates(params: RMTPCAParams) -> list[float]:
@@ -67,23 +77,74 @@ def n_loops(params: RMTPCAParams) -> int:
 def choose_coupling(
     tasks: Sequence[Task], params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
 ) -> Choice:
-    """Give the coupling as given, or the one of largest held-out RVR, the smallest if several."""
+    """Return the coupling as given, or the one that cross-validation settles for.
+
+    With few tasks the held-out RVR hardly tells couplings apart, and the best of them is far off by
+    chance. So the default is left only as far as the data ask for: of the couplings on the way from
+    the default to the best one, the first is taken that is within one standard error of it.
+    """
     if params.selection == "given":
         return Choice.given(params.lam)
     tried = candidates(params)
     seed = int(rng.integers(2**32))
     splits = inner_splits(tasks, n_folds=params.n_folds, seed=seed)
-    scores = np.zeros(len(tried))
-    for fold, split in enumerate(splits):
-        scores += _fold_scores(split, tried, params, fold=fold, trace=trace)
-    scores /= len(splits)
-    best = int(np.argmax(scores >= scores.max() - 1e-12))
+    scores = np.concatenate(
+        [
+            _fold_scores(split, tried, params, fold=fold, trace=trace)
+            for fold, split in enumerate(splits)
+        ],
+        axis=1,
+    )
+    means = scores.mean(axis=1)
     facts = {
         "selection": "cv",
         "cv_couplings": [_as_json(c) for c in tried],
-        "cv_rvr": [float(score) for score in scores],
+        "cv_rvr": [float(mean) for mean in means],
+        "cv_best": _as_json(tried[int(np.argmax(means))]),
     }
-    return Choice(tried[best], facts)
+    return Choice(tried[settle(scores, start=_nearest(tried, _default(tasks, params)))], facts)
+
+
+def settle(scores: Array, *, start: int | None) -> int:
+    """Return the first candidate from ``start`` to the best one within one standard error of it.
+
+    The standard error is that of the mean difference to the best one.
+
+    Parameters
+    ----------
+    scores : (n_candidates, n)
+        Paired: a column is one task in one fold.
+    start
+        The candidate to prefer; None: the best one.
+    """
+    means = scores.mean(axis=1)
+    best = int(np.argmax(means >= means.max() - SAME_SCORE))
+    n = scores.shape[1]
+    if start is None or n < 2:
+        return best
+    step = 1 if best >= start else -1
+    for i in range(start, best, step):
+        worse = scores[best] - scores[i]
+        if worse.mean() <= worse.std(ddof=1) / np.sqrt(n) + SAME_SCORE:
+            return i
+    return best
+
+
+def _default(tasks: Sequence[Task], params: RMTPCAParams) -> float:
+    """Return the coupling to prefer, on the scale of the parameters."""
+    if params.lam_scale == "relative":
+        return DEFAULT_COUPLING
+    moments = estimate_moments(tasks, k=params.k)
+    return absolute_coupling(moments, DEFAULT_COUPLING, scale="relative")
+
+
+def _nearest(tried: Sequence[float], c: float) -> int | None:
+    """Return the position of the coupling nearest to c in ratio; None where none is near."""
+    inner = _inner(tried)
+    if c == 0 or not inner:
+        return None
+    nearest = min(inner, key=lambda one: abs(np.log(one / c)))
+    return tried.index(nearest) if 1 / NEAR_FACTOR <= nearest / c <= NEAR_FACTOR else None
 
 
 def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
@@ -132,35 +193,35 @@ def inner_splits(tasks: Sequence[Task], *, n_folds: int, seed: int) -> list[Spli
 def _fold_scores(
     split: Split, tried: Sequence[float], params: RMTPCAParams, *, fold: int, trace: Trace
 ) -> Array:
-    """Give the mean RVR on one fold for each coupling, (n_couplings,)."""
+    """Return the RVR of each held-out task for each coupling, (n_couplings, n_held)."""
     moments = estimate_moments(split.train.tasks, k=params.k)
     C = moments.C
-    inner = _inner(tried)
+    lams = [absolute_coupling(moments, c, scale=params.lam_scale) for c in tried]
+    rising = sorted({lam for lam in lams if 0 < lam < np.inf})
     path = follow_path(
         C,
-        lams=[absolute_coupling(moments, c, scale=params.lam_scale) for c in inner],
+        lams=rising,
         k=params.k,
         effort=Effort(params.max_iter, params.rtol),
         trace=trace,
         loop=f"fold {fold + 1}",
     )
-    bases = dict(zip(inner, (optimum.U for optimum in path), strict=True))
-    if 0.0 in tried:
+    bases = dict(zip(rising, (optimum.U for optimum in path), strict=True))
+    if 0.0 in lams:
         bases[0.0] = C.leading(params.k)
-    if np.inf in tried:
+    if np.inf in lams:
         common = C.leading_of_sum(params.k)
         bases[np.inf] = np.broadcast_to(common, (C.n_tasks, *common.shape))
-    return np.array([_mean_ratio(split.test, moments, C.lift(bases[c])) for c in tried])
+    return np.array([_ratios(split.test, moments, C.lift(bases[lam])) for lam in lams])
 
 
-def _mean_ratio(held: TaskSet, moments: Moments, U: Array) -> float:
-    """Return the mean retained variance ratio of the tasks with held-out samples."""
+def _ratios(held: TaskSet, moments: Moments, U: Array) -> list[float]:
+    """Return the retained variance ratio of each task with held-out samples."""
     places = [moments.names.index(task.name) for task in held]
-    ratios = [
+    return [
         held_out_ratio(task, mean=moments.means[t], U=U[t])
         for t, task in zip(places, held, strict=True)
     ]
-    return float(np.mean(ratios))
 
 
 def _inner(tried: Sequence[float]) -> list[float]:

@@ -14,12 +14,7 @@ from algorithms.interface.relations import Relations, read_relations
 from algorithms.interface.tasks import Task, check_sizes, counted
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
-from algorithms.subspaces.moments import (
-    Moments,
-    retained_ratio,
-    task_covariance,
-    task_mean,
-)
+from algorithms.subspaces.moments import Moments, retained_ratio
 
 Array = NDArray[np.float64]
 
@@ -187,30 +182,43 @@ def build_model(
     )
 
 
-def extend_model(model: SubspaceModel, task: Task, U: Array | None) -> SubspaceModel:
-    """Give the model with one more task, whose subspace is given or the shared one.
+def extend_model(
+    model: SubspaceModel,
+    moments: Moments,
+    U: Array | None,
+    *,
+    facts: Mapping[str, Any] | None = None,
+    warnings: Sequence[str] = (),
+) -> SubspaceModel:
+    """Return the model with one more task, whose subspace is given or the shared one.
 
     Parameters
     ----------
-    U : (k, d) or None
+    moments
+        Of the new task alone.
+    U : (1, k, d) or None
         Orthonormal rows; ``None`` where the model shares one subspace.
+    facts
+        Join those of the model.
     """
-    C = task_covariance(task)
+    C, (name,) = moments.C, moments.names
     if U is None:
-        basis, bases = model.U[0], model.U
-        spectrum = np.einsum("ik,ik->k", basis, C @ basis)
+        basis, bases = np.swapaxes(model.U, 1, 2), model.U
+        spectrum = np.maximum(np.einsum("tki,tki->tk", C.times_lifted(basis), basis), 0.0)
     else:
-        axes, spectrum = principal_axes(U, U @ C)
-        bases = np.concatenate([model.U, axes.T[np.newaxis]])
+        axes, spectrum = _turned(C, U)
+        bases = np.concatenate([model.U, np.swapaxes(axes, 1, 2)])
     is_shared_mean = model.mean.shape[0] == 1 < len(model.tasks)
-    mean = model.mean if is_shared_mean else np.vstack([model.mean, task_mean(task)])
+    mean = model.mean if is_shared_mean else np.vstack([model.mean, moments.means])
     return replace(
         model,
-        tasks=(*model.tasks, task.name),
+        tasks=(*model.tasks, name),
         U=bases,
         mean=mean,
         spectrum=np.vstack([model.spectrum, spectrum]),
-        total_variance=np.append(model.total_variance, np.trace(C)),
+        total_variance=np.append(model.total_variance, C.traces),
+        facts={**model.facts, **(facts or {})},
+        warnings=(*model.warnings, *warnings, *_variance_warnings(moments)),
     )
 
 

@@ -107,12 +107,12 @@ def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
 
 
 def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
-    """Raise InvalidParams where k dimensions are not fewer than the features (sec. 2.1: k < d)."""
+    """Raise InvalidParams where there are fewer features than k dimensions."""
     d = summaries[0].n_features
-    if k >= d:
+    if k > d:
         raise InvalidParams(
-            f"expected k below the number of features, got k = {k} for {d} features; "
-            f"choose k below {d}",
+            f"expected k of at most the number of features, got k = {k} for {d} features; "
+            f"choose k up to {d}",
             field="k",
         )
 

@@ -133,7 +133,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         U = _decompose(A, params.k, trace, task.name)
         spectrum = np.sum((A @ U.T) ** 2, axis=0)
         rest = max(float(np.sum(A**2) - spectrum.sum()), 0.0)
-        noise = rest / (A.shape[1] - params.k)
+        noise = rest / max(A.shape[1] - params.k, 1)  # of k = d dimensions nothing is left
         W = fix_signs(U).T * np.sqrt(np.maximum(spectrum - noise, 0.0))
         Y = centre_columns(task.X)
         left = np.sum((Y - reconstruction(W, Y)) ** 2)

@@ -1,3 +1,5 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 
@@ -8,7 +10,9 @@ from algorithms.interface.trace import Trace
 from algorithms.numerics.eigen import complete, fix_signs, leading_of_dense, leading_of_factor
 from algorithms.numerics.grassmann import projector_distance
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
+from algorithms.rmtpca import RMTPCA
 from algorithms.subspaces.model import SubspaceModel
+from algorithms.transfer_pca import PPCA, TransferPCA
 
 #: Subspaces of well separated eigenvalues from two LAPACK routes.
 SUBSPACE_ATOL = 1e-9
@@ -175,6 +179,62 @@ def test_new_tasks_of_other_width_are_refused(tasks) -> None:
         TaskPCA().adapt(model, Task.from_rows("new", np.ones((4, 5))))
     with pytest.raises(InvalidData, match="'new' has 1 row"):
         TaskPCA().adapt(model, Task.from_rows("new", np.ones((1, 6))))
+
+
+@pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA(), TransferPCA(), PPCA()])
+@pytest.mark.parametrize(("d", "n"), [(6, 10), (40, 5)], ids=["narrow", "wide"])
+def test_as_many_dimensions_as_features_give_rows_back(algorithm, d, n) -> None:
+    rng = np.random.default_rng(0)
+    wide = TaskSet(tuple(Task.from_rows(f"t{i}", rng.standard_normal((n, d))) for i in range(2)))
+    model = fit(algorithm, wide, k=d)
+    for task in wide:
+        back = model.inverse_transform(model.transform(task.X, task=task.name), task=task.name)
+        np.testing.assert_allclose(back, task.X, atol=1e-9)
+    with pytest.raises(InvalidParams, match=f"got k = {d + 1} for {d} features"):
+        fit(algorithm, wide, k=d + 1)
+
+
+@pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA()])
+def test_a_wide_task_joins_in_the_memory_that_a_fit_takes(algorithm) -> None:
+    # d = 3000: one dense matrix is 72 MB, the rows of the four tasks 1 MB
+    rng = np.random.default_rng(0)
+    rows = [Task.from_rows(f"t{i}", rng.standard_normal((10, 3000))) for i in range(5)]
+    tracemalloc.start()
+    model = fit(algorithm, TaskSet(tuple(rows[:4])), k=2)
+    fitting = tracemalloc.get_traced_memory()[1]
+    tracemalloc.reset_peak()
+    algorithm.adapt(model, rows[4])
+    joining = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert joining <= 1.5 * fitting
+
+
+@pytest.mark.parametrize("algorithm", [TaskPCA(), CommonPCA()])
+@pytest.mark.parametrize(("d", "n"), [(6, 10), (40, 5), (300, 5)])
+def test_a_new_task_has_the_spectrum_of_its_own_covariance(algorithm, d, n) -> None:
+    rng = np.random.default_rng(1)
+    rows = [Task.from_rows(f"t{i}", rng.standard_normal((n, d))) for i in range(3)]
+    model = algorithm.adapt(fit(algorithm, TaskSet(tuple(rows[:2])), k=3), rows[2])
+    C, U = np.cov(rows[2].X, rowvar=False), model.basis_of("t2")
+    np.testing.assert_allclose(model.spectrum[2], np.diag(U.T @ C @ U), atol=1e-10)
+    assert model.total_variance[2] == pytest.approx(np.trace(C))
+    if algorithm.name == "pca":
+        np.testing.assert_allclose(model.spectrum[2], np.linalg.eigvalsh(C)[:-4:-1])
+
+
+@pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA()])
+def test_a_new_task_is_held_to_the_bounds_of_a_fit(algorithm, tasks) -> None:
+    model = fit(algorithm, tasks)
+    with pytest.raises(InvalidData, match="'new' has total variance"):
+        algorithm.adapt(model, Task.from_rows("new", 1e-60 * tasks.tasks[0].X))
+
+
+def test_a_new_task_of_few_rows_or_none_that_differ_is_warned_of(tasks) -> None:
+    model = fit(TaskPCA(), tasks, k=3)
+    few = TaskPCA().adapt(model, Task.from_rows("few", tasks.tasks[0].X[:3]))
+    assert "the first is 'few') have at most k = 3 rows" in few.warnings[-1]
+    flat = TaskPCA().adapt(model, Task.from_rows("flat", np.ones((9, 6))))
+    assert "the first is 'flat') have no variance at all" in flat.warnings[-1]
 
 
 def test_new_task_of_a_pooled_model_keeps_the_grand_mean(tasks) -> None:

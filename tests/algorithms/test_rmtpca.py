@@ -1,3 +1,4 @@
+import itertools
 import os
 from itertools import pairwise
 from pathlib import Path
@@ -34,7 +35,7 @@ from algorithms.rmtpca.coupled import (
     maximise_from_many,
     sweep_blocks,
 )
-from algorithms.rmtpca.selection import inner_splits
+from algorithms.rmtpca.selection import inner_splits, settle
 from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
 #: Central differences of J lose half its digits.
@@ -481,6 +482,52 @@ def test_cross_validated_coupling_beats_both_baselines() -> None:
     assert np.all(t >= 3.0)
 
 
+def test_the_default_is_left_only_by_more_than_one_standard_error() -> None:
+    # differences to the best candidate in four observations, of deviation 1 about the mean given:
+    # the standard error is 0.5
+    spread = np.array([1.0, -1.0, 1.0, -1.0]) * np.sqrt(3) / 2
+
+    def settled(*lags, start):
+        scores = np.array([10.0 - lag * (1 + 0 * spread) - (lag > 0) * spread for lag in lags])
+        return settle(scores, start=start)
+
+    assert settled(0.49, 0.0, start=0) == 0
+    assert settled(0.51, 0.0, start=0) == 1
+    # the first on the way that is good enough, from either side
+    assert settled(0.9, 0.51, 0.4, 0.1, 0.0, start=0) == 2
+    assert settled(0.0, 0.1, 0.4, 0.51, 0.9, start=4) == 2
+    assert settled(0.4, 0.0, 0.4, start=1) == 1
+    assert settled(0.1, 0.0, start=None) == 1
+
+
+def test_with_few_tasks_the_chosen_coupling_beats_common_pca() -> None:
+    # true retained variance against the limit of infinite coupling, five and ten tasks of ten
+    # rows; the best held-out mean alone reaches t = 0.2 on these problems, the default 10.9
+    gains = []
+    for T, seed, k in itertools.product((5, 10), range(30), (1, 2, 3)):
+        problem = tilted_gaussians(np.random.default_rng([T, seed]), n_tasks=T)
+        chosen = fit(problem.tasks, k=k, selection="cv", seed=seed)
+        common = CommonPCA().fit(
+            problem.tasks, CommonPCA.Params(k=k), trace=Trace(), rng=np.random.default_rng(0)
+        )
+        gains.append(mean_true_ratio(chosen, problem) - mean_true_ratio(common, problem))
+    assert np.mean(gains) / (np.std(gains, ddof=1) / np.sqrt(len(gains))) >= 3.0
+
+
+def test_the_default_of_the_absolute_scale_is_that_of_the_relative_one() -> None:
+    tasks = tilted_gaussians(np.random.default_rng(5), n_tasks=4).tasks
+    unit = fit(tasks, lam=1.0).facts["lam"]
+    relative = fit(tasks, selection="cv", grid=(0.5, 5.0, 50.0), ends="none")
+    absolute = fit(
+        tasks,
+        selection="cv",
+        grid=tuple(unit * c for c in (0.5, 5.0, 50.0)),
+        ends="none",
+        lam_scale="absolute",
+    )
+    assert absolute.facts["lam"] == pytest.approx(relative.facts["lam"])
+
+
 def test_unrelated_tasks_choose_less_coupling_than_related_ones() -> None:
     related = tilted_gaussians(np.random.default_rng(0), n_tasks=10, n_samples=40, tilt=0.05).tasks
     unrelated = unrelated_gaussians(np.random.default_rng(0), n_tasks=10, n_samples=40).tasks
@@ -527,12 +574,58 @@ def test_a_new_task_takes_its_exact_block_maximiser() -> None:
     np.testing.assert_allclose(adapted.mean_of(new.name), new.X.mean(axis=0))
 
 
-@pytest.mark.parametrize("k", [6, 7])
-def test_as_many_dimensions_as_features_are_refused(k) -> None:
+@pytest.mark.parametrize("c", [0.0, 3.0])
+def test_a_new_task_of_a_model_of_one_task_is_drawn_to_it(c) -> None:
+    first, new = tilted_gaussians(np.random.default_rng(3), n_tasks=2).tasks.tasks
+    adapted = RMTPCA().adapt(fit(TaskSet((first,)), lam=c), new)
+    C = [np.cov(task.X, rowvar=False) for task in (first, new)]
+    lam = c * (np.trace(C[0]) + np.trace(C[1])) / 2 / 6  # what a fit of both would have
+    P = adapted.U[0] @ adapted.U[0].T
+    top = np.linalg.eigh(C[1] + lam * P)[1][:, -2:]
+    assert projector_distance(adapted.U[1].T, top.T) <= SUBSPACE_ATOL
+    assert adapted.facts["lam"] == pytest.approx(lam)
+    assert adapted.metrics["rvr"][new.name] == pytest.approx(
+        np.trace(top.T @ C[1] @ top) / np.trace(C[1])
+    )
+
+
+@pytest.mark.parametrize(("d", "n"), [(6, 10), (40, 5)], ids=["narrow", "wide"])
+@pytest.mark.parametrize("selection", ["given", "cv"])
+def test_as_many_dimensions_as_features_retain_everything(d, n, selection) -> None:
+    rng = np.random.default_rng(4)
+    tasks = TaskSet(tuple(Task.from_rows(f"t{i}", rng.standard_normal((n, d))) for i in range(3)))
+    model = fit(tasks, k=d, selection=selection)
+    for task in tasks:
+        assert model.metrics["rvr"][task.name] == pytest.approx(1.0)
+        back = model.inverse_transform(model.transform(task.X, task=task.name), task=task.name)
+        np.testing.assert_allclose(back, task.X, atol=1e-10)
+
+
+def test_more_dimensions_than_features_are_refused() -> None:
     tasks = tilted_gaussians(np.random.default_rng(4), n_tasks=2).tasks
-    with pytest.raises(InvalidParams, match=f"got k = {k} for 6 features") as caught:
-        fit(tasks, k=k)
+    with pytest.raises(InvalidParams, match="got k = 7 for 6 features") as caught:
+        fit(tasks, k=7)
     assert caught.value.field == "k"
+
+
+@pytest.mark.parametrize("size", [1e-40, 1e12, 1e40])
+def test_absolute_coupling_has_the_units_of_a_variance(size) -> None:
+    tasks = tilted_gaussians(np.random.default_rng(2), n_tasks=4).tasks
+    scaled = TaskSet(tuple(Task.from_rows(task.name, size * task.X) for task in tasks))
+    model = fit(tasks, lam=3.0, lam_scale="absolute")
+    again = fit(scaled, lam=3.0 * size**2, lam_scale="absolute")
+    assert np.all(distances(model, again) <= SUBSPACE_ATOL)
+
+
+@pytest.mark.parametrize("starts", ["single", "many"])
+@pytest.mark.parametrize(("lam", "scale"), [(1e12, "relative"), (1e100, "absolute")])
+def test_a_huge_coupling_gives_the_top_of_the_sum_from_any_start(starts, lam, scale) -> None:
+    # the covariances are lost in the rounding of J: every common subspace would look as good
+    tasks = tilted_gaussians(np.random.default_rng(0), n_tasks=4).tasks
+    model = fit(tasks, lam=lam, lam_scale=scale, starts=starts)
+    top = np.linalg.eigh(sum(np.cov(task.X, rowvar=False) for task in tasks))[1][:, -2:]
+    for task in tasks:
+        assert projector_distance(model.basis_of(task.name).T, top.T) <= SUBSPACE_ATOL
 
 
 def test_more_folds_than_rows_are_refused_before_numbers_are_read() -> None:
