@@ -85,6 +85,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         """Give U_i = W_i P, with the parameters as given or chosen on these rows."""
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
+        asked = params
         params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
@@ -100,15 +101,16 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             facts={"params": params.model_dump(mode="json"), "by_task": {}, **facts},
             warnings=(
                 *cap_warnings(capped),
+                *self.end_warnings(asked, params, _most(list(every.values()))),
                 *_rank_warnings(list(every.values()), P.shape[0]),
                 *flat_warnings([n for n, task in every.items() if task.rank == 0], len(every)),
             ),
         )
 
-    def adapt(
-        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    def join(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Give the model with one more task: its own PCA, and the P of the others."""
+        """Return the model with one more task: its own PCA, and the P of the others."""
         del trace
         params = self.params_for(model, task)
         assert model.P is not None
@@ -162,6 +164,12 @@ def _part(task: Scatters, P: Array, params: AggregateParams) -> TaskProjection:
     m = min(P.shape[0], task.rank)
     W[:, :m] = task.V[:, :m]
     return build_part(task, W @ P, classifier=params.classifier, W=W)
+
+
+def _most(tasks: Sequence[Scatters]) -> dict[str, float]:
+    """Return the largest d and d' that make a difference."""
+    rank = max(task.rank for task in tasks)
+    return {"d": min(rank, sum(task.n_classes for task in tasks) - 1), "d_prime": rank}
 
 
 def _rank_warnings(tasks: Sequence[Scatters], d_prime: int) -> tuple[str, ...]:

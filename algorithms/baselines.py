@@ -15,22 +15,19 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.needs import Needs
-from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_factor
+from algorithms.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.subspaces.model import (
     SubspaceModel,
     build_model,
-    check_new_task,
     extend_model,
     rank_warnings,
 )
-from algorithms.subspaces.moments import check_dimension, estimate_moments
+from algorithms.subspaces.moments import estimate_moments
 from algorithms.subspaces.params import SubspaceParams
 
 Array = NDArray[np.float64]
@@ -42,16 +39,9 @@ class TaskPCAParams(SubspaceParams):
     """Parameters of PCA per task."""
 
 
-class CommonPCAParams(Params):
+class CommonPCAParams(SubspaceParams):
     """Parameters of one PCA for all tasks."""
 
-    k: int = Field(
-        2,
-        ge=1,
-        le=100_000,
-        title="Dimensions",
-        description="Dimension of the subspace; the number of features, its bound, retains all.",
-    )
     form: Literal["sum", "pooled"] = Field(
         "sum",
         title="Matrix",
@@ -61,7 +51,7 @@ class CommonPCAParams(Params):
     )
 
 
-class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
+class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
     """PCA of each task alone (I-PCA)."""
 
     name = "pca"
@@ -71,22 +61,13 @@ class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
         "The baseline for tasks with many rows; with few rows prefer rmt-pca."
     )
     reference = _REFERENCE
-    needs = Needs(same_features=True, covariances=True, min_samples=2)
-    monotone = "up"
     Params = TaskPCAParams
-    Model = SubspaceModel
 
-    def check(self, summaries: Sequence[TaskSummary], params: TaskPCAParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
-        super().check(summaries, params)
-        check_dimension(summaries, k=params.k)
-
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: TaskPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Give the k leading eigenvectors of each task's covariance."""
+        """Return the k leading eigenvectors of each task's covariance."""
         del rng
-        self.check(tasks.summaries(), params)
         moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         C = moments.C
         U = _decompose(C, lambda: C.lift(C.leading(params.k)), trace=trace)
@@ -99,18 +80,15 @@ class TaskPCA(Algorithm[TaskPCAParams, SubspaceModel]):
             warnings=rank_warnings(tasks.tasks, k=params.k),
         )
 
-    def adapt(
-        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
-    ) -> SubspaceModel:
-        """Give the model with one more task, from its own rows."""
+    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
+        """Return the model with one more task, from its own rows."""
         del trace
-        check_new_task(model, task)
         moments = estimate_moments([task], k=model.k)
         U = moments.C.lift(moments.C.leading(model.k))
         return extend_model(model, moments, U, warnings=rank_warnings([task], k=model.k))
 
 
-class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
+class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     """One PCA for all tasks (C-PCA)."""
 
     name = "common-pca"
@@ -120,15 +98,11 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
         "The baseline for tasks that hardly differ."
     )
     reference = _REFERENCE
-    needs = Needs(same_features=True, covariances=True, min_samples=2)
-    monotone = "up"
     Params = CommonPCAParams
-    Model = SubspaceModel
 
     def check(self, summaries: Sequence[TaskSummary], params: CommonPCAParams) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit."""
         super().check(summaries, params)
-        check_dimension(summaries, k=params.k)
         for task in summaries:
             if params.form == "pooled" and task.input == "covariances":
                 raise InvalidParams(
@@ -138,12 +112,11 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
                     field="form",
                 )
 
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Give the k leading eigenvectors of the one matrix for all tasks."""
+        """Return the k leading eigenvectors of the one matrix for all tasks."""
         del rng
-        self.check(tasks.summaries(), params)
         moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         C, mean = moments.C, None
         if params.form == "pooled":
@@ -160,12 +133,9 @@ class CommonPCA(Algorithm[CommonPCAParams, SubspaceModel]):
             shared_mean=mean,
         )
 
-    def adapt(
-        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
-    ) -> SubspaceModel:
-        """Give the model with one more task in the common subspace."""
+    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
+        """Return the model with one more task in the common subspace."""
         del trace
-        check_new_task(model, task)
         return extend_model(model, estimate_moments([task], k=model.k), None)
 
 

@@ -21,7 +21,7 @@ from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, check_sizes
 from algorithms.interface.trace import Trace
 
 Array = NDArray[np.float64]
@@ -161,6 +161,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         """Return the means and shares of each task."""
         del rng
         self.check(tasks.summaries(), params)
+        check_sizes(tasks)
         joined = trace.once(
             "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
         )
@@ -168,12 +169,9 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
         return ConstantModel(self.name, tasks.names, parts)
 
-    def adapt(
-        self, model: ConstantModel, task: Task, *, trace: Trace | None = None
-    ) -> ConstantModel:
+    def join(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
         """Return the model with one more task, from its own rows."""
         del trace
-        model.check_new_name(task.name)
         self.check([task.summary()], ConstantParams())
         part = _constants(task, task.X.mean(axis=0))
         return replace(model, tasks=(*model.tasks, task.name), parts=(*model.parts, part))

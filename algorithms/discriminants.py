@@ -19,6 +19,7 @@ Pattern Recognition 2000, doi:10.1016/S0031-3203(99)00139-9.
 """
 
 from abc import abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Literal, TypeVar
 
@@ -26,6 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, counted
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import (
@@ -95,10 +97,11 @@ class Directions:
 
 @dataclass(frozen=True, slots=True)
 class Learned:
-    """One task, learned: its part of the model, the parameters used, and what was decided."""
+    """One task, learned: its part, d as used, bounds of what is chosen, and what was decided."""
 
     part: TaskProjection
     d: int
+    bounds: dict[str, float]
     facts: dict[str, Any]
 
 
@@ -106,6 +109,11 @@ class TaskByTask(ProjectionAlgorithm[P]):
     """A projection of each task from its own rows alone, with parameters of its own."""
 
     reference = _PAPER
+
+    def bounds_of(self, task: Scatters, params: P) -> dict[str, float]:
+        """Return the largest values of chosen parameters that make a difference for a task."""
+        del params
+        return {"d": task.rank}
 
     def solved_on(self, task: Task, scatters: Scatters, params: P) -> Scatters:
         """Return the scatter matrices that :meth:`directions` sees; columns may be scaled anew."""
@@ -133,20 +141,19 @@ class TaskByTask(ProjectionAlgorithm[P]):
                 "seed": seed,
                 "by_task": {name: one.facts for name, one in learned.items()},
             },
-            warnings=_warnings(learned),
+            warnings=(*_warnings(learned), *_end_warnings(learned, params)),
         )
 
-    def adapt(
-        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    def join(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Give the model with one more task, from its own rows, as the others were learned."""
+        """Return the model with one more task, from its own rows, as the others were learned."""
         params = self.params_for(model, task)
-        trace = trace or Trace()
         trace.expect(2 if params.selection == "cv" else 1)
         new = self._learn(task, params, trace=trace, seed=model.facts["seed"])
-        return extend_model(
-            model, task.name, new.part, facts=new.facts, warnings=_warnings({task.name: new})
-        )
+        learned = {task.name: new}
+        warnings = (*_warnings(learned), *_end_warnings(learned, params))
+        return extend_model(model, task.name, new.part, facts=new.facts, warnings=warnings)
 
     def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
         params, facts = self.choose(
@@ -164,7 +171,12 @@ class TaskByTask(ProjectionAlgorithm[P]):
         facts |= {"d": params.d, **found.facts}
         if isinstance(params, RidgeParams):
             facts["gamma"] = params.gamma
-        return Learned(build_part(scatters, U, classifier=params.classifier), params.d, facts)
+        return Learned(
+            build_part(scatters, U, classifier=params.classifier),
+            params.d,
+            self.bounds_of(scatters, params),
+            facts,
+        )
 
 
 class PCAClassifier(TaskByTask[ProjectionParams]):
@@ -199,6 +211,11 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     )
     reference = f"{_PAPER}, eq. 1; Belhumeur et al. (1997), doi:10.1109/34.598228"
     Params = RatioTraceParams
+
+    def bounds_of(self, task: Scatters, params: RatioTraceParams) -> dict[str, float]:
+        """Return the rank that S_b may have; Fisherface has no gamma."""
+        d = min(task.rank, task.n_classes - 1)
+        return {"d": d} if params.form == "ridge" else {"d": d, "gamma": 0.0}
 
     def solved_on(self, task: Task, scatters: Scatters, params: RatioTraceParams) -> Scatters:
         """Return scatter matrices of columns of one size, where the scales are free.
@@ -241,6 +258,10 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     reference = f"{_PAPER}, eq. 2"
     Params = TraceRatioParams
 
+    def bounds_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
+        """Return what the span, or the whole space, has."""
+        return {"d": task.dimensions(params.null)}
+
     def directions(
         self, task: Scatters, params: TraceRatioParams, *, trace: Trace, loop: str
     ) -> Directions:
@@ -262,6 +283,11 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     )
     reference = "Chen et al. (2000), doi:10.1016/S0031-3203(99)00139-9"
     Params = ProjectionParams
+
+    def bounds_of(self, task: Scatters, params: ProjectionParams) -> dict[str, float]:
+        """Return the rank that S_b may have."""
+        del params
+        return {"d": min(task.rank, task.n_classes - 1)}
 
     def solved_on(self, task: Task, scatters: Scatters, params: ProjectionParams) -> Scatters:
         """Return scatter matrices of columns of one size, where there is no null space."""
@@ -304,3 +330,13 @@ def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
         else ""
     )
     return (*cap_warnings(wanted), *flat_warnings(flat, len(learned)), *([plain] if plain else []))
+
+
+def _end_warnings(learned: Mapping[str, Learned], asked: ProjectionParams) -> tuple[str, ...]:
+    if asked.selection == "given":
+        return ()
+    chosen = {
+        task: {name: one.facts[name] for name in asked.GRIDS} for task, one in learned.items()
+    }
+    most = {task: one.bounds for task, one in learned.items()}
+    return end_warnings_by_task(asked, chosen, most=most)

@@ -19,12 +19,11 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
-    check_new_task,
     late_warnings,
     rank_warnings,
 )
@@ -95,6 +94,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     ) -> LatentModel:
         """Give the models of the chosen rows."""
         self.check(tasks.summaries(), params)
+        check_sizes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         seed = int(rng.integers(2**32))
         ordered = tasks.by_name().tasks
@@ -135,12 +135,10 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             ),
         )
 
-    def adapt(self, model: LatentModel, task: Task, *, trace: Trace | None = None) -> LatentModel:
-        """Give the model with one more task: of its own rows, or served as the others are."""
-        check_new_task(model, task)
+    def join(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
+        """Return the model with one more task: of its own rows, or served as the others are."""
         params = GPLVMParams.model_validate(model.facts["params"])
         source = model.part_of(model.facts["source"])
-        trace = trace or Trace()
         trace.expect(1 + params.n_init * (params.rows == "own"))
         with threads_for(params.r):
             if params.rows == "own":

@@ -107,9 +107,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         kernel = penalty_of(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 
-    def adapt(
-        self, model: KernelMachine, task: Task, *, trace: Trace | None = None
-    ) -> KernelMachine:
+    def join(self, model: KernelMachine, task: Task, *, trace: Trace) -> KernelMachine:
         """Return the model with one more task, the α of the others frozen.
 
         They answer as before. The gap of the new task's own problem is among the metrics, and a
@@ -128,5 +126,5 @@ class FMTL(MachineAlgorithm[FMTLParams]):
             kernel=penalty_of(params, model.facts["mean_rows"]),
             max_iter=params.max_iter,
             tolerance=params.tolerance,
-            trace=trace or Trace(),
+            trace=trace,
         )

@@ -14,7 +14,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 
 P = TypeVar("P", bound=Params)
@@ -134,10 +134,28 @@ class Algorithm(ABC, Generic[P, M]):
         trace
             Runs every loop, as in :meth:`fit`; loops have the name of the task in theirs, so that
             several tasks can join under one trace. A new one if left out.
+
+        Raises
+        ------
+        InvalidData
+            The algorithm takes no new tasks, or the task is none that a fit would take.
         """
-        del model, trace
-        raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
+        if not self.takes_new_tasks():
+            raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
+        self._check_new_task(model, task)
+        return self.join(model, task, trace=trace or Trace())
+
+    def join(self, model: M, task: Task, *, trace: Trace) -> M:
+        """Return what :meth:`adapt` does, for a task that has its name, needs, width and sizes."""
+        raise NotImplementedError
 
     def takes_new_tasks(self) -> bool:
         """Tell whether :meth:`adapt` does something."""
-        return type(self).adapt is not Algorithm.adapt
+        return type(self).join is not Algorithm.join
+
+    def _check_new_task(self, model: M, task: Task) -> None:
+        model.check_new_name(task.name)
+        self.needs.check_task(task.summary(), algorithm=self.name)
+        if self.needs.same_features:
+            model.check_width_of(task)
+        check_sizes([task])

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.relations import Relations
-from algorithms.interface.tasks import Array, unknown_task
+from algorithms.interface.tasks import Array, Task, unknown_task
 from algorithms.numerics.finite import are_finite
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
@@ -110,6 +110,17 @@ class Model(ABC):
         """Raise InvalidData where the model has a task of this name."""
         if task in self.tasks:
             raise InvalidData(f"the model has a task '{task}' already", task=task)
+
+    def check_width_of(self, task: Task) -> None:
+        """Raise InvalidData where a new task has other columns than those of the model."""
+        method = next(method for method in self.methods() if method != "inverse_transform")
+        d = self.width(method, task=self.tasks[0])
+        if task.n_features != d:
+            raise InvalidData(
+                f"task '{task.name}' has {task.n_features} features, the model {d}; "
+                "a new task needs the same columns",
+                task=task.name,
+            )
 
     def check_rows(self, X: object, *, method: str, task: str) -> Array:
         """Give X as floats, checked for the width that the method takes for the task.

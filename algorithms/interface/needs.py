@@ -44,7 +44,7 @@ class Needs:
             )
         first = summaries[0]
         for task in summaries:
-            self._check_task(task, algorithm)
+            self.check_task(task, algorithm=algorithm)
             if self.same_features and task.n_features != first.n_features:
                 raise InvalidData(
                     f"task '{first.name}' has {first.n_features} features, "
@@ -67,7 +67,8 @@ class Needs:
                     task=task.name,
                 )
 
-    def _check_task(self, task: TaskSummary, algorithm: str) -> None:
+    def check_task(self, task: TaskSummary, *, algorithm: str) -> None:
+        """Raise InvalidData where a task by itself does not fit."""
         if task.input == "covariances":
             if not self.covariances:
                 raise InvalidData(

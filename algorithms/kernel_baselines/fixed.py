@@ -24,6 +24,7 @@ from pydantic import Field
 
 from algorithms.evaluation import select_per_task
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, loss_of_tasks
@@ -126,6 +127,15 @@ class TaskMachines(_FixedRelation[TaskMachinesParams]):
         )  # fmt: skip
         found = {"C_by_task": {name: one.C for name, one in own.items()}}
         return common.params.model_copy(update=found), {"cv_loss": list(common.losses), **found}
+
+    def warnings_of_choice(
+        self, asked: TaskMachinesParams, chosen: TaskMachinesParams
+    ) -> tuple[str, ...]:
+        """Return a warning for each end of the grid at which tasks have their C."""
+        if asked.selection_scope == "all":
+            return super().warnings_of_choice(asked, chosen)
+        own = {name: {"C": C} for name, C in chosen.C_by_task.items()}
+        return end_warnings_by_task(asked, own)
 
     def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return I, or a diagonal of C_t/C where tasks have a C of their own."""

@@ -10,6 +10,7 @@ from algorithms.evaluation import held_out_loss, select_params
 from algorithms.evaluation.selection import Loss
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
 from algorithms.interface.target_scales import own_scales
 from algorithms.interface.tasks import TaskSet, TaskSummary
@@ -59,11 +60,15 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         self.check(tasks.summaries(), params)
         trace.expect(2 if params.selection == "cv" else 1)
         facts: dict[str, Any] = {}
+        warnings: tuple[str, ...] = ()
         if params.selection == "cv":
+            asked = params
             params, facts = self.choose(tasks, params, trace=trace, rng=rng)
+            warnings = self.warnings_of_choice(asked, params)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
-        return self._learned(tasks, prepared, params, facts, seed=seed, trace=trace)
+        model = self._learned(tasks, prepared, params, facts, seed=seed, trace=trace)
+        return model.with_warnings(*warnings)
 
     def choose(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
@@ -74,6 +79,10 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             rng=rng, loss=loss_of_tasks(tasks, params),
         )  # fmt: skip
         return chosen.params, {"cv_loss": list(chosen.losses)}
+
+    def warnings_of_choice(self, asked: P, chosen: P) -> tuple[str, ...]:
+        """Return what the user should know of what :meth:`choose` chose."""
+        return end_warnings(asked, {"C": chosen.C})
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task, check_sizes
+from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import error_name, error_of
 from algorithms.kernel_machines.examples import Examples
@@ -23,17 +23,10 @@ Array = NDArray[np.float64]
 
 def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> None:
     """Raise InvalidData where a task cannot join the model, or needs more than this memory."""
-    model.check_new_name(task.name)
-    check_sizes([task])
     kind = "numbers" if model.targets[0].classes is None else "classes"
     if task.target != kind:
         raise InvalidData(
             f"the targets of task '{task.name}' are {task.target}, those of the model {kind}",
-            task=task.name,
-        )
-    if task.n_features != len(model.mean):
-        raise InvalidData(
-            f"task '{task.name}' has {task.n_features} features, the model {len(model.mean)}",
             task=task.name,
         )
     if model.kernel.name == "precomputed":

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task, check_sizes
+from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import BLOCK, PROJECTION, project
 from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
@@ -272,15 +272,3 @@ def late_warnings(trace: Trace, *, max_iter: int, task: str = "") -> tuple[str, 
         "before the gradient was small; raise max_iter"
     )
     return (warning,)
-
-
-def check_new_task(model: LatentModel, task: Task) -> None:
-    """Raise InvalidData where a task cannot join the model."""
-    model.check_new_name(task.name)
-    check_sizes([task])
-    if task.input != "rows" or task.n_features != len(model.parts[0].mean):
-        raise InvalidData(
-            f"task '{task.name}' has {task.input} of {task.n_features} features; the model takes "
-            f"rows of {len(model.parts[0].mean)}",
-            task=task.name,
-        )

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task, check_sizes
+from algorithms.interface.tasks import Task
 from algorithms.linear.functions import Functions
 from algorithms.linear.targets import decode
 
@@ -116,17 +116,7 @@ class LinearModel(FunctionModel):
 
 
 def check_new_task(model: FunctionModel, task: Task) -> None:
-    """Raise InvalidData where a task cannot join the model."""
-    if task.name in model.tasks:
-        raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
-    d = model.functions.basis.n_features
-    if task.input == "rows" and task.n_features != d:
-        raise InvalidData(
-            f"task '{task.name}' has {task.n_features} features, the model {d}; "
-            "a new task needs the same columns",
-            task=task.name,
-        )
-    check_sizes([task])
+    """Raise InvalidData where the targets of a task are of another kind than the model's."""
     is_numbers = model.functions.classes[0] is None
     if (task.target == "numbers") != is_numbers:
         wanted = "numeric targets" if is_numbers else "class labels"

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.linear.design import Design
 from algorithms.linear_baselines.params import LeaveOneOutParams
@@ -18,10 +19,11 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen gamma, and how it was chosen, as JSON."""
+    """The chosen gamma, how it was chosen, as JSON, and what the user should know of that."""
 
     gamma: float
     facts: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -94,7 +96,12 @@ def choose_gammas(
         "selection_gammas": tried,
         "selection_errors": [float(one) for one in found[:, 0]],
     }
-    return Choice(gammas[0], {"gamma": gammas[0], "selection": "loo", **facts}), gammas[1:]
+    choice = Choice(
+        gammas[0],
+        {"gamma": gammas[0], "selection": "loo", **facts},
+        end_warnings(params, {"gamma": gammas[0]}),
+    )
+    return choice, gammas[1:]
 
 
 def mean_known(squares: Array) -> float:

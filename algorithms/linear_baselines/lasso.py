@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Folds, Grid, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField, own_scales
 from algorithms.interface.tasks import TaskSet
@@ -100,6 +101,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
+        asked = params
         if params.selection == "cv":
             params, chosen = self.choose(
                 tasks,
@@ -126,7 +128,8 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "n_columns": int(np.sum(_NORM.values(W) > 0)),
         }
         late = f"stopped with a relative duality gap of {gap:.1e}; raise max_iter"
-        warnings = (late,) if gap > params.tolerance else ()
+        ends = end_warnings(asked, {"share": params.share}) if asked.selection == "cv" else ()
+        warnings = (late, *ends) if gap > params.tolerance else ends
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )

@@ -9,7 +9,7 @@ Reference: Hosmer, Lemeshow, Sturdivant, *Applied Logistic Regression*, 2013,
 doi:10.1002/9781118548387
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.evaluation import candidates_of, select_per_task
+from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
 from algorithms.interface.tasks import Task, TaskSet
@@ -93,6 +94,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
+        asked = params
         own: dict[str, float] = {}
         if params.selection == "cv" and params.is_chosen_per_task:
             params, own, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
@@ -116,7 +118,8 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         facts |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
-        warnings = (late,) if trace.stop_reason == "max_iter" else ()
+        ends = _end_warnings(asked, params, own)
+        warnings = (late, *ends) if trace.stop_reason == "max_iter" else ends
         return LinearModel(
             functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
@@ -136,8 +139,8 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         gammas = {name: one.gamma for name, one in own.items()}
         return common.params, gammas, {"cv_errors": list(common.losses)}
 
-    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
-        """Give the model with one more task: from its own rows, or with the common function."""
+    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+        """Return the model with one more task: from its own rows, or with the common function."""
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.facts["params"])
         self.check([task.summary()], params)
@@ -146,7 +149,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             functions = model.functions
             design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
             ridge, loop = model.facts["ridge"], f"Newton for '{task.name}'"
-            W, b = newton(design, params, ridges=[ridge], trace=trace or Trace(), loop=loop)
+            W, b = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
             return W.T, b
 
         return join_task(
@@ -156,6 +159,16 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             has_intercept=params.fit_intercept,
             learn=learn,
         )
+
+
+def _end_warnings(
+    asked: LogisticParams, chosen: LogisticParams, own: Mapping[str, float]
+) -> tuple[str, ...]:
+    if asked.selection == "given":
+        return ()
+    if own:
+        return end_warnings_by_task(asked, {name: {"gamma": one} for name, one in own.items()})
+    return end_warnings(asked, {"gamma": chosen.gamma})
 
 
 def newton(

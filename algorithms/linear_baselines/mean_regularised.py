@@ -21,6 +21,7 @@ from pydantic import Field
 
 from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -119,7 +120,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             scale_targets=params.scale_targets,
             has_intercept=params.fit_intercept,
         )
-        gamma, mu, facts = _choose(design, params, units_of(tasks).unit, trace=trace)
+        gamma, mu, facts, warnings = _choose(design, params, units_of(tasks).unit, trace=trace)
         W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
@@ -132,11 +133,11 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             "common": [float(x) for x in common],
         }
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
+            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
 
-    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
-        """Give the model with one more task: its own part, the common one frozen."""
+    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+        """Return the model with one more task: its own part, the common one frozen."""
         del trace
         check_new_task(model, task)
         params = MeanRegularisedParams.model_validate(model.facts["params"])
@@ -168,8 +169,8 @@ def _check_two_classes(summaries: Sequence[TaskSummary], *, what: str) -> None:
 
 def _choose(
     design: Design, params: MeanRegularisedParams, unit: Indices, *, trace: Trace
-) -> tuple[float, float, dict[str, Any]]:
-    """Give γ and μ, and how they were chosen: for each γ the best share of the grid."""
+) -> tuple[float, float, dict[str, Any], tuple[str, ...]]:
+    """Return γ and μ, how they were chosen, and warnings: for each γ the best share is taken."""
     size = column_variance(design)
 
     def error_of(gamma: float, share: float) -> float:
@@ -183,11 +184,12 @@ def _choose(
         trace=trace,
         task=design.names[0],
     )
-    share = params.common_share
+    share, warnings = params.common_share, choice.warnings
     if params.selection == "loo":
         share = min(shares, key=lambda one: error_of(choice.gamma, one))
+        warnings = (*warnings, *end_warnings(params, {"common_share": share}))
     gamma = choice.gamma * size
-    return gamma, share * gamma, {**choice.facts, "common_share": share}
+    return gamma, share * gamma, {**choice.facts, "common_share": share}, warnings
 
 
 def _eliminate(

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.evaluation.units import units_of
+from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, check_size, prepare
@@ -102,10 +103,13 @@ class _RidgeRegression(LinearBaseline[P]):
             **choice.facts,
             "ridge": choice.gamma * unit * design.row_unit**2,
         }
+        warnings = choice.warnings
         if own:
-            facts["gamma_by_task"] = dict(zip(design.names, own, strict=True))
+            by_task = dict(zip(design.names, own, strict=True))
+            facts["gamma_by_task"] = by_task
+            warnings = end_warnings_by_task(params, {t: {"gamma": g} for t, g in by_task.items()})
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=())
+            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
         )
 
 
@@ -125,8 +129,8 @@ class Ridge(_RidgeRegression[RidgeParams]):
         """Give the columns."""
         return Form(params.standardise)
 
-    def adapt(self, model: LinearModel, task: Task, *, trace: Trace | None = None) -> LinearModel:
-        """Give the model with one more task: from its own rows, or with the common function."""
+    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+        """Return the model with one more task: from its own rows, or with the common function."""
         del trace
         check_new_task(model, task)
         params = RidgeParams.model_validate(model.facts["params"])

@@ -142,6 +142,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         """Give the projections that maximise eq. 3, the parameters as given or chosen."""
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
+        asked = params
         params, facts = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
@@ -159,13 +160,18 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
                 "by_task": {},
                 **facts,
             },
-            warnings=_warnings(every, parts, params, trace=trace, alpha=alpha),
+            warnings=(
+                *_warnings(every, parts, params, trace=trace, alpha=alpha),
+                *self.end_warnings(
+                    asked, params, {"d": max(one.dimensions(params.null) for one in every.values())}
+                ),
+            ),
         )
 
-    def adapt(
-        self, model: ProjectionClassifier, task: Task, *, trace: Trace | None = None
+    def join(
+        self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Give the model with one more task: the top-d of S_b - αS_t, α and the others frozen."""
+        """Return the model with one more task: the top-d of S_b - αS_t, the others and α frozen."""
         del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)

@@ -43,6 +43,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -176,13 +177,11 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         }
         return [models[i] for i in range(len(params))]
 
-    def adapt(
-        self, model: SharedFeatureModel, task: Task, *, trace: Trace | None = None
-    ) -> SharedFeatureModel:
-        """Give the model with one more task: its own fit in the metric of D, which is frozen."""
+    def join(self, model: SharedFeatureModel, task: Task, *, trace: Trace) -> SharedFeatureModel:
+        """Return the model with one more task: its own fit in the metric of D, which is frozen."""
         check_new_task(model, task)
         self.check([task.summary()], MTFLParams.model_validate(model.facts["params"]))
-        return replace(model, functions=with_new_task(model, task, trace=trace or Trace()))
+        return replace(model, functions=with_new_task(model, task, trace=trace))
 
 
 def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:
@@ -278,11 +277,8 @@ def _warnings(
             "all coefficients are zero, and every prediction is the task's constant: the rows "
             "tell nothing of the targets at this gamma; lower it"
         )
-    tried = choice.facts.get("selection_gammas", [])
-    if len(tried) > 1 and choice.gamma in (tried[0], tried[-1]):
-        found.append(
-            f"the chosen gamma {choice.gamma:g} is at an end of the grid; extend the grid there"
-        )
+    if "selection_gammas" in choice.facts:
+        found += end_warnings(params, {"gamma": choice.gamma})
     scales = np.concatenate([task.X for task in tasks]).std(axis=0)
     scales = scales[scales > 0]
     if (

@@ -24,6 +24,17 @@ def threads_for(order: int) -> Iterator[None]:
         yield
 
 
+def blas_threads() -> int:
+    """Return the number of threads that BLAS may use now.
+
+    Where it is another, sums round differently: the last bits of a fit with matrices beyond
+    :data:`SMALL_ORDER` depend on it.
+    """
+    libraries = _controller().info()
+    used = [int(one["num_threads"]) for one in libraries if one["user_api"] == "blas"]
+    return max(used, default=1)
+
+
 @cache
 def _controller() -> ThreadpoolController:
     """Give what has found the libraries, which takes milliseconds."""

@@ -2,13 +2,14 @@
 
 import json
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
 
 from algorithms.evaluation import candidates_of, select_params
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -65,9 +66,21 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         )
         return selection.params, {"selection": "cv", "cv_error": list(selection.losses)}
 
+    def end_warnings(self, asked: P, chosen: P, most: Mapping[str, float]) -> tuple[str, ...]:
+        """Return a warning for each parameter that was chosen at an end of its grid.
+
+        Parameters
+        ----------
+        most
+            Largest values that make a difference.
+        """
+        if asked.selection == "given":
+            return ()
+        values = {name: getattr(chosen, name) for name in asked.GRIDS}
+        return end_warnings(asked, values, most=most)
+
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Give the parameters a model was learned with, for a new task that can join it."""
-        model.check_new_name(task.name)
         params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
         self.check([task.summary()], params)
         return params

@@ -25,12 +25,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.algorithm import Algorithm, Baseline
-from algorithms.interface.needs import Needs
+from algorithms.interface.algorithm import Baseline
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
+from algorithms.numerics.threads import threads_for
 from algorithms.rmtpca.coupled import (
     N_MANY_STARTS,
     Effort,
@@ -48,24 +48,24 @@ from algorithms.rmtpca.selection import (
     choose_coupling,
     n_loops,
 )
+from algorithms.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.subspaces.model import (
     SubspaceModel,
     build_model,
-    check_new_task,
     extend_model,
     rank_warnings,
 )
 from algorithms.subspaces.moments import (
     Moments,
-    check_dimension,
     estimate_moments,
+    order_of,
     task_covariance,
 )
 
 Array = NDArray[np.float64]
 
 
-class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
+class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     """Regularised multi-task PCA."""
 
     name = "rmt-pca"
@@ -76,27 +76,22 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
         "can be chosen by cross-validation."
     )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
-    needs = Needs(same_features=True, covariances=True, min_samples=2)
     baselines = (
         Baseline("pca", "single_task", shares=("k",)),
         Baseline("common-pca", "pooled", shares=("k",)),
     )
     path = "lam"
-    monotone = "up"
     Params = RMTPCAParams
-    Model = SubspaceModel
 
     def check(self, summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit."""
         super().check(summaries, params)
-        check_dimension(summaries, k=params.k)
         check_folds(summaries, params)
 
-    def fit(
+    def learn(
         self, tasks: TaskSet, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Give the subspaces that maximise eq. 4 for the chosen coupling."""
-        self.check(tasks.summaries(), params)
+        """Return the subspaces that maximise eq. 4 for the chosen coupling."""
         n_climbs = 1 if params.starts == "single" else N_MANY_STARTS
         trace.expect(n_loops(params) + n_climbs)
         ordered = tasks.by_name().tasks
@@ -122,31 +117,15 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
         if any(one.selection != "given" or one.starts != "single" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), first)
-        moments = estimate_moments(tasks.by_name().tasks, k=first.k)
-        lams = [absolute_coupling(moments, one.lam, scale=one.lam_scale) for one in params]
-        effort = Effort(first.max_iter, first.rtol)
-        rising = sorted({lam for lam in lams if 0 < lam < np.inf})
-        path = follow_path(
-            moments.C, lams=rising, k=first.k, effort=effort, trace=trace, loop="path"
-        )
-        optima = dict(zip(rising, path, strict=True))
-        for lam, one in zip(lams, params, strict=True):
-            if lam not in optima:
-                optima[lam] = _maximise(moments.C, lam, one, trace=trace, rng=rng)
-        return [
-            _model(tasks, moments, one, optima[lam], Choice.given(one.lam), lam=lam)
-            for lam, one in zip(lams, params, strict=True)
-        ]
+        with threads_for(order_of(tasks)):
+            return _along_path(tasks, params, trace=trace, rng=rng)
 
-    def adapt(
-        self, model: SubspaceModel, task: Task, *, trace: Trace | None = None
-    ) -> SubspaceModel:
+    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
 
         That is the exact maximiser of eq. 4 over the new block.
         """
         del trace
-        check_new_task(model, task)
         moments = estimate_moments([task], k=model.k)
         lam = _coupling_for(model, moments)
         if lam is None:
@@ -158,6 +137,26 @@ class RMTPCA(Algorithm[RMTPCAParams, SubspaceModel]):
             facts={"lam": lam},
             warnings=rank_warnings([task], k=model.k) if lam == 0 else (),
         )
+
+
+def _along_path(
+    tasks: TaskSet, params: Sequence[RMTPCAParams], *, trace: Trace, rng: np.random.Generator
+) -> list[SubspaceModel]:
+    """Return the model of each coupling; the parameters differ in it alone."""
+    first = params[0]
+    moments = estimate_moments(tasks.by_name().tasks, k=first.k)
+    lams = [absolute_coupling(moments, one.lam, scale=one.lam_scale) for one in params]
+    effort = Effort(first.max_iter, first.rtol)
+    rising = sorted({lam for lam in lams if 0 < lam < np.inf})
+    path = follow_path(moments.C, lams=rising, k=first.k, effort=effort, trace=trace, loop="path")
+    optima = dict(zip(rising, path, strict=True))
+    for lam, one in zip(lams, params, strict=True):
+        if lam not in optima:
+            optima[lam] = _maximise(moments.C, lam, one, trace=trace, rng=rng)
+    return [
+        _model(tasks, moments, one, optima[lam], Choice.given(one.lam), lam=lam)
+        for lam, one in zip(lams, params, strict=True)
+    ]
 
 
 def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
@@ -209,7 +208,7 @@ def _model(
         algorithm=RMTPCA.name,
         names=tasks.names,
         facts=_facts(choice, lam),
-        warnings=_warnings(optimum, lam, tasks.by_name().tasks, params),
+        warnings=(*choice.warnings, *_warnings(optimum, lam, tasks.by_name().tasks, params)),
     )
 
 

@@ -11,6 +11,7 @@ from algorithms.evaluation.folds import spread_folds
 from algorithms.evaluation.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
 from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.rmtpca.coupled import Effort, follow_path
@@ -37,10 +38,13 @@ class Choice:
         On the scale of the parameters; 0 is I-PCA, infinity C-PCA.
     facts
         How it was chosen, as JSON.
+    warnings
+        What the user should know of the choice.
     """
 
     c: float
     facts: dict[str, Any]
+    warnings: tuple[str, ...] = ()
 
     @classmethod
     def given(cls, c: float) -> "Choice":
@@ -102,7 +106,10 @@ def choose_coupling(
         "cv_rvr": [float(mean) for mean in means],
         "cv_best": _as_json(tried[int(np.argmax(means))]),
     }
-    return Choice(tried[settle(scores, start=_nearest(tried, _default(tasks, params)))], facts)
+    c = tried[settle(scores, start=_nearest(tried, _default(tasks, params)))]
+    # with PCA per task, or the common subspace, among the candidates nothing lies beyond the grid
+    is_inside = min(tried) < c < max(tried) or c in (0.0, np.inf)
+    return Choice(c, facts, () if is_inside else end_warnings(params, {"lam": c}))
 
 
 def settle(scores: Array, *, start: int | None) -> int:

@@ -7,11 +7,10 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
-from algorithms.interface.tasks import Task, check_sizes, counted
+from algorithms.interface.tasks import Task, counted
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
 from algorithms.subspaces.moments import Moments, retained_ratio
@@ -220,22 +219,6 @@ def extend_model(
         facts={**model.facts, **(facts or {})},
         warnings=(*model.warnings, *warnings, *_variance_warnings(moments)),
     )
-
-
-def check_new_task(model: SubspaceModel, task: Task) -> None:
-    """Raise InvalidData where a task cannot join the model."""
-    model.check_new_name(task.name)
-    check_sizes([task])
-    if task.n_features != model.U.shape[1]:
-        raise InvalidData(
-            f"task '{task.name}' has {task.n_features} features, the model {model.U.shape[1]}",
-            task=task.name,
-        )
-    if task.input == "rows" and task.n_samples < 2:
-        raise InvalidData(
-            f"task '{task.name}' has {task.n_samples} row(s); a covariance needs at least 2",
-            task=task.name,
-        )
 
 
 def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """Mean and covariance of each task, and the share of variance that a subspace retains."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -63,6 +63,14 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
         C = from_dense(np.stack([task_covariance(task) for task in tasks]))
     _check_range(names, C.traces)
     return Moments(names, means, C)
+
+
+def order_of(tasks: Iterable[Task]) -> int:
+    """Return the order of the largest matrix that PCA of these tasks needs: of their joint span."""
+    every = list(tasks)
+    d = every[0].n_features
+    n_rows = sum(task.n_samples if task.input == "rows" else d for task in every)
+    return min(d, n_rows)
 
 
 def task_mean(task: Task) -> Array:

@@ -13,5 +13,5 @@ class SubspaceParams(Params):
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of each subspace; the number of features, its bound, retains all.",
+        description="Dimension of a subspace; the number of features, its bound, retains all.",
     )

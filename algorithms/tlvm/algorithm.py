@@ -90,12 +90,11 @@ import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
-    check_new_task,
     late_warnings,
     rank_warnings,
     scale_warnings,
@@ -172,6 +171,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     ) -> LatentModel:
         """Give the source's latent variable model, and what each target makes of it."""
         self.check(tasks.summaries(), params)
+        check_sizes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         targets = [task for task in tasks.by_name() if task is not source]
         labelled = {task.name: labelled_task(task, source) for task in tasks}
@@ -218,18 +218,16 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             ),
         )
 
-    def adapt(self, model: LatentModel, task: Task, *, trace: Trace | None = None) -> LatentModel:
-        """Give the model with one more target, from the source's active rows; nothing is retrained.
+    def join(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
+        """Return the model with one more target, from the source's active rows; no fit anew.
 
         A target without labels is not given those of the source, whose other rows are not kept.
         """
-        check_new_task(model, task)
         params = TLVMParams.model_validate(model.facts["params"])
         part = model.part_of(model.facts["source"])
         process = part.process
         gp = LatentGP(process.theta, process.active, model.source_rows, model.facts["objective"])
         labelled = task if task.target == "classes" else None
-        trace = trace or Trace()
         trace.expect(N_LOOPS + n_projections(task, labelled))
         with threads_for(2 * params.r):
             learned, new = _learn(

@@ -69,7 +69,9 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job; the only function that is ever given to the pool."""
     worker = _worker(database_url)
     with worker.database.write() as session:
-        if not store.claim(session, job_id, attempt, worker.name):
+        if not store.claim(
+            session, job_id, attempt, worker.name, threads=worker.supervisor.threads
+        ):
             return  # another claimant was first, or the job was cancelled
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)

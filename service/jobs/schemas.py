@@ -48,7 +48,9 @@ class JobLimits(WireModel):
         None,
         ge=1,
         le=256,
-        description="Threads of the work; without it, its share of the machine that runs it.",
+        description="Threads of the work; without it, its share of the machine that first runs "
+        "it. The same seed on the same kind of machine, with the same versions and the same number "
+        "of threads, gives the same model, bit for bit.",
     )
 
 
@@ -207,7 +209,9 @@ class Job(BaseModel):
     memory_mb: int
     attempt: int
     max_attempts: int
-    threads: int | None
+    threads: int | None = Field(
+        description="Threads of every attempt: as asked for, or else as the first one had."
+    )
     parent: str | None = Field(description="The job that this one is a part of.")
     parts: dict[str, int] = Field(description="Number of its parts by state.")
     result: dict[str, Any] | None = Field(

@@ -176,8 +176,17 @@ def submit(session: Session, job: JobRow) -> bool:
     )
 
 
-def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
-    """Begin a submitted attempt; false for every claimant but the first, and once cancelled."""
+def claim(
+    session: Session, job_id: str, attempt: int, worker: str, *, threads: int | None = None
+) -> bool:
+    """Begin a submitted attempt; false for every claimant but the first, and once cancelled.
+
+    Parameters
+    ----------
+    threads
+        What the job gets if it asks for none. All later attempts get as many, on any machine: the
+        last bits of a result depend on it.
+    """
     row = get(session, job_id)
     if row is None or row.state != JobState.SUBMITTED or row.attempt != attempt:
         return False
@@ -192,6 +201,7 @@ def claim(session: Session, job_id: str, attempt: int, worker: str) -> bool:
         JobState.RUNNING,
         worker=worker,
         charged=JobRow.charged + 1,
+        threads=sa.func.coalesce(JobRow.threads, threads),
         started_at=sa.func.coalesce(JobRow.started_at, now()),
     )
     if began:

@@ -39,17 +39,20 @@ class Outcome:
 
 
 class Supervisor:
-    """Keeps one child warm and runs orders in it, one at a time."""
+    """Keeps one child warm and runs orders in it, one at a time.
+
+    ``threads`` is the number that work has which asks for none: its share of this machine.
+    """
 
     def __init__(self, settings: Settings) -> None:
         self._heartbeat_s = settings.heartbeat_s
         self._grace_s = settings.stop_grace_s
-        self._threads = max(1, (os.cpu_count() or 1) // settings.resolved_slots())
+        self.threads = max(1, (os.cpu_count() or 1) // settings.resolved_slots())
         self._child: ChildProcess | None = None
 
     def warm_up(self, threads: int | None = None) -> ChildProcess:
         """Give the child, started where there is none that uses so many threads."""
-        threads = threads or self._threads
+        threads = threads or self.threads
         child = self._child
         if child is not None and (child.threads != threads or not child.is_alive()):
             self._drop(child)

@@ -13,6 +13,7 @@ import scipy.linalg  # noqa: F401 - imported before the first order, so that no 
 
 from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.trace import Checkpoint, Step, Trace
+from algorithms.numerics.threads import blas_threads
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_tasks
@@ -93,7 +94,7 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         "warnings": list(model.warnings),
         "history": _history(trace, fit_s),
         "report": report,
-        "software": {"python": platform.python_version()}
+        "software": {"python": platform.python_version(), "threads": str(blas_threads())}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
     return {"type": "succeeded", "result": result}

@@ -22,7 +22,9 @@ class Lineage(BaseModel):
     algorithm: str
     params: dict[str, Any]
     seed: int
-    software: dict[str, str] = Field(description="Versions of the code that trained it.")
+    software: dict[str, str] = Field(
+        description="Versions of the code that trained it, and the number of threads it had."
+    )
 
 
 class Model(BaseModel):

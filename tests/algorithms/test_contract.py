@@ -402,12 +402,87 @@ def test_too_few_rows_name_the_task(algorithm) -> None:
         algorithm.check(summaries, algorithm.Params())
 
 
+#: Two values each, such that both are ends and neither is a bound, and one value of the others.
+INNER_GRIDS: dict[str, tuple] = {
+    "C": (0.5, 1.0), "gamma": (0.2, 0.3), "lam": (2.0, 3.0), "share": (0.2, 0.3),
+    "common_share": (0.2, 0.3), "d": (2, 3), "d_prime": (2, 3),
+}  # fmt: skip
+CHOOSING = [
+    pytest.param(algorithm, name, id=f"{algorithm.name}-{name}")
+    for algorithm in ALGORITHMS.values()
+    for name in algorithm.Params.GRIDS
+]
+
+
+@pytest.mark.parametrize(("algorithm", "name"), CHOOSING)
+def test_a_choice_at_an_end_of_its_grid_is_warned_of(algorithm, name) -> None:
+    rng = np.random.default_rng(0)
+    y = np.repeat(np.arange(5), 8)
+    kind = kinds_of_targets(algorithm)[0]
+    rows = [rng.standard_normal((5, 7))[y] + rng.standard_normal((40, 7)) for _ in range(2)]
+    if algorithm.needs.shared_rows:
+        rows[1] = rows[0]
+    targets = {"none": None, "classes": y, "numbers": rows[0][:, 0] + rng.standard_normal(40)}
+    tasks = TaskSet(tuple(Task.from_rows(f"t{i}", X, y=targets[kind]) for i, X in enumerate(rows)))
+    grids = algorithm.Params.GRIDS
+    others = {grid: INNER_GRIDS[other][:1] for other, grid in grids.items() if other != name}
+    values = {"selection": algorithm.Params.CHOSEN, **others}
+    if "ends" in algorithm.Params.model_fields:
+        values["ends"] = "none"
+    tried = INNER_GRIDS[name]
+    model = fit(algorithm, tasks, **values, **{grids[name]: tried})
+    told = [w for w in model.warnings if f"add smaller values to '{grids[name]}'" in w
+            or f"add larger values to '{grids[name]}'" in w]  # fmt: skip
+    assert len(told) >= 1
+    assert all(f"the chosen {name} = " in w for w in told)
+    for other, grid in grids.items():
+        assert other == name or not any(f"'{grid}'" in w for w in model.warnings)
+    # one value is no choice
+    alone = fit(algorithm, tasks, **values, **{grids[name]: tried[:1]})
+    assert not any("value that was tried" in w for w in alone.warnings)
+
+
+#: What a fit may refuse, made of a task that it takes.
+MISFITS: dict[str, Callable[[Task], Task]] = {
+    "values whose squares are no numbers": lambda task: Task(
+        "new", 1e160 * task.X, task.input, task.y
+    ),
+    "values whose squares are zero": lambda task: Task("new", 1e-160 * task.X, task.input, task.y),
+    "one row": lambda task: Task(
+        "new", task.X[:1], task.input, None if task.y is None else task.y[:1]
+    ),
+    "one more column": lambda task: Task("new", np.pad(task.X, ((0, 0), (0, 1))), "rows", task.y),
+    "no targets": lambda task: Task("new", task.X, task.input),
+    "other targets": lambda task: Task(
+        "new", task.X, "rows", np.arange(len(task.X)) if task.target == "numbers" else task.X[:, 0]
+    ),
+    "covariances": lambda task: Task.from_covariances("new", np.cov(task.X, rowvar=False)),
+    "one class": lambda task: Task("new", task.X, "rows", np.zeros(len(task.X), dtype=int)),
+}
+
+
+@over_algorithms
+@pytest.mark.parametrize("misfit", MISFITS)
+def test_what_a_fit_refuses_cannot_join_later(algorithm, misfit) -> None:
+    if not algorithm.takes_new_tasks():
+        pytest.skip("takes no new tasks")
+    tasks = PROBLEMS["related"](kinds_of_targets(algorithm)[0])
+    new = MISFITS[misfit](tasks.tasks[0])
+    try:
+        fit(algorithm, TaskSet((*tasks.tasks, new)))
+    except InvalidData:
+        with pytest.raises(InvalidData, match="'new'"):
+            algorithm.adapt(fit(algorithm, tasks), new)
+    else:
+        algorithm.adapt(fit(algorithm, tasks), new)
+
+
 @over_cases
 def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     old = tasks.tasks[0]
     new = Task("new", old.X, old.input, old.y)
-    if type(algorithm).adapt is Algorithm.adapt:
+    if not algorithm.takes_new_tasks():
         with pytest.raises(InvalidData, match="'new'"):
             algorithm.adapt(model, new)
         return

@@ -412,7 +412,7 @@ def test_what_cannot_be_learned_is_told(tasks) -> None:
     with pytest.raises(InvalidData, match="a spread of"):
         fit(TaskSet((huge, away)), source="home")
     model = fit(tasks, **SMALL)
-    with pytest.raises(InvalidData, match="'new' has rows of 3 features; the model takes"):
+    with pytest.raises(InvalidData, match="'new' has 3 features, the model 8"):
         TLVM().adapt(model, Task.from_rows("new", np.ones((4, 3))))
 
 

@@ -29,6 +29,8 @@ def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
     full = ALGORITHMS[algorithm].Params().model_dump(mode="json")
     assert lineage["params"] == full
     assert {"python", "numpy", "scipy", "sibling"} <= lineage["software"].keys()
+    # what bits depend on beside versions, as every attempt had it
+    assert lineage["software"]["threads"] == str(job.info["threads"])
     assert model.tasks == dataset.tasks
     # some need more than these tasks have, such as labels
     assert {"transform", "predict"} & set(model.info["methods"])

@@ -22,7 +22,7 @@ def new_job(database):
             )
         )
 
-    def create(owner="ada", *, priority=0, max_attempts=3) -> str:
+    def create(owner="ada", *, priority=0, max_attempts=3, threads=None) -> str:
         job = store.NewJob(
             owner=owner,
             dataset_id="ds_1",
@@ -34,7 +34,7 @@ def new_job(database):
             timeout_s=60,
             memory_mb=1024,
             max_attempts=max_attempts,
-            threads=None,
+            threads=threads,
             traceparent=None,
         )
         with database.write() as session:

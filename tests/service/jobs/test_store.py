@@ -107,6 +107,21 @@ def test_lost_attempts_are_tried_again_until_they_are_used_up(database, new_job,
     assert row.error == {"code": "worker_lost", "detail": "gone", "attempt": 2}
 
 
+@pytest.mark.parametrize(("asked", "had"), [(None, 2), (3, 3)])
+def test_a_retry_on_another_machine_has_the_threads_of_the_first_attempt(
+    database, new_job, read_job, asked, had
+):
+    job_id = new_job(threads=asked)
+    for attempt, share in ((1, 2), (2, 5)):
+        with database.write() as session:
+            assert store.submit(session, store.get(session, job_id))
+        with database.write() as session:
+            assert store.claim(session, job_id, attempt, f"w{attempt}", threads=share)
+        assert read_job(job_id).threads == had
+        with database.write() as session:
+            store.lose(session, store.get(session, job_id), LOST)
+
+
 def test_a_released_attempt_is_not_charged(database, new_job, read_job, begin):
     job_id = new_job(max_attempts=1)
     begin(job_id)

@@ -1,0 +1,46 @@
+"""What the kinds of PCA have in common around their mathematics."""
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
+from algorithms.interface.trace import Trace
+from algorithms.numerics.threads import threads_for
+from algorithms.subspaces.model import SubspaceModel
+from algorithms.subspaces.moments import check_dimension, order_of
+from algorithms.subspaces.params import SubspaceParams
+
+P = TypeVar("P", bound=SubspaceParams)
+
+
+class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
+    """A subspace of each task, or one for all, from rows or covariance matrices."""
+
+    needs = Needs(same_features=True, covariances=True, min_samples=2)
+    monotone = "up"
+    Model = SubspaceModel
+
+    @abstractmethod
+    def learn(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> SubspaceModel:
+        """Return the model of tasks that fit."""
+
+    def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
+        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        super().check(summaries, params)
+        check_dimension(summaries, k=params.k)
+
+    def fit(
+        self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
+    ) -> SubspaceModel:
+        """Return the subspaces; small problems have one thread, and the same bits anywhere."""
+        self.check(tasks.summaries(), params)
+        check_sizes(tasks)
+        with threads_for(order_of(tasks)):
+            return self.learn(tasks, params, trace=trace, rng=rng)

@@ -1,0 +1,50 @@
+import pytest
+
+from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
+from algorithms.linear_baselines.lasso import SharedLassoParams
+from algorithms.mtda import MTDAParams
+from algorithms.rmtpca import RMTPCAParams
+
+PARAMS = MTDAParams(d_grid=(4, 1, 2), gamma_grid=(10.0, 0.0, 0.1))
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "told"),
+    [
+        ("gamma", 10.0, "larger"),
+        ("gamma", 0.1, None),
+        ("gamma", 0.0, None),  # no shrinkage: nothing lies below
+        ("d", 1, None),
+        ("d", 2, None),
+        ("d", 4, "larger"),
+    ],
+)
+def test_an_end_is_told_unless_it_is_the_bound_of_the_parameter(name, value, told) -> None:
+    warnings = end_warnings(PARAMS, {name: value})
+    assert len(warnings) == (told is not None)
+    if told:
+        assert f"the chosen {name} = {value:g}" in warnings[0]
+        assert f"add {told} values to '{name}_grid'" in warnings[0]
+
+
+def test_the_smaller_end_is_told() -> None:
+    (warning,) = end_warnings(RMTPCAParams(grid=(0.1, 1.0)), {"lam": 0.1})
+    assert "smallest value that was tried" in warning
+    assert "add smaller values to 'grid'" in warning
+
+
+def test_a_largest_value_that_makes_no_difference_beyond_is_no_end() -> None:
+    assert end_warnings(PARAMS, {"d": 4}, most={"d": 5})
+    assert not end_warnings(PARAMS, {"d": 4}, most={"d": 4})
+    assert not end_warnings(SharedLassoParams(grid=(0.5, 1.0)), {"share": 1.0})
+
+
+def test_one_value_is_no_choice() -> None:
+    assert not end_warnings(MTDAParams(d_grid=(3, 3)), {"d": 3})
+
+
+def test_choices_of_each_task_are_counted() -> None:
+    chosen = {"a": {"d": 4}, "b": {"d": 4}, "c": {"d": 2}, "e": {"d": 4}}
+    most = {"a": {"d": 4}, "b": {"d": 9}, "c": {"d": 9}, "e": {"d": 9}}
+    (warning,) = end_warnings_by_task(PARAMS, chosen, most=most)
+    assert "the chosen d = 4, for 2 of 4 tasks (the first is 'b'), is the largest" in warning
