@@ -21,7 +21,7 @@ from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet, check_sizes
+from algorithms.interface.tasks import TargetKind, Task, TaskSet, check_sizes
 from algorithms.interface.trace import Trace
 
 Array = NDArray[np.float64]
@@ -66,6 +66,12 @@ class ConstantModel(Model):
     def metrics(self) -> dict[str, dict[str, float]]:
         """Nothing: what it predicts of the training rows says little."""
         return {}
+
+    @classmethod
+    def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
+        """Return the methods that the targets of a task allow."""
+        missing = {"none": {"predict", "decision_function"}, "numbers": {"decision_function"}}
+        return tuple(m for m in cls.methods() if m not in missing.get(target, ()))
 
     def own_methods(self) -> tuple[str, ...]:
         """Names of the methods that the targets of all tasks allow."""

@@ -11,7 +11,7 @@ one of a thousand (:func:`error_rates`, :func:`mean_error_rate`). What guessing 
 
 *Units*. Rows with the same values, and rows of the same group, are never divided, in whatever
 tasks they are: what is held out of one task trains no other
-(:func:`algorithms.evaluation.units.units_of`). Rows that are named in a split (``given``) are
+(:func:`algorithms.interface.units.units_of`). Rows that are named in a split (``given``) are
 taken as they are named.
 
 *Inner cross-validation* (``selection="cv"``). The rows of every class of a task are dealt to

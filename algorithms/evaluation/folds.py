@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.units import sole_units
 from algorithms.numerics.row_hashes import mix
 
 Array = NDArray[np.float64]
@@ -132,15 +133,6 @@ def draw_part(rows: Rows, *, size: float, least: Least = 1) -> NDArray[np.bool_]
     return np.equal(_with_training_rows(rows, folds, least=least), 0)[rows.unit]
 
 
-def fixed_units(rows: Rows) -> NDArray[np.bool_]:
-    """Tell which units cannot be held out, since some class of a task would have no row left."""
-    pairs = np.unique(rows.cell * len(rows.sizes) + rows.unit)
-    cells, units = np.divmod(pairs, len(rows.sizes))
-    is_fixed = np.zeros(len(rows.sizes), dtype=bool)
-    is_fixed[units[np.bincount(cells)[cells] == 1]] = True
-    return is_fixed
-
-
 def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
     """Return the fold of each of some units: the least of ``cost + j step``, j units before it."""
     n_levels = int(min(np.ceil(n_units / len(cost)) + np.ptp(cost) // step + 1, n_units))
@@ -151,7 +143,7 @@ def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
 
 def _single_rows(rows: Rows) -> Iterator[Indices]:
     """Return the units of one row that can be held out, those of a class at a time."""
-    units = np.flatnonzero((rows.sizes == 1) & ~fixed_units(rows))
+    units = np.flatnonzero((rows.sizes == 1) & ~sole_units(rows.cell, rows.unit))
     cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
     return _parts(units[np.lexsort((rank, cell))], np.sort(cell))
 
@@ -167,7 +159,7 @@ def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
     is_random
         Whether the sizes of the units do not count.
     """
-    units = np.flatnonzero((rows.sizes > 1) & ~fixed_units(rows))
+    units = np.flatnonzero((rows.sizes > 1) & ~sole_units(rows.cell, rows.unit))
     if not units.size:
         return iter(())
     rank = rows.rank[rows.lead[units]]

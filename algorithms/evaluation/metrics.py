@@ -12,7 +12,7 @@ from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import InvertibleModel, PredictingModel, ScoringModel
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.numerics.centering import centre_columns, column_means, is_flat
 
 Kind = Literal["none", "numbers", "classes"]
@@ -66,14 +66,21 @@ class Metric:
     measure: Callable[[Any, Any], float]
     pools: bool = True
 
-    def check(self, algorithm: Algorithm[Any, Any]) -> None:
+    def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
         """Raise InvalidParams where models of an algorithm lack a method that is needed."""
-        lacking = [name for name in self.methods if name not in algorithm.Model.methods()]
-        if lacking:
-            raise InvalidParams(
-                f"models of {algorithm.name} have no {', '.join(lacking)}, which {self.name} needs",
-                field="metric",
-            )
+        for task in tasks:
+            known = algorithm.Model.methods_for(task.target) if self.suits(task) else self.methods
+            lacking = [name for name in self.methods if name not in known]
+            if lacking:
+                raise InvalidParams(
+                    f"models of {algorithm.name} have no {', '.join(lacking)}, which {self.name} "
+                    f"needs of task '{task.name}'",
+                    field="metric",
+                )
+
+    def suits(self, task: Task | TaskSummary) -> bool:
+        """Tell whether it can be taken of a task: of its targets, or of its rows."""
+        return task.input == "rows" and self.target in (task.target, "none")
 
     def of(self, model: Any, task: Task) -> float:
         """Give the value on a task; NaN where there is none."""
@@ -192,31 +199,49 @@ METRICS: Final[dict[str, Metric]] = {
 }
 
 
-def metrics_for(algorithms: Sequence[Algorithm[Any, Any]], target: Kind) -> tuple[Metric, ...]:
-    """Give the metrics by which models of all these algorithms can be judged.
+def metrics_for(
+    algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
+) -> tuple[Metric, ...]:
+    """Return the metrics that models of all these algorithms have a value of, for some task.
 
-    The one that decides where none is named comes first.
-
-    Parameters
-    ----------
-    target
-        Kind of targets of the tasks.
+    The one that decides where none is named comes first: one of all tasks, if there is one, and
+    one of their targets rather than of their rows.
 
     Raises
     ------
     InvalidData
         There is none: the algorithm neither predicts such targets nor maps rows back.
     """
-    methods = set.intersection(*(set(a.Model.methods()) for a in algorithms))
-    found = [
-        metric
-        for metric in METRICS.values()
-        if metric.target in (target, "none") and set(metric.methods) <= methods
-    ]
+    found = []
+    for metric in METRICS.values():
+        n_suited = sum(_can_measure(metric, algorithms, task) for task in tasks)
+        if n_suited:
+            found.append((n_suited < len(tasks), metric.target == "none", metric))
     if not found:
-        names = ", ".join(algorithm.name for algorithm in algorithms)
-        raise InvalidData(f"models of {names} do nothing that could be judged on new rows")
-    return tuple(sorted(found, key=lambda metric: metric.target == "none"))
+        raise _nothing_to_measure(algorithms, tasks)
+    return tuple(metric for *_, metric in sorted(found, key=lambda entry: entry[:2]))
+
+
+def _can_measure(
+    metric: Metric, algorithms: Sequence[Algorithm[Any, Any]], task: Task | TaskSummary
+) -> bool:
+    needed = set(metric.methods)
+    can_all = all(needed <= set(a.Model.methods_for(task.target)) for a in algorithms)
+    return can_all and metric.suits(task)
+
+
+def _nothing_to_measure(
+    algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
+) -> InvalidData:
+    names = ", ".join(algorithm.name for algorithm in algorithms)
+    first = next((task for task in tasks if task.input == "covariances"), None)
+    if first is not None:
+        return InvalidData(
+            f"task '{first.name}' holds covariance matrices, and models are judged on rows; upload "
+            "rows, or train without search, comparison and evaluation",
+            task=first.name,
+        )
+    return InvalidData(f"models of {names} do nothing that could be judged on new rows")
 
 
 def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:

@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from algorithms.evaluation.folds import Rows, draw_part, spread_folds
-from algorithms.evaluation.units import Units, tie_of, units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.units import Units, cells_of, tie_of, units_of
 
 Indices = NDArray[np.intp]
 #: Which rows of each task are held out.
@@ -114,7 +114,7 @@ class Splits(BaseModel):
     ) -> list[Held]:
         """Return the rows that some of the splits hold out.
 
-        Rows of one unit (:mod:`algorithms.evaluation.units`) are on the same side of every split,
+        Rows of one unit (:mod:`algorithms.interface.units`) are on the same side of every split,
         those that are named aside.
 
         Parameters
@@ -132,7 +132,7 @@ class Splits(BaseModel):
         units = units_of(tasks)
         if self.scheme == "holdout":
             return [
-                by_task(tasks, draw_part(rows, size=self.test_size, least=_least(tasks, least)))
+                by_task(tasks, draw_part(rows, size=self.test_size, least=least))
                 for rows in (rows_of(tasks, units, seed=[seed, index]) for index in indices)
             ]
         repeats = {index // self.n_folds for index in indices}
@@ -151,7 +151,7 @@ class Splits(BaseModel):
 def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) -> Split:
     """Return the tasks with ``n_train`` random rows of each class, and with the other rows.
 
-    A row that belongs together with one that trains (:mod:`algorithms.evaluation.units`) is in
+    A row that belongs together with one that trains (:mod:`algorithms.interface.units`) is in
     neither part.
 
     Raises
@@ -208,31 +208,20 @@ def folds_of(
         Rows of every task that every training part keeps.
     """
     rows = rows_of(tasks, units_of(tasks) if units is None else units, seed=[seed])
-    return by_task(tasks, spread_folds(rows, n_folds=n_folds, least=_least(tasks, least)))
-
-
-def _least(tasks: TaskSet, least: int) -> Indices:
-    """Return how many rows of each task must train; of covariance matrices one will do."""
-    kept = [least if task.input == "rows" else 1 for task in tasks.by_name()]
-    return np.array(kept, dtype=np.intp)
+    return by_task(tasks, spread_folds(rows, n_folds=n_folds, least=least))
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
     """Return the rows of all tasks as they are dealt out, the tasks in the order of their names."""
-    position, cells, ranks = [], [], []
-    n_cells = 0
-    for t, task in enumerate(tasks.by_name()):
-        own = np.zeros(task.n_samples, dtype=np.intp)
-        if task.target == "classes":
-            own = np.unique(labels_of(task), return_inverse=True)[1].astype(np.intp)
+    ordered = tasks.by_name()
+    ranks = []
+    for task in ordered:
         rank = np.empty(task.n_samples, dtype=np.intp)
         order = np.random.default_rng([*seed, task.n_samples]).permutation(task.n_samples)
         rank[order] = np.arange(task.n_samples)
-        position.append(np.full(task.n_samples, t))
-        cells.append(n_cells + own)
         ranks.append(rank)
-        n_cells += int(own.max()) + 1
-    return Rows(np.concatenate(position), np.concatenate(cells), units.unit, np.concatenate(ranks))
+    position = np.repeat(np.arange(len(ordered)), [task.n_samples for task in ordered])
+    return Rows(position, cells_of(ordered), units.unit, np.concatenate(ranks))
 
 
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:

@@ -150,10 +150,11 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
     for m, metric in enumerate(metrics):
-        seen = [metric.observe(model, task) for task in split.test]
-        for task, observation in zip(split.test, seen, strict=True):
+        suited = [task for task in split.test if metric.suits(task)]
+        seen = [metric.observe(model, task) for task in suited]
+        for task, observation in zip(suited, seen, strict=True):
             values[m, names.index(task.name)] = metric.measure(*observation)
-        if metric.pools:
+        if metric.pools and seen:
             truth, answer = (np.concatenate(side) for side in zip(*seen, strict=True))
             values[m, -1] = metric.measure(truth, answer)
     return values

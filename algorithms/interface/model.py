@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.relations import Relations
-from algorithms.interface.tasks import Array, Task, unknown_task
+from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import are_finite
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
@@ -90,6 +90,12 @@ class Model(ABC):
     def methods(cls) -> tuple[str, ...]:
         """Names of the methods this kind of model has."""
         return tuple(method for method in METHODS if hasattr(cls, method))
+
+    @classmethod
+    def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
+        """Return the methods that serve a task with targets of a kind."""
+        del target
+        return cls.methods()
 
     def own_methods(self) -> tuple[str, ...]:
         """Names of the methods this model has: those of its kind that its data allow."""

@@ -60,6 +60,12 @@ class Needs:
                     f"{task.n_samples}; {algorithm} needs the same rows in every task",
                     task=task.name,
                 )
+            if self.shared_rows and _are_known_to_differ(first, task):
+                raise InvalidData(
+                    f"task '{task.name}' has other rows than task '{first.name}', or the same in "
+                    f"another order; {algorithm} needs the very same rows in every task",
+                    task=task.name,
+                )
             if self.target == "any" and task.target != first.target:
                 raise InvalidData(
                     f"task '{first.name}' has {_TARGET_WORDS[first.target]}, task '{task.name}' "
@@ -108,6 +114,10 @@ def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
         f"{algorithm} needs the same columns in every task",
         task=task.name,
     )
+
+
+def _are_known_to_differ(a: TaskSummary, b: TaskSummary) -> bool:
+    return a.rows_hash is not None and b.rows_hash is not None and a.rows_hash != b.rows_hash
 
 
 _TARGET_WORDS: dict[TargetNeed, str] = {

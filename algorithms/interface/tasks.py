@@ -29,7 +29,16 @@ LISTED_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The shape of a task without its numbers: enough to tell whether an algorithm fits it."""
+    """The shape of a task without its numbers: enough to tell whether an algorithm fits it.
+
+    Parameters
+    ----------
+    rows_hash
+        The same for tasks of the very same rows in the same order; None where it is not known.
+    n_divisible
+        Rows of which some can be held out while others of their class train; None where it is
+        not known.
+    """
 
     name: str
     n_samples: int
@@ -38,6 +47,8 @@ class TaskSummary:
     target: TargetKind = "none"
     n_classes: int = 0
     feature_names: tuple[str, ...] | None = None
+    rows_hash: str | None = None
+    n_divisible: int | None = None
 
 
 @dataclass(frozen=True, slots=True, eq=False)

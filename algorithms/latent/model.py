@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import read_told, write_told
 from algorithms.interface.model import Model
-from algorithms.interface.tasks import Task
+from algorithms.interface.tasks import TargetKind, Task
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import BLOCK, PROJECTION, project
 from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
@@ -62,6 +62,11 @@ class LatentModel(Model):
             "r2": {name: part.r2 for name, part in named},
             "rmse": {name: part.rmse for name, part in named},
         }
+
+    @classmethod
+    def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
+        """Return the methods that serve a task; ``predict`` where it has labels of its own."""
+        return tuple(m for m in cls.methods() if target == "classes" or m != "predict")
 
     def own_methods(self) -> tuple[str, ...]:
         """Names of its methods; ``predict`` only where some task has labels."""

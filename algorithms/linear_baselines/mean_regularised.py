@@ -19,12 +19,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import LinearModel, check_new_task

@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
-from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.target_scales import numbers_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem

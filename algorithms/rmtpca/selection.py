@@ -9,11 +9,11 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation.folds import spread_folds
 from algorithms.evaluation.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
-from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.rmtpca.coupled import Effort, follow_path
 from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams
 from algorithms.subspaces.moments import Moments, estimate_moments, held_out_ratio

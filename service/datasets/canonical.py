@@ -5,6 +5,7 @@ tasks with the very same X keep it once. This module is what a training process 
 imports numpy and ``algorithms`` only.
 """
 
+import hashlib
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -17,6 +18,8 @@ from numpy.typing import NDArray
 from algorithms.interface.artifact import write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.units import divisible_rows
+from algorithms.numerics.row_hashes import hash_rows
 
 FORMAT: Final = "sibling-dataset/1"
 #: Summaries of features are left out of the manifest beyond so many of them in all tasks.
@@ -25,6 +28,7 @@ _MAX_SUMMARISED: Final = 20_000
 DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 _LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
+_HASH_BYTES: Final = 16
 
 
 def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -33,11 +37,14 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
     holder: dict[int, str] = {}
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
+    n_divisible = divisible_rows(TaskSet(tuple(tasks)))
+    hashes: dict[str, str] = {}
     for task in tasks:
         entry = _entry(task)
         first = holder.setdefault(id(task.X), task.name)
         if first == task.name:
             arrays[f"{task.name}/X"] = task.X
+            hashes[first] = _hash(task)
         else:
             entry["rows_of"] = first
         if task.y is not None and task.target == "classes":
@@ -47,6 +54,8 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
             arrays[f"{task.name}/y"] = task.y
         if n_summarised <= _MAX_SUMMARISED and task.input == "rows":
             entry["features"] = _summarise(task.X)
+        entry["rows_hash"] = hashes[first]
+        entry["n_divisible"] = n_divisible[task.name]
         entries.append(entry)
     write_arrays(path, arrays, header={"format": FORMAT})
     return {"format": FORMAT, "tasks": entries, "feature_names": _add_names(entries, tasks)}
@@ -111,6 +120,8 @@ def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
             target=entry["target"],
             n_classes=len(entry.get("classes", ())),
             feature_names=names[entry["name"]],
+            rows_hash=entry.get("rows_hash"),
+            n_divisible=entry.get("n_divisible"),
         )
         for entry in manifest["tasks"]
     )
@@ -164,6 +175,13 @@ def _entry(task: Task) -> dict[str, Any]:
         "input": task.input,
         "target": task.target,
     }
+
+
+def _hash(task: Task) -> str:
+    """Return what tasks of the very same rows, in the same order, have in common."""
+    found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
+    found.update(hash_rows(task.X).astype("<u8").tobytes())
+    return found.hexdigest()
 
 
 def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:

@@ -90,6 +90,14 @@ class Task(BaseModel):
     feature_names: list[str] | None = Field(
         None, description="Names of its columns, where tasks differ in them."
     )
+    rows_hash: str | None = Field(
+        None, description="The same in tasks of the very same rows, in the same order."
+    )
+    n_divisible: int | None = Field(
+        None,
+        description="Rows that can be held out while others of their class train; equal rows, and "
+        "rows of one group, are not divided.",
+    )
     features: FeatureSummary | None = Field(None, description="Left out of large datasets.")
 
 

@@ -14,6 +14,7 @@ from algorithms.evaluation.comparison import (
     compared_methods,
 )
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
+from algorithms.evaluation.requirements import check_splits, least_rows
 from algorithms.evaluation.search import Search
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import check_judged, joined, mean_known, means
@@ -44,9 +45,10 @@ def plan_comparison(
         There is nothing to compare with, or something does not fit the tasks.
     """
     asked.splits.check(tasks)
-    metric = deciding_metric(metrics_for([algorithm], tasks[0].target), asked)
-    methods, left_out = _fitting(compared_methods(algorithm, values), tasks, metric)
+    metric = deciding_metric(metrics_for([algorithm], tasks), asked)
+    methods, left_out = _fitting(compared_methods(algorithm, values), tasks, asked.splits, metric)
     return {
+        "least": max(_least_rows(method, tasks) for method in methods),
         "asked": asked.model_dump(mode="json"),
         "metric": metric.name,
         "methods": [asdict(method) for method in methods],
@@ -64,10 +66,11 @@ def plan_evaluation(
     AlgorithmError
         Something does not fit the tasks.
     """
-    asked.splits.check(tasks)
-    metrics_for([algorithm], tasks[0].target)
+    metrics_for([algorithm], tasks)
     itself = ComparedMethod(algorithm.name, "candidate", dict(values))
-    return {"asked": asked.model_dump(mode="json"), "methods": [asdict(itself)]}
+    least = _least_rows(itself, tasks)
+    check_splits(algorithm, tasks, asked.splits, least=least)
+    return {"asked": asked.model_dump(mode="json"), "methods": [asdict(itself)], "least": least}
 
 
 def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part]:
@@ -95,6 +98,7 @@ def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part
                 "splits": narrow.model_dump(mode="json"),
                 "indices": indices,
                 "search": None if inner is None else inner.model_dump(mode="json"),
+                "least": plan.get("least", 1),
             }
             parts.append(Part(method.algorithm, method.values, inner_plan))
     return parts
@@ -154,17 +158,29 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
     return splits.model_copy(update={"given": given}), list(range(len(given)))
 
 
+def _least_rows(method: ComparedMethod, tasks: Sequence[TaskSummary]) -> int:
+    algorithm = ALGORITHMS[method.algorithm]
+    return least_rows(algorithm, [algorithm.parse(method.values)], tasks)
+
+
 def _fitting(
-    methods: Sequence[ComparedMethod], tasks: Sequence[TaskSummary], metric: Metric
+    methods: Sequence[ComparedMethod],
+    tasks: Sequence[TaskSummary],
+    splits: Splits,
+    metric: Metric,
 ) -> tuple[list[ComparedMethod], list[dict[str, Any]]]:
     """Return the methods that fit the tasks and the metric, and why others do not."""
     candidate, *baselines = methods
+    least = _least_rows(candidate, tasks)
+    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, least=least)
     fitting, misfits = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
             algorithm.check(tasks, algorithm.parse(method.values))
-            metric.check(algorithm)
+            metric.check(algorithm, tasks)
+            least = _least_rows(method, tasks)
+            check_splits(algorithm, tasks, splits, least=least)
         except AlgorithmError as error:
             misfits.append((method, error.message))
         else:

@@ -157,9 +157,10 @@ def _scored(
         Splits.model_validate(plan["splits"], strict=False),
         plan["indices"],
         n_candidates=len(plan["tried"]),
-        metrics=metrics_for([algorithm], tasks.tasks[0].target),
+        metrics=metrics_for([algorithm], tasks.tasks),
         seed=seed,
         trace=trace,
+        least=plan.get("least", 1),
     )
     return {"scores": scores, "plan": plan}
 

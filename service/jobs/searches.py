@@ -8,6 +8,7 @@ import numpy as np
 from algorithms.evaluation.choices import held
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_all, groups
+from algorithms.evaluation.requirements import check_splits, least_rows
 from algorithms.evaluation.search import Search, best, candidates, ranked, rounds
 from algorithms.evaluation.validation import (
     Fit,
@@ -45,7 +46,7 @@ def plan_search(
     AlgorithmError
         There is nothing to try, or something does not fit the tasks.
     """
-    metric = deciding_metric(metrics_for([algorithm], tasks[0].target), search)
+    metric = deciding_metric(metrics_for([algorithm], tasks), search)
     for name in sorted(search.space.keys() & values.keys()):
         raise InvalidParams(
             f"'{name}' is given in 'params' and tried in 'search'; leave it out of one of them",
@@ -56,8 +57,15 @@ def plan_search(
         params = algorithm.parse(held(algorithm, candidate, search.space), place="space")
         algorithm.check(tasks, params)
         algorithm.check_held_out(params)
-        tried.append(params.model_dump(mode="json"))
-    return {"asked": search.model_dump(mode="json"), "metric": metric.name, "tried": tried}
+        tried.append(params)
+    least = least_rows(algorithm, tried, tasks)
+    check_splits(algorithm, tasks, search.splits(), least=least)
+    return {
+        "asked": search.model_dump(mode="json"),
+        "metric": metric.name,
+        "least": least,
+        "tried": [params.model_dump(mode="json") for params in tried],
+    }
 
 
 def count_parts(algorithm: Algo, plan: Plan) -> int:
@@ -89,6 +97,7 @@ def parts_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> li
             "splits": search.splits().model_dump(mode="json"),
             "indices": list(range(begun, steps[n_done].n_splits)),
             "search": None,
+            "least": plan.get("least", 1),
         }
         parts.append(Part(algorithm.name, tried[chosen[0]], inner))
     return parts
@@ -130,11 +139,12 @@ def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, 
     """Give what makes a model of training rows with parameters searched inside them."""
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
-        metrics = metrics_for([algorithm], train.tasks[0].target)
+        metrics = metrics_for([algorithm], train.tasks)
         tried = [
             held(algorithm, candidate, search.space)
             for candidate in candidates(values, search, seed=seed)
         ]
+        least = least_rows(algorithm, [algorithm.parse(one) for one in tried], train.summaries())
 
         def judged(which: Sequence[int], indices: Sequence[int]) -> list[Scores]:
             return judge(
@@ -146,6 +156,7 @@ def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, 
                 metrics=metrics,
                 seed=seed,
                 trace=Trace(),
+                least=least,
             )
 
         chosen = best(search, len(tried), judged, deciding_metric(metrics, search))

@@ -6,7 +6,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 
 from algorithms.constant import Constant
 from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import load_model, save_model
 
@@ -59,7 +59,9 @@ def test_rows_are_reconstructed_as_their_mean() -> None:
 
 @pytest.mark.parametrize("target", ["none", "numbers", "classes"])
 def test_it_is_judged_by_every_metric(target) -> None:
-    found = {metric.name for metric in metrics_for([Constant()], target)}
+    found = {
+        metric.name for metric in metrics_for([Constant()], [TaskSummary("t", 5, 2, target=target)])
+    }
     assert found == {name for name, metric in METRICS.items() if metric.target in (target, "none")}
 
 

@@ -59,7 +59,7 @@ def test_a_flat_task_is_left_out_of_the_mean_over_tasks(metric) -> None:
         tasks,
         Splits(repeats=1),
         range(5),
-        metrics=metrics_for([algorithm], "numbers"),
+        metrics=metrics_for([algorithm], tasks.tasks),
         seed=0,
         trace=Trace(),
     )

@@ -71,7 +71,7 @@ def test_no_held_out_row_is_known(algorithm, metric) -> None:
             tasks,
             Splits(n_folds=3, repeats=1),
             range(3),
-            metrics=metrics_for([algorithm], tasks.tasks[0].target),
+            metrics=metrics_for([algorithm], tasks.tasks),
             seed=seed,
             trace=Trace(),
         )

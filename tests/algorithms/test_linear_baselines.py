@@ -8,10 +8,10 @@ from sklearn.linear_model import Ridge as OtherRidge
 from sklearn.model_selection import LeaveOneOut, cross_val_score
 
 from algorithms.evaluation import fold_splits
-from algorithms.evaluation.units import units_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.linear_baselines import (
     KernelRidge,
     LogisticRegression,

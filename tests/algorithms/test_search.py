@@ -14,7 +14,7 @@ from algorithms.evaluation.search import Range, Search, best, candidates, ranked
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import in_splits, joined, judge, mean_score, means
 from algorithms.interface.errors import InvalidParams
-from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.problems import tilted_gaussians
 from algorithms.registry import ALGORITHMS
@@ -153,7 +153,7 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
     tasks = regression(40, 10)
     ridge = ALGORITHMS["ridge"]
     splits = Splits(n_folds=2, repeats=1)
-    metrics = metrics_for([ridge], "numbers")
+    metrics = metrics_for([ridge], tasks.tasks)
     (found,) = judge(
         fit_all(ridge, [{}]), tasks, splits, [0, 1], metrics=metrics, seed=0, trace=Trace()
     )
@@ -194,7 +194,9 @@ def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:
 
 
 def test_an_area_under_a_curve_is_not_taken_over_tasks() -> None:
-    metrics = metrics_for([ALGORITHMS["logistic-regression"]], "classes")
+    metrics = metrics_for(
+        [ALGORITHMS["logistic-regression"]], [TaskSummary("t", 5, 2, target="classes")]
+    )
     assert deciding_metric(metrics, search(metric="auc")).name == "auc"
     with pytest.raises(InvalidParams, match="'auc' cannot be taken over the rows"):
         deciding_metric(metrics, search(metric="auc", average="rows"))
@@ -202,7 +204,7 @@ def test_an_area_under_a_curve_is_not_taken_over_tasks() -> None:
 
 def test_scores_of_some_splits_and_of_others_are_those_of_all() -> None:
     tasks, ridge = regression(12, 9), ALGORITHMS["ridge"]
-    metrics = metrics_for([ridge], "numbers")
+    metrics = metrics_for([ridge], tasks.tasks)
     splits = Splits(n_folds=4, repeats=1)
 
     def of(indices):

@@ -9,11 +9,11 @@ from algorithms.evaluation import fold_split, folds_of, stratified_split
 from algorithms.evaluation.metrics import metrics_for
 from algorithms.evaluation.paths import fit_all
 from algorithms.evaluation.splits import Splits, fold_splits
-from algorithms.evaluation.units import units_of
 from algorithms.evaluation.validation import in_splits, judge
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.interface.units import units_of
 from algorithms.registry import ALGORITHMS
 
 TARGETS = ("none", "numbers", "classes")
@@ -259,7 +259,7 @@ def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, schem
             tasks,
             splits,
             range(4),
-            metrics=metrics_for([algorithm], "classes"),
+            metrics=metrics_for([algorithm], tasks.tasks),
             seed=seed,
             trace=Trace(),
         )

@@ -11,8 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.row_hashes import hash_rows
@@ -61,6 +59,37 @@ def units_of(tasks: TaskSet) -> Units:
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _joined(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
     return Units(ordered.names, starts.astype(np.intp), unit)
+
+
+def cells_of(tasks: TaskSet) -> Indices:
+    """Return the class of each row, numbered over all tasks; a task without classes has one.
+
+    The tasks stand in the order of their names.
+    """
+    cells, n_cells = [], 0
+    for task in tasks.by_name():
+        own = np.zeros(task.n_samples, dtype=np.intp)
+        if task.y is not None and task.target == "classes":
+            own = np.unique(task.y, return_inverse=True)[1].astype(np.intp)
+        cells.append(n_cells + own)
+        n_cells += int(own.max()) + 1
+    return np.concatenate(cells)
+
+
+def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
+    """Tell which units are the only one of a class of a task, which must train: (n_units,)."""
+    n_units = int(unit.max()) + 1
+    cells, units = np.divmod(np.unique(cell * n_units + unit), n_units)
+    is_sole = np.zeros(n_units, dtype=bool)
+    is_sole[units[np.bincount(cells)[cells] == 1]] = True
+    return is_sole
+
+
+def divisible_rows(tasks: TaskSet) -> dict[str, int]:
+    """Return for each task how many rows can be held out while every class has others."""
+    units = units_of(tasks)
+    is_divisible = ~sole_units(cells_of(tasks), units.unit)
+    return {name: int(np.count_nonzero(is_divisible[units.of(name)])) for name in units.names}
 
 
 def tie_of(task: Task, unit: Indices) -> str | None:
@@ -112,11 +141,17 @@ def _groups(tasks: Sequence[Task]) -> Indices:
 
 
 def _joined(content: Indices, group: Indices) -> Indices:
-    """Return the connected components of rows that have content or group in common."""
-    has_group = group >= 0
-    n_contents = int(content.max()) + 1
-    edges = (content[has_group], n_contents + group[has_group])
-    n_nodes = n_contents + int(group.max()) + 1
-    graph = coo_array((np.ones(len(edges[0]), dtype=np.int8), edges), shape=(n_nodes, n_nodes))
-    _, component = connected_components(graph, directed=False)
-    return np.unique(component[content], return_inverse=True)[1].astype(np.intp)
+    """Return the connected components of rows that have content or group in common.
+
+    Every content takes the least label among those that its groups lead to, until none changes.
+    """
+    rows = np.flatnonzero(group >= 0)
+    pairs = np.unique(np.stack([content[rows], group[rows]]), axis=1)
+    label, before = np.arange(int(content.max()) + 1), None
+    while before is None or not np.array_equal(label, before):
+        before = label.copy()
+        least = np.full(int(group.max()) + 1, len(label))
+        np.minimum.at(least, pairs[1], label[pairs[0]])
+        np.minimum.at(label, pairs[0], least[pairs[1]])
+        label = label[label]
+    return np.unique(label[content], return_inverse=True)[1].astype(np.intp)

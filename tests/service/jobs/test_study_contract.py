@@ -1,0 +1,230 @@
+"""What is accepted with a job can be done: refused when submitted, or ended with a value."""
+
+import math
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pytest
+
+from algorithms.evaluation.comparison import Compare, Evaluate
+from algorithms.evaluation.search import Search
+from algorithms.evaluation.splits import Splits
+from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+from service.datasets.canonical import read_tasks, summaries, write_tasks
+from service.jobs import plans
+
+N, D = 8, 4
+SPLITS = Splits(n_folds=2, repeats=1)
+
+
+def rows(seed: int, *, n: int = N, d: int = D) -> np.ndarray:
+    return np.random.default_rng(seed).normal(size=(n, d))
+
+
+def numbers(X) -> np.ndarray:
+    return X[:, 0] + 0.1 * X[:, 1]
+
+
+def classes(X) -> np.ndarray:
+    return np.where(np.arange(len(X)) % 2 == 0, "no", "yes")
+
+
+def alike(y, *, n: int = N) -> list[Task]:
+    made = [rows(t, n=n) for t in range(3)]
+    return [Task.from_rows(f"t{t}", X, y=y(X)) for t, X in enumerate(made)]
+
+
+def shared(y, *, is_permuted: bool = False) -> list[Task]:
+    X, made = rows(0), []
+    for t in range(3):
+        own = X[np.roll(np.arange(N), t)] if is_permuted else X
+        made.append(Task.from_rows(f"t{t}", own, y=y(np.roll(own, t, axis=1))))
+    return made
+
+
+def covariances() -> list[Task]:
+    made = [rows(t, n=3 * N).reshape(3, N, D) for t in range(3)]
+    return [Task.from_covariances(f"t{t}", [x.T @ x for x in X]) for t, X in enumerate(made)]
+
+
+def labelled_and_bare(first: str, second: str) -> list[Task]:
+    source, target = rows(0, n=12), rows(1)
+    tasks = {
+        "source": Task.from_rows("source", source, y=classes(source)),
+        "target": Task.from_rows("target", target),
+    }
+    return [tasks[first], tasks[second]]
+
+
+KINDS = {
+    "no targets": lambda: alike(lambda _: None),
+    "numbers": lambda: alike(numbers),
+    "classes": lambda: alike(classes),
+    "mixed kinds": lambda: [*alike(classes)[:1], *alike(numbers)[1:]],
+    "mixed kinds, other order": lambda: [*alike(numbers)[:1], *alike(classes)[1:]],
+    "labelled source first": lambda: labelled_and_bare("source", "target"),
+    "labelled source last": lambda: labelled_and_bare("target", "source"),
+    "covariances": covariances,
+    "one class": lambda: alike(lambda X: np.repeat("only", len(X))),
+    "tasks of one row": lambda: alike(numbers, n=1),
+    "tasks of two rows": lambda: alike(classes, n=2),
+    "tasks of three rows": lambda: alike(numbers, n=3),
+    "shared rows, classes": lambda: shared(classes),
+    "shared rows, numbers": lambda: shared(numbers),
+    "permuted rows": lambda: shared(numbers, is_permuted=True),
+    "different columns": lambda: [
+        Task.from_rows(f"t{d}", X := rows(d, d=d), y=classes(X)) for d in (3, 4, 6)
+    ],
+    "constant targets": lambda: alike(lambda X: np.full(len(X), 0.1)),
+    "equal rows": lambda: [Task.from_rows(t, np.ones((N, D)), y=classes(range(N))) for t in "ab"],
+    "one group": lambda: [
+        Task.from_rows(t, X := rows(3), y=numbers(X), groups=["p"] * N) for t in "ab"
+    ],
+}
+
+
+@cache
+def stored(kind: str) -> tuple[TaskSet, tuple[TaskSummary, ...]]:
+    """Return the tasks and what is known of them when a job is submitted, as from an upload."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "content"
+        manifest = write_tasks(path, KINDS[kind]())
+        found = read_tasks(path, manifest)
+        kept = TaskSet(tuple(task.take(np.arange(task.n_samples)) for task in found))
+        return kept, summaries(manifest)
+
+
+def options(algorithm, what: str) -> plans.Asked:
+    """Return what is asked for beside the fit; a search tries one value of one parameter."""
+    if what == "search":
+        fields = algorithm.Params.model_fields
+        name = next(iter([*algorithm.Params.GRIDS, *fields]))
+        space = {name: [fields[name].default]}
+        return plans.Asked(search=Search(space=space, n_folds=2))
+    if what == "compare":
+        return plans.Asked(compare=Compare(splits=SPLITS))
+    return plans.Asked(evaluate=Evaluate(splits=SPLITS))
+
+
+def cheap(algorithm) -> dict:
+    """Return parameters with which a fit is short."""
+    fields = algorithm.Params.model_fields
+    wanted = {"max_iter": 5, "selection": "given", "r": 4, "n_init": 1}
+    return {name: value for name, value in wanted.items() if name in fields}
+
+
+def leaves(value) -> list:
+    """Return every number in a report."""
+    if isinstance(value, dict):
+        return [leaf for inner in value.values() for leaf in leaves(inner)]
+    if isinstance(value, list):
+        return [leaf for inner in value for leaf in leaves(inner)]
+    return [value] if isinstance(value, float) else []
+
+
+CASES = [
+    (name, kind, what)
+    for name, algorithm in ALGORITHMS.items()
+    for kind in KINDS
+    for what in ("evaluate", "evaluate a choice", "compare", "search")
+    if what != "evaluate a choice" or "selection" in algorithm.Params.model_fields
+    if what != "search" or algorithm.Params.model_fields
+]
+
+
+@pytest.mark.parametrize(("name", "kind", "what"), CASES)
+def test_a_study_is_refused_or_done(name, kind, what) -> None:
+    algorithm, values = ALGORITHMS[name], cheap(ALGORITHMS[name])
+    if what == "evaluate a choice":
+        values["selection"] = algorithm.Params.CHOSEN
+    tasks, known = stored(kind)
+    asked = options(algorithm, what)
+    values = {
+        k: v for k, v in values.items() if asked.search is None or k not in asked.search.space
+    }
+    try:
+        params = algorithm.parse(values)
+        algorithm.check_held_out(params)
+        algorithm.check(known, params)
+        study = plans.lay_out(algorithm, values, known, asked, seed=0)
+    except AlgorithmError:
+        return
+    results, parts = [], study.parts
+    while parts:
+        results += [
+            plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
+            for part in parts
+        ]
+        parts = plans.next_parts(study.plan, results)
+    _, report = plans.draw_on(study.plan, results, tasks)
+    assert all(math.isfinite(leaf) for leaf in leaves(report))
+    assert all(part["failed"] is None for part in results), [part["failed"] for part in results]
+
+
+def test_rows_in_another_order_are_refused_with_the_job_where_they_must_be_the_same() -> None:
+    for kind, is_fitting in (("shared rows, numbers", True), ("permuted rows", False)):
+        _, known = stored(kind)
+        for name in ("okl", "convex-okl"):
+            algorithm = ALGORITHMS[name]
+            if is_fitting:
+                algorithm.check(known, algorithm.parse({}))
+                continue
+            with pytest.raises(AlgorithmError, match="'t1' has other rows than task 't0'"):
+                algorithm.check(known, algorithm.parse({}))
+
+
+def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
+    for kind in ("labelled source first", "labelled source last"):
+        tasks, known = stored(kind)
+        algorithm = ALGORITHMS["tlvm"]
+        study = plans.lay_out(
+            algorithm,
+            cheap(algorithm),
+            known,
+            plans.Asked(evaluate=Evaluate(splits=SPLITS)),
+            seed=0,
+        )
+        results = [
+            plans.carry_out(part.plan, algorithm, tasks, seed=0, trace=Trace())
+            for part in study.parts
+        ]
+        report = plans.draw_on(study.plan, results, tasks)[1]["evaluation"]
+        assert set(report["by_task"]) >= {"reconstruction_error", "error_rate"}
+        assert report["by_task"]["error_rate"]["target"] is None
+        assert report["by_task"]["error_rate"]["source"] is not None
+        assert report["by_task"]["reconstruction_error"]["target"] is not None
+        assert next(iter(report["by_task"])) == "reconstruction_error"
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "splits", "told"),
+    [
+        ("okl", "shared rows, numbers", Splits(given=[{"t0": [1]}]), "other rows of task 't1'"),
+        ("pca", "numbers", Splits(given=[{"t1": list(range(7))}]), "leaves 1 row.s. of task 't1'"),
+        ("pca", "tasks of two rows", SPLITS, "pca needs 2 rows to learn from"),
+        ("ridge", "numbers", Splits(scheme="holdout", test_size=0.01), "or hold out more"),
+        ("ridge", "one group", SPLITS, "rows that belong together"),
+        ("rmt-pca", "covariances", SPLITS, "'t0' holds covariance matrices"),
+    ],
+)
+def test_what_cannot_be_judged_is_refused_with_the_reason(name, kind, splits, told) -> None:
+    _, known = stored(kind)
+    asked = plans.Asked(evaluate=Evaluate(splits=splits))
+    with pytest.raises(AlgorithmError, match=told) as refused:
+        plans.lay_out(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, asked, seed=0)
+    assert refused.value.place == "evaluate"
+
+
+def test_a_dataset_without_hashes_is_looked_at_in_the_fit() -> None:
+    tasks, known = stored("permuted rows")
+    old = [replace(task, rows_hash=None, n_divisible=None) for task in known]
+    okl = ALGORITHMS["okl"]
+    okl.check(old, okl.parse({}))
+    with pytest.raises(AlgorithmError, match="rows"):
+        okl.fit(tasks, okl.parse({}), trace=Trace(), rng=np.random.default_rng(0))
