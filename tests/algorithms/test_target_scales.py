@@ -321,6 +321,12 @@ def test_the_prior_solves_the_equations_of_its_moments() -> None:
     assert 2 * np.log(prior.scale) == pytest.approx(logs.mean() + digamma(half) - np.log(half))
 
 
+def test_deviations_of_one_population_are_pooled_by_their_freedom() -> None:
+    own, freedoms = [3.0, 4.0, 3.5], [4, 40, 6]
+    pooled = np.sqrt(np.average(np.square(own), weights=freedoms))
+    assert estimate_prior(own, freedoms) == ScalePrior(pytest.approx(pooled), np.inf)
+
+
 def test_the_moderated_variance_is_a_mean_of_both() -> None:
     prior = ScalePrior(2.0, 6.0)
     assert prior.moderate(5.0, 3) ** 2 == pytest.approx((6 * 4 + 3 * 25) / 9)
