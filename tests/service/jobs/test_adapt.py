@@ -115,3 +115,24 @@ def test_a_warm_start_that_cannot_be_is_refused(http, client, rows, base, change
 def test_a_task_that_is_there_already_is_refused(client, rows, base):
     with pytest.raises(ServiceError, match="task 'a' already"):
         client.adapt(base, client.upload({"a": rows["d"]}))
+
+
+def test_a_machine_of_large_strength_is_trained_and_takes_a_new_task(client):
+    rng = np.random.default_rng(1)
+    rows = {name: rng.normal(size=(80, 4)) for name in "abcd"}
+    labels = {name: np.where(X[:, 0] + 0.5 * X[:, 1] > 0, "yes", "no") for name, X in rows.items()}
+
+    def upload(names):
+        return client.upload(
+            {name: rows[name] for name in names}, targets={name: labels[name] for name in names}
+        )
+
+    # its start was beyond the range of numbers, and the job died while its model was stored
+    values = {"penalty": "exp", "loss": "logistic", "C": 100.0}
+    base = client.train(upload("abc"), "fmtl", model="strong", **values).wait()
+    gaps = base.metrics["duality_gap"]
+    assert 0 < sum(gaps.values()) <= 1e-3
+    adapted = client.adapt(base, upload("d"), name="strong-d").wait()
+    assert 0 < adapted.metrics["duality_gap"]["d"] <= 1e-3
+    assert adapted.info["warnings"] == base.info["warnings"]
+    assert np.mean(adapted.predict(rows["d"], task="d") == labels["d"]) > 0.9
