@@ -10,6 +10,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtfl import MTFL
+from algorithms.mtfl.algorithm import _features
 from algorithms.mtfl.factors import _evaluate as factor_gradient
 from algorithms.mtfl.projection import _gradient as projection_gradient
 from algorithms.mtfl.selection import design_of, follow_path, leave_one_out_error, problem_of
@@ -665,3 +666,10 @@ def test_a_fold_has_gamma_in_the_unit_of_its_own_rows(scale_targets) -> None:
                 own = split.train[task.name].y.std(ddof=1) if scale_targets == "task" else 1.0
                 squares.append(((model.predict(task.X, task=task.name) - task.y) / own) ** 2)
         assert error == pytest.approx(np.mean(np.concatenate(squares)), rel=HELD_OUT_RTOL)
+
+
+def test_features_of_a_thousandth_are_kept_and_rounding_is_not() -> None:
+    axes = np.linalg.qr(np.random.default_rng(37).standard_normal((4, 4)))[0]
+    found, spectrum = _features(axes[:, :3] * np.sqrt([0.001, 0.999, 1e-12]))
+    np.testing.assert_allclose(spectrum, [0.999, 0.001], rtol=1e-9)
+    np.testing.assert_allclose(np.abs(found @ axes[:, [1, 0]]), np.eye(2), atol=1e-9)
