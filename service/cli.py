@@ -211,6 +211,10 @@ def train(
         str | None,
         typer.Option(help="What targets are: auto, numbers or classes. Default: auto."),
     ] = None,
+    group_column: Annotated[
+        str | None,
+        typer.Option(help="Column of a CSV with the group of each row, which is never divided."),
+    ] = None,
     seed: Annotated[int, typer.Option(help="Seed of the fit.")] = 0,
     url: Url = DEFAULT_URL,
 ) -> None:
@@ -222,6 +226,7 @@ def train(
         "task_column": task_column,
         "target_column": target_column,
         "target_kind": target_kind,
+        "group_column": group_column,
     }
     options: Any = {name: value for name, value in given.items() if value is not None}
     with _client(url) as client:

@@ -102,10 +102,14 @@ def spread_folds(rows: Rows, *, n_folds: int, least: Least = 1) -> Indices:
         Rows of a task that every training part keeps.
     """
     folds = np.full(len(rows.sizes), NEVER, dtype=np.intp)
-    load = np.zeros((n_folds, len(rows.totals)))
+    totals = np.append(rows.totals, len(rows.unit))
+    load = np.zeros((n_folds, len(totals)))
     for units in [*_strata(rows, is_random=False), *_single_rows(rows)]:
         columns, amounts = rows.contents(units[0])
-        weights = amounts / rows.totals[columns]
+        if rows.sizes[units[0]] > 1:  # the tasks' largest units go to different folds
+            columns = np.append(columns, len(totals) - 1)
+            amounts = np.append(amounts, rows.sizes[units[0]])
+        weights = amounts / totals[columns]
         cost, step = load[:, columns] @ weights, float(amounts @ weights)
         folds[units] = _cheapest(cost, step, len(units))
         counts = np.bincount(folds[units], minlength=n_folds)

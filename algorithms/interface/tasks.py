@@ -1,7 +1,7 @@
 """Tasks and sets of tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -188,7 +188,7 @@ class Task:
         """Give the task with these samples only."""
         y = None if self.y is None else self.y[rows]
         groups = None if self.groups is None else self.groups[rows]
-        return Task(self.name, self.X[rows], self.input, y, self.feature_names, groups)
+        return replace(self, X=self.X[rows], y=y, groups=groups)
 
     def select_columns(self, columns: Sequence[int]) -> "Task":
         """Return the task with these columns only, in this order."""
@@ -199,7 +199,7 @@ class Task:
         names = self.feature_names
         if names is not None:
             names = tuple(names[column] for column in chosen)
-        return Task(self.name, np.ascontiguousarray(X), self.input, self.y, names)
+        return replace(self, X=np.ascontiguousarray(X), feature_names=names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)

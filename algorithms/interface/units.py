@@ -41,6 +41,11 @@ class Units:
         t = self.names.index(task)
         return self.unit[self.starts[t] : self.starts[t + 1]]
 
+    def place(self, row: int) -> str:
+        """Return where a row of all tasks stands, in words."""
+        t = int(np.searchsorted(self.starts, row, side="right")) - 1
+        return f"row {row - int(self.starts[t])} of task '{self.names[t]}'"
+
     def by_task(self) -> list[Indices]:
         """Return the unit of each row of every task, in the order of their names."""
         return np.split(self.unit, self.starts[1:-1])

@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -19,7 +20,7 @@ from algorithms.registry import load_model
 from service.batch.outputs import OutputFile
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
-from service.datasets.canonical import FORMAT, warnings_of
+from service.datasets.canonical import FORMAT
 
 #: Rows that are called at a time: as many as one call over HTTP may well have.
 CALLED_ROWS: Final = 1000
@@ -98,7 +99,7 @@ def infer(
         work,
         time.monotonic() - started,
         makes_dataset=plan["makes_dataset"],
-        warnings=warnings_of(order["manifest"]),
+        before=order["manifest"],
     )
 
 
@@ -138,8 +139,9 @@ def _outputs(
             first += len(rows)
             yield outputs
         if dataset is not None:
-            for targets in source.reader.targets(task.name):
-                dataset.write(targets)
+            reader = source.reader
+            for values in chain(reader.targets(task.name), reader.groups(task.name)):
+                dataset.write(values)
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,12 +173,12 @@ def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:
 
 def _arrays(task: _Work, reader: DatasetReader) -> list[Layout]:
     rows = Layout(f"{task.name}/X", np.dtype("<f8"), (task.n_rows, task.n_outputs))
-    targets = reader.target_layout(task.name)
-    return [rows] if targets is None else [rows, targets]
+    others = (reader.target_layout(task.name), reader.group_layout(task.name))
+    return [rows, *(layout for layout in others if layout is not None)]
 
 
 def _result(
-    work: list[_Work], seconds: float, *, makes_dataset: bool, warnings: list[str]
+    work: list[_Work], seconds: float, *, makes_dataset: bool, before: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Return what the inference came to."""
     total = sum(task.n_rows for task in work)
@@ -185,19 +187,20 @@ def _result(
         "seconds": round(seconds, 6),
         "rows_per_s": round(total / max(seconds, 1e-9), 3),
         "n_tasks": len(work),
-        "manifest": _manifest(work, warnings) if makes_dataset else None,
+        "manifest": _manifest(work, before) if makes_dataset else None,
     }
 
 
-def _manifest(work: list[_Work], warnings: list[str]) -> dict[str, Any]:
+def _manifest(work: list[_Work], before: Mapping[str, Any]) -> dict[str, Any]:
     """Return the manifest of the outputs: the same tasks, rows and targets, with other columns."""
-    kept = ("name", "n_samples", "target", "classes")
+    kept = ("name", "n_samples", "target", "classes", "has_groups")
     tasks = [
         {name: task.entry[name] for name in kept if name in task.entry}
         | {"n_features": task.n_outputs, "input": "rows"}
         for task in work
     ]
-    return {"format": FORMAT, "tasks": tasks, "feature_names": None, "warnings": warnings}
+    shared = {name: before[name] for name in ("groups", "warnings") if name in before}
+    return {"format": FORMAT, "tasks": tasks, "feature_names": None} | shared
 
 
 def _step(method: str, done: int, total: int, elapsed_s: float) -> Step:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
-from service.client.frames import read_rows, read_targets
+from service.client.frames import read_labels, read_rows
 from service.client.http import Http, path
 from service.client.job import InferenceHandle, JobHandle
 from service.client.model import RemoteModel
@@ -92,6 +92,7 @@ class Client:
         data: Mapping[str, ArrayLike] | str | Path,
         targets: Mapping[str, ArrayLike] | None = None,
         *,
+        groups: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
         **options: str,
     ) -> Dataset:
@@ -105,8 +106,12 @@ class Client:
             brought into one order, and the model takes its rows by these names.
         targets
             ``{task: (n_samples,)}`` numbers or labels, with arrays and frames only; row by row.
+        groups
+            ``{task: (n_samples,)}`` numbers or labels, with arrays and frames only: rows of one
+            group (a patient, a session), of whatever task, are held out together or not at all.
         options
-            How to read a table: ``task_column="school"``, ``target_column="score"``.
+            How to read a table: ``task_column="school"``, ``target_column="score"``,
+            ``group_column="patient"``.
         """
         if isinstance(data, str | Path):
             source = Path(data)
@@ -120,7 +125,7 @@ class Client:
             raise TypeError(
                 f"expected rows for each task, {{task: rows}}, or a path; got {type(data).__name__}"
             )
-        body = _pack(data, targets or {})
+        body = _pack(data, targets or {}, groups or {})
         query = {"name": name or "arrays", **options}
         return self._upload(_read(body), "application/x-npz", query)
 
@@ -328,10 +333,15 @@ class Client:
         return self.dataset(info["id"])
 
 
-def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io.BytesIO:
-    unknown = sorted(targets.keys() - data.keys())
-    if unknown:
-        raise ValueError(f"targets name tasks that have no rows: {', '.join(unknown)}")
+def _pack(
+    data: Mapping[str, ArrayLike],
+    targets: Mapping[str, ArrayLike],
+    groups: Mapping[str, ArrayLike],
+) -> io.BytesIO:
+    for what, given in (("targets", targets), ("groups", groups)):
+        unknown = sorted(given.keys() - data.keys())
+        if unknown:
+            raise ValueError(f"{what} name tasks that have no rows: {', '.join(unknown)}")
     arrays: dict[str, NDArray[Any]] = {}
     for task, X in data.items():
         rows = read_rows(X, of=f"task '{task}'")
@@ -339,7 +349,9 @@ def _pack(data: Mapping[str, ArrayLike], targets: Mapping[str, ArrayLike]) -> io
         if rows.names is not None:
             arrays[f"{task}/feature_names"] = np.array(rows.names)
     for task, y in targets.items():
-        arrays[f"{task}/y"] = read_targets(y, data[task], of=f"task '{task}'")
+        arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
+    for task, own in groups.items():
+        arrays[f"{task}/groups"] = read_labels(own, data[task], of=f"groups of task '{task}'")
     body = io.BytesIO()
     np.savez(body, **arrays)  # type: ignore[arg-type]  # no array is named as an option is
     body.seek(0)

@@ -57,8 +57,8 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     return Rows(array, names)
 
 
-def read_targets(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
-    """Return targets as an array of numbers or of text.
+def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
+    """Return the targets or groups of rows as an array of numbers or of text.
 
     Raises
     ------
@@ -70,15 +70,15 @@ def read_targets(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]
     is_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
     if is_labelled and not ours.equals(theirs) and set(ours) == set(theirs):
         raise ValueError(
-            f"the targets of {of} have the index of its rows in another order; "
-            "send targets.loc[rows.index]"
+            f"the {of} have the index of its rows in another order; "
+            f"send {of.split(maxsplit=1)[0]}.loc[rows.index]"
         )
     array = np.asarray(values)
     # numpy makes text of numbers beside text: they stay what they are, to be refused
     entries = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
     if array.dtype.kind in "OU" and entries.dtype.kind == "O":
         if not all(isinstance(entry, str) for entry in entries.ravel()):
-            raise ValueError(f"the targets of {of} are neither all numbers nor all text")
+            raise ValueError(f"the {of} are neither all numbers nor all text")
         return array.astype(str)
     return array
 

@@ -85,6 +85,7 @@ def split_rows(
     *,
     y: Labels | None,
     feature_names: Sequence[str] | None,
+    groups: NDArray[Any] | None = None,
 ) -> list[Task]:
     """Give the tasks of a long table, in the order of names.
 
@@ -101,7 +102,8 @@ def split_rows(
     for code, name in enumerate(names):
         rows = _as_slice(order[ends[code] : ends[code + 1]])
         targets = None if y is None else y[rows]
-        tasks.append(rows_task(name, X[rows], targets, feature_names, complaints))
+        own = None if groups is None else groups[rows]
+        tasks.append(rows_task(name, X[rows], targets, feature_names, complaints, groups=own))
     complaints.check()
     return [task for task in tasks if task is not None]
 
@@ -114,11 +116,18 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 
 def tasks_of_targets(
-    X: NDArray[np.float64], targets: Mapping[str, Labels], *, feature_names: Sequence[str] | None
+    X: NDArray[np.float64],
+    targets: Mapping[str, Labels],
+    *,
+    feature_names: Sequence[str] | None,
+    groups: NDArray[Any] | None = None,
 ) -> list[Task]:
     """Give one task per target; all have the very same X."""
     complaints = Complaints()
-    tasks = [rows_task(name, X, y, feature_names, complaints) for name, y in targets.items()]
+    tasks = [
+        rows_task(name, X, y, feature_names, complaints, groups=groups)
+        for name, y in targets.items()
+    ]
     complaints.check()
     return [task for task in tasks if task is not None]
 
@@ -129,21 +138,28 @@ def rows_task(
     y: Labels | None,
     feature_names: Sequence[str] | None,
     complaints: Complaints,
+    *,
+    groups: NDArray[Any] | None = None,
 ) -> Task | None:
     """Give the task of rows and targets, or None after adding the complaint."""
     try:
-        return Task.from_rows(name, X, y=y, feature_names=feature_names)
+        return Task.from_rows(name, X, y=y, feature_names=feature_names, groups=groups)
     except InvalidData as error:
         _complain(complaints, error)
         return None
 
 
 def covariance_task(
-    name: str, C: NDArray[Any], feature_names: Sequence[str] | None, complaints: Complaints
+    name: str,
+    C: NDArray[Any],
+    feature_names: Sequence[str] | None,
+    complaints: Complaints,
+    *,
+    groups: NDArray[Any] | None = None,
 ) -> Task | None:
     """Return the task of covariance matrices, or None after adding the complaint."""
     try:
-        return Task.from_covariances(name, C, feature_names=feature_names)
+        return Task.from_covariances(name, C, feature_names=feature_names, groups=groups)
     except InvalidData as error:
         _complain(complaints, error)
         return None

@@ -51,6 +51,20 @@ class DatasetReader:
         spec = self._specs[f"{task}/y"]
         return Layout(f"{task}/y", DTYPES[spec["dtype"]], tuple(spec["shape"]))
 
+    def group_layout(self, task: str) -> Layout | None:
+        """Return the type and shape of the groups of a task, as they are stored."""
+        if not self._entries[task].get("has_groups"):
+            return None
+        return Layout(
+            f"{task}/groups", DTYPES["I64"], tuple(self._specs[f"{task}/groups"]["shape"])
+        )
+
+    def groups(self, task: str) -> Iterator[NDArray[Any]]:
+        """Return the groups of a task, if any: positions among those of all tasks."""
+        if not self._entries[task].get("has_groups"):
+            return iter(())
+        return self._blocks(f"{task}/groups", _TARGETS)
+
     def targets(self, task: str) -> Iterator[NDArray[Any]]:
         """Give the targets of a task, if any: numbers, or positions in the manifest's classes."""
         if self._entries[task]["target"] == "none":

@@ -1,8 +1,9 @@
 """The one form in which datasets are kept: a safetensors file and a manifest.
 
-The file holds ``<task>/X`` and ``<task>/y`` (numbers, or positions in the manifest's classes);
-tasks with the very same X keep it once. This module is what a training process imports, so it
-imports numpy and ``algorithms`` only.
+The file holds ``<task>/X``, and where a task has them ``<task>/y`` (numbers, or positions in the
+manifest's classes) and ``<task>/groups`` (positions among the groups of all tasks); tasks with the
+very same X keep it once. This module is what a training process imports, so it imports numpy and
+``algorithms`` only.
 """
 
 import hashlib
@@ -29,6 +30,8 @@ DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 _LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
 _HASH_BYTES: Final = 16
+#: Labels of groups are left out of the manifest beyond so many.
+_MAX_GROUPS: Final = 10_000
 
 
 def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
@@ -57,8 +60,30 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
         entry["rows_hash"] = hashes[first]
         entry["n_divisible"] = n_divisible[task.name]
         entries.append(entry)
+    groups = _add_groups(entries, tasks, arrays)
     write_arrays(path, arrays, header={"format": FORMAT})
-    return {"format": FORMAT, "tasks": entries, "feature_names": _add_names(entries, tasks)}
+    names = _add_names(entries, tasks)
+    return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups
+
+
+def _add_groups(
+    entries: Sequence[dict[str, Any]], tasks: Sequence[Task], arrays: dict[str, NDArray[Any]]
+) -> dict[str, Any]:
+    """Add the group of each row, numbered over all tasks; return the labels for the manifest.
+
+    So many labels that a manifest cannot list them are left out: their numbers tell groups apart.
+    """
+    pairs = zip(entries, tasks, strict=True)
+    grouped = [(entry, task) for entry, task in pairs if task.groups is not None]
+    if not grouped:
+        return {}
+    labels = np.concatenate([task.groups for _, task in grouped if task.groups is not None])
+    found, codes = np.unique(labels, return_inverse=True)
+    ends = np.cumsum([task.n_samples for _, task in grouped])
+    for (entry, task), own in zip(grouped, np.split(codes, ends[:-1]), strict=True):
+        arrays[f"{task.name}/groups"] = own.astype(np.int64)
+        entry["has_groups"] = True
+    return {"groups": found.tolist()} if len(found) <= _MAX_GROUPS else {}
 
 
 def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[str] | None:
@@ -97,7 +122,10 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
     arrays = _map_arrays(path)
     names = names_of(manifest)
     try:
-        tasks = [_read_task(arrays, entry, names[entry["name"]]) for entry in manifest["tasks"]]
+        tasks = [
+            _read_task(arrays, entry, names[entry["name"]], labels=manifest.get("groups"))
+            for entry in manifest["tasks"]
+        ]
     except KeyError as error:
         raise InvalidArtifact(f"'{path.name}' has no array {error} of the manifest") from None
     return TaskSet(tuple(tasks))
@@ -131,13 +159,18 @@ def _read_task(
     arrays: Mapping[str, NDArray[Any]],
     entry: Mapping[str, Any],
     feature_names: tuple[str, ...] | None,
+    *,
+    labels: Sequence[Any] | None,
 ) -> Task:
     name = entry["name"]
     X = arrays[f"{entry.get('rows_of', name)}/X"]
     y = None if entry["target"] == "none" else arrays[f"{name}/y"]
     if entry["target"] == "classes":
         y = np.array(entry["classes"])[y]
-    return Task(name, X, entry["input"], y, feature_names)
+    groups = arrays[f"{name}/groups"] if entry.get("has_groups") else None
+    if groups is not None and labels is not None:
+        groups = np.array(labels)[groups]
+    return Task(name, X, entry["input"], y, feature_names, groups)
 
 
 def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:

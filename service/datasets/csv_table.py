@@ -17,6 +17,7 @@ from algorithms.interface.tasks import Task
 from service.datasets.assembly import check_counts, check_name, split_rows, tasks_of_targets
 from service.datasets.complaints import Complaint, Complaints, Rejected, reject
 from service.datasets.csv_cells import TaskOf, is_number, read_numbers
+from service.datasets.csv_groups import GroupColumn
 from service.datasets.csv_records import Batch, Records
 from service.datasets.csv_targets import TargetColumn
 from service.datasets.options import Limits, ReadOptions
@@ -32,6 +33,7 @@ class _Columns:
     names: tuple[str, ...]
     task: int | None
     targets: tuple[int, ...]
+    group: int | None
     features: tuple[int, ...]
 
     @property
@@ -64,7 +66,7 @@ def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -
     if task is None and _DEFAULT_TASK_COLUMN in names:
         task = _DEFAULT_TASK_COLUMN
     _check_options(names, task, options)
-    special = {task, *options.target_column, *options.ignore_column}
+    special = {task, options.group_column, *options.target_column, *options.ignore_column}
     features = tuple(i for i, name in enumerate(names) if name not in special)
     if not features:
         reject("no-features", "every column is task, target or ignored; none is left as a feature")
@@ -73,6 +75,7 @@ def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -
         names,
         None if task is None else names.index(task),
         tuple(names.index(name) for name in options.target_column),
+        None if options.group_column is None else names.index(options.group_column),
         features,
     )
 
@@ -100,6 +103,7 @@ def _check_options(names: tuple[str, ...], task: str | None, options: ReadOption
     complaints = Complaints()
     wanted = [("task_column", task)] if task is not None else []
     wanted += [("target_column", name) for name in options.target_column]
+    wanted += [("group_column", name) for name in (options.group_column,) if name is not None]
     wanted += [("ignore_column", name) for name in options.ignore_column]
     known = ", ".join(f"'{name}'" for name in names[:_COLUMNS_SHOWN])
     known += ", ..." if len(names) > _COLUMNS_SHOWN else ""
@@ -136,6 +140,7 @@ class _Table:
         self._codes: list[NDArray[np.int32]] = []
         self._code_of: dict[str, int] = {}
         self._code_of_cell: dict[str, int] = {}
+        self._groups = None if columns.group is None else GroupColumn(columns.group, columns.names)
         self._targets = [
             TargetColumn(i, columns.names, options.target_kind) for i in columns.targets
         ]
@@ -151,6 +156,8 @@ class _Table:
         )
         for target in self._targets:
             target.add(batch, task_of=task_of, complaints=complaints)
+        if self._groups is not None:
+            self._groups.add(batch, task_of=task_of, complaints=complaints)
         if not complaints:
             self._features.append(features)
 
@@ -160,15 +167,17 @@ class _Table:
             reject("no-rows", "the table has a header but no rows")
         names = self._columns.feature_names
         X = self._take_features()
+        groups = None if self._groups is None else self._groups.values()
         if self._columns.task is None:
             targets = {target.name: target.values() for target in self._targets}
-            return tasks_of_targets(X, targets, feature_names=names)
+            return tasks_of_targets(X, targets, feature_names=names, groups=groups)
         return split_rows(
             X,
             np.concatenate(self._codes),
             list(self._code_of),
             y=self._targets[0].values() if self._targets else None,
             feature_names=names,
+            groups=groups,
         )
 
     def _take_features(self) -> NDArray[np.float64]:

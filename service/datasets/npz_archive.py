@@ -15,8 +15,8 @@ _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 #: Small archives of zeros may be any number of times as large: they do no harm.
 _ANY_RATIO_BYTES: Final = 16 * 1024 * 1024
-#: ``X``, ``y`` and ``feature_names``.
-_ARRAYS_PER_TASK: Final = 3
+#: ``X``, ``y``, ``groups`` and ``feature_names``.
+_ARRAYS_PER_TASK: Final = 4
 #: A zip of this kind is what other programs write: documents, sources, folders.
 _SUFFIX: Final = ".npy"
 

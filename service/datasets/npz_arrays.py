@@ -17,6 +17,7 @@ from service.datasets.assembly import (
     check_counts,
     check_name,
     covariance_task,
+    label_problem,
     rows_task,
     split_rows,
 )
@@ -24,12 +25,12 @@ from service.datasets.complaints import Complaints, Rejected, reject
 from service.datasets.npz_archive import Arrays, read_archive
 from service.datasets.options import Limits, ReadOptions
 
-_TABLE: Final = frozenset({"X", "task", "y", "feature_names"})
+_TABLE: Final = frozenset({"X", "task", "y", "groups", "feature_names"})
 _NAMES: Final = "feature_names"
-_PARTS: Final = frozenset({"X", "y", "C", _NAMES})
+_PARTS: Final = frozenset({"X", "y", "C", "groups", _NAMES})
 _LAYOUTS: Final = (
-    "expected '<task>/X' (and '<task>/y', '<task>/feature_names') or '<task>/C' for each task, "
-    "or one table in 'X' and 'task' (and 'y', 'feature_names')"
+    "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/feature_names') or '<task>/C' "
+    "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names')"
 )
 #: Integers beyond this are not all kept by 64-bit floats.
 _MAX_EXACT: Final = 2**53
@@ -54,7 +55,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
 
 def _check_options(options: ReadOptions) -> None:
     complaints = Complaints()
-    for name in ("task_column", "target_column", "ignore_column"):
+    for name in ("task_column", "target_column", "group_column", "ignore_column"):
         if getattr(options, name):
             detail = f"{name} is for CSV; in .npz the names of the arrays tell the layout"
             complaints.add("option-unused", detail, parameter=f"query:{name}")
@@ -76,7 +77,9 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
     position = np.empty(len(order), np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
     names = _task_names([str(found[i]) for i in order], limits)
-    return split_rows(X, position[which], names, y=targets, feature_names=features)
+    return split_rows(
+        X, position[which], names, y=targets, feature_names=features, groups=_groups(arrays, None)
+    )
 
 
 def _check_table(arrays: Arrays) -> None:
@@ -91,7 +94,7 @@ def _check_table(arrays: Arrays) -> None:
         reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
     if X.shape[0] == 0:
         reject("no-rows", f"'X' has shape {X.shape}; at least one row is needed")
-    for name in ("task", "y"):
+    for name in ("task", "y", "groups"):
         array = arrays.get(name, labels)
         if array.shape != X.shape[:1]:
             detail = f"'{name}' needs shape {X.shape[:1]}, one entry a row of 'X', got"
@@ -160,13 +163,14 @@ def _from_own(
     *,
     complaints: Complaints,
 ) -> Task | None:
-    own = {part: array for part, array in arrays.items() if part != _NAMES}
+    own = {part: array for part, array in arrays.items() if part not in (_NAMES, "groups")}
+    groups = _groups(arrays, name)
     if own.keys() == {"C"}:
         C = _as_numbers(own["C"], f"{name}/C", name)
         width = C.shape[-1] if C.ndim else 0
         check_counts(1, width, limits)
         features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
-        return covariance_task(name, C, features, complaints)
+        return covariance_task(name, C, features, complaints, groups=groups)
     if "C" in own or "X" not in own:
         has = " and ".join(sorted(own or arrays))
         detail = f"task '{name}' has {has}; a task needs X (and y), or C alone"
@@ -180,7 +184,19 @@ def _from_own(
     if targets is not None and targets.dtype.kind == "f":
         _check_finite(targets, f"{name}/y", name)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
-    return rows_task(name, X, targets, features, complaints)
+    return rows_task(name, X, targets, features, complaints, groups=groups)
+
+
+def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
+    """Return the groups; labels are such as a manifest can list, and the task checks all else."""
+    groups = arrays.get("groups")
+    if groups is None or groups.dtype.kind != "U":
+        return groups
+    for label in np.unique(groups).tolist():
+        problem = label_problem(label) if label.strip() else "a group is empty; name it"
+        if problem is not None:
+            reject("not-a-label", f"'groups': {problem}", task=task)
+    return groups
 
 
 def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -> NDArray[Any]:

@@ -24,6 +24,12 @@ class ReadOptions(BaseModel):
         max_length=1000,
         description="Column(s) with targets. Several, and no task column: one task for each.",
     )
+    group_column: str | None = Field(
+        None,
+        max_length=200,
+        description="Column with the group of each row: rows of one group (a patient, a session), "
+        "of whatever task, are held out together or not at all.",
+    )
     ignore_column: tuple[str, ...] = Field(
         (), max_length=1000, description="Column(s) to leave out."
     )
@@ -33,7 +39,7 @@ class ReadOptions(BaseModel):
         "classes, all else are numbers, with a warning where they look like codes of classes.",
     )
 
-    @field_validator("task_column", "target_column", "ignore_column")
+    @field_validator("task_column", "target_column", "group_column", "ignore_column")
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         """Give names in the Unicode form that the columns' names are brought to."""

@@ -93,6 +93,9 @@ class Task(BaseModel):
     rows_hash: str | None = Field(
         None, description="The same in tasks of the very same rows, in the same order."
     )
+    has_groups: bool = Field(
+        default=False, description="Whether it tells which rows belong together."
+    )
     n_divisible: int | None = Field(
         None,
         description="Rows that can be held out while others of their class train; equal rows, and "
@@ -109,6 +112,9 @@ class Manifest(BaseModel):
     feature_names: list[str] | None = Field(
         description="Names of the columns that all tasks share; null where they differ, or have "
         "no names."
+    )
+    groups: list[str | int | float] | None = Field(
+        None, description="Labels of the groups of rows; left out where there are very many."
     )
     warnings: list[str] = Field(
         default_factory=list, description="What its user should know of it, in sentences."

@@ -17,6 +17,7 @@ from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metr
 from algorithms.evaluation.requirements import check_splits, least_rows
 from algorithms.evaluation.search import Search
 from algorithms.evaluation.splits import Splits
+from algorithms.evaluation.tied_rows import describe_rows
 from algorithms.evaluation.validation import check_judged, joined, mean_known, means
 from algorithms.evaluation.verdict import conclude
 from algorithms.interface.errors import AlgorithmError, InvalidParams
@@ -117,7 +118,8 @@ def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     check_judged(scores[0].scores, tasks)
     _check_any_baseline([entry.method for entry in scores], left_out)
     comparison = compare(scores, metric, options, ratio=ratio)
-    return {**comparison, "left_out": left_out, **conclude(comparison)}
+    rows = describe_rows(tasks, options.splits)
+    return {**comparison, "rows": rows, "left_out": left_out, **conclude(comparison)}
 
 
 def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
@@ -128,11 +130,17 @@ def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     return {
         "splits": asked.splits.told(),
         "n_splits": asked.splits.count(),
+        "rows": describe_rows(tasks, asked.splits),
         "params": itself.method.values,
         **means(itself.scores),
         "by_task": {
             metric: {task: mean_known(values) for task, values in by_task.items()}
             for metric, by_task in itself.scores["by_task"].items()
+        },
+        "without_value": {
+            metric: missing
+            for metric, by_task in itself.scores["by_task"].items()
+            if (missing := [task for task, values in by_task.items() if mean_known(values) is None])
         },
     }
 

@@ -276,6 +276,18 @@ class TaskVerdict(FamilyVerdict):
     sentence: str
 
 
+class ComparedRows(BaseModel):
+    """How the rows hang together; units (equal rows, rows of one group) are not divided."""
+
+    n_rows: int
+    n_units: int
+    largest_unit: int = Field(description="Rows of the largest unit.")
+    n_never_held_out: int = Field(
+        description="Rows that always train, since a class would have no others."
+    )
+    warnings: list[str] = Field(description="Where named splits divide units nevertheless.")
+
+
 class Comparison(BaseModel):
     """Whether learning together helps, and which method is best."""
 
@@ -293,6 +305,7 @@ class Comparison(BaseModel):
     )
     splits: dict[str, Any]
     n_splits: int
+    rows: ComparedRows | None = None
     methods: list[Method]
     sharing: FamilyVerdict | None = Field(None, description="What the verdict rests on.")
     candidate: FamilyVerdict | None = Field(
@@ -310,10 +323,16 @@ class Evaluation(BaseModel):
 
     splits: dict[str, Any]
     n_splits: int
+    rows: ComparedRows | None = None
     params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
     by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
+    without_value: dict[str, list[str]] = Field(
+        default_factory=dict,
+        description="Tasks that a metric has no value of (constant targets, say); means leave "
+        "them out.",
+    )
 
 
 class Report(BaseModel):

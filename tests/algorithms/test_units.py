@@ -9,6 +9,7 @@ from algorithms.evaluation import fold_split, folds_of, stratified_split
 from algorithms.evaluation.metrics import metrics_for
 from algorithms.evaluation.paths import fit_all
 from algorithms.evaluation.splits import Splits, fold_splits
+from algorithms.evaluation.tied_rows import describe_rows
 from algorithms.evaluation.validation import in_splits, judge
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
@@ -275,3 +276,20 @@ def test_a_row_that_one_task_lacks_is_held_out_in_the_others() -> None:
         known = {tuple(row) for task in split.train for row in task.X}
         for task in split.test:
             assert known.isdisjoint(map(tuple, task.X))
+
+
+def test_a_named_split_that_divides_what_belongs_together_is_told() -> None:
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    tasks = TaskSet(
+        (
+            Task.from_rows("a", X[:4], groups=["p", "q", "q", "r"]),
+            Task.from_rows("b", X[[5, 0]]),
+        )
+    )
+    told = describe_rows(tasks, Splits(given=[{"a": [1, 2]}, {"b": [1]}, {"a": [1], "b": [0]}]))
+    assert (told["n_rows"], told["n_units"], told["largest_unit"]) == (6, 4, 2)
+    (warning,) = told["warnings"]
+    assert warning.startswith("2 of 5 rows that are tested on belong together with rows that train")
+    assert "split 1 tests on row 1 of task 'b' and trains on row 0 of task 'a'" in warning
+    assert describe_rows(tasks, Splits(given=[{"a": [1, 2]}]))["warnings"] == []
+    assert describe_rows(tasks, Splits())["warnings"] == []

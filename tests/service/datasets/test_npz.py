@@ -2,6 +2,7 @@ import contextlib
 import io
 import struct
 import zipfile
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -358,7 +359,8 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
     manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS))
     tasks = read_tasks(content, manifest)
     assert set(tasks.names) == set(given_tasks)
-    assert summaries(manifest) == tasks.summaries()
+    shapes = [replace(shape, rows_hash=None, n_divisible=None) for shape in summaries(manifest)]
+    assert tuple(shapes) == tasks.summaries()
     for task in tasks:
         assert task.X.tobytes() == given_tasks[task.name].astype("<f8").tobytes()
         y = targets.get(task.name)

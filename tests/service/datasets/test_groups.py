@@ -1,0 +1,101 @@
+"""Groups of rows: read in every layout, stored, and never divided."""
+
+import numpy as np
+import pytest
+
+from algorithms.interface.tasks import Task
+from service.datasets.canonical import read_tasks, summaries, write_tasks
+
+NPZ = "application/x-npz"
+X = np.arange(8.0).reshape(4, 2)
+CSV = "task,a,b,who\nn,1,2,p1\nn,3,4,p1\nn,5,6,p2\ns,7,8,p2\n"
+
+
+def test_a_column_of_a_table_tells_the_groups(reader) -> None:
+    answer = reader.read(CSV.encode(), group_column="who")
+    tasks = reader.tasks(answer)
+    assert tasks["n"].groups.tolist() == ["p1", "p1", "p2"]
+    assert tasks["s"].groups.tolist() == ["p2"]
+    assert tasks["n"].feature_names == ("a", "b")
+    assert answer["manifest"]["groups"] == ["p1", "p2"]
+
+
+def test_tasks_of_several_targets_share_the_groups(reader) -> None:
+    table = "x,a,b,who\n1,2,3,p\n4,5,6,q\n"
+    tasks = reader.tasks(reader.read(table.encode(), target_column=["a", "b"], group_column="who"))
+    assert [task.groups.tolist() for task in tasks] == [["p", "q"]] * 2
+
+
+@pytest.mark.parametrize(
+    ("table", "column", "told"),
+    [
+        (CSV, "where", "there is no column 'where'"),
+        (CSV.replace("p2\ns", "\ns"), "who", "line 4, column 'who', task 'n': the group is empty"),
+        (CSV, "task", "column 'task' is named 2 times"),
+    ],
+)
+def test_a_bad_column_of_groups_is_told(reader, table, column, told) -> None:
+    complaints = reader.read(table.encode(), group_column=column)["complaints"]
+    assert told in complaints[0]["detail"]
+
+
+@pytest.mark.parametrize("groups", [np.array([1, 1, 2, 9]), np.array(["a", "a", "b", "c"])])
+def test_archives_hold_groups_per_task_and_per_table(reader, groups) -> None:
+    per_task = {"n/X": X, "n/groups": groups, "s/X": X[:2], "s/groups": groups[2:]}
+    tasks = reader.tasks(reader.read_npz(per_task))
+    assert tasks["n"].groups.tolist() == groups.tolist()
+    assert tasks["s"].groups.tolist() == groups[2:].tolist()
+    C = np.stack([np.eye(2)] * 4)
+    covariances = reader.tasks(reader.read_npz({"n/C": C, "n/groups": groups}))
+    assert covariances["n"].groups.tolist() == groups.tolist()
+    table = {"X": X, "task": np.array(["n", "s", "n", "s"]), "groups": groups}
+    tasks = reader.tasks(reader.read_npz(table))
+    assert tasks["n"].groups.tolist() == groups[::2].tolist()
+
+
+@pytest.mark.parametrize(
+    ("groups", "told"),
+    [
+        (np.arange(3), "groups of shape (3,)"),
+        (np.array([1.0, np.nan, 2.0, 3.0]), "row 1: the group is nan"),
+        (np.array(["a", " ", "b", "c"]), "a group is empty"),
+    ],
+)
+def test_bad_groups_in_an_archive_are_told(reader, groups, told) -> None:
+    complaints = reader.read_npz({"n/X": X, "n/groups": groups})["complaints"]
+    assert told in complaints[0]["detail"]
+
+
+def test_groups_are_the_same_across_tasks_however_they_are_written(tmp_path) -> None:
+    tasks = [
+        Task.from_rows("a", X, groups=[1, 1, 2, 3]),
+        Task.from_rows("b", X + 9, groups=["1", "x", "x", "y"]),
+        Task.from_rows("c", X - 9),
+    ]
+    manifest = write_tasks(tmp_path / "content", tasks)
+    found = read_tasks(tmp_path / "content", manifest)
+    assert found["a"].groups.tolist() == ["1", "1", "2", "3"]
+    assert found["b"].groups.tolist() == ["1", "x", "x", "y"]
+    assert found["c"].groups is None
+    # of b no row but those of x can be held out: rows of the group 1 are in a as well
+    assert [task.n_divisible for task in summaries(manifest)] == [4, 4, 4]
+
+
+def test_a_group_that_is_a_whole_task_cannot_be_held_out_of_it(tmp_path) -> None:
+    tasks = [
+        Task.from_rows("a", X, groups=["p"] * 4),
+        Task.from_rows("b", X + 9, groups=list("pqrs")),
+    ]
+    manifest = write_tasks(tmp_path / "content", tasks)
+    assert [task.n_divisible for task in summaries(manifest)] == [0, 3]
+
+
+def test_more_groups_than_a_manifest_lists_are_told_apart_by_number(tmp_path) -> None:
+    n = 10_001
+    task = Task.from_rows("a", np.arange(float(n))[:, np.newaxis], groups=np.arange(n) // 2 * 2 + 7)
+    manifest = write_tasks(tmp_path / "content", [task])
+    assert len(manifest["groups"]) == 5001
+    task = Task.from_rows("a", np.arange(float(n))[:, np.newaxis], groups=np.arange(n) + 7)
+    manifest = write_tasks(tmp_path / "content", [task])
+    assert "groups" not in manifest
+    assert read_tasks(tmp_path / "content", manifest)["a"].groups.tolist() == list(range(n))
