@@ -8,6 +8,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from types import FrameType
 from typing import Any, Final, NoReturn
 
@@ -21,6 +22,7 @@ from service.client import Client, RemoteModel, ServiceError
 #: Rows of each digit to learn from: too few for a PCA of 64 pixels on its own.
 N_TRAIN: Final = 6
 N_DIMENSIONS: Final = 8
+_DIGITS: Final = Path(__file__).parent / "data" / "digits.npz"
 _START_TIMEOUT_S: Final = 60
 _STOP_TIMEOUT_S: Final = 15
 
@@ -101,16 +103,15 @@ def _wait_ready(client: Client) -> None:
 
 
 def _digits() -> tuple[Rows, Rows]:
-    """Give training and test rows of each digit, from the set that ships with scikit-learn."""
-    from sklearn.datasets import load_digits
-
-    data = load_digits()
+    """Return training and test rows of each digit."""
+    with np.load(_DIGITS) as data:
+        X, y = data["X"].astype(np.float64), data["y"]
     rng = np.random.default_rng(0)
     train, test = {}, {}
     for digit in range(10):
-        rows = rng.permutation(np.flatnonzero(data.target == digit))
-        train[f"digit {digit}"] = data.data[rows[:N_TRAIN]]
-        test[f"digit {digit}"] = data.data[rows[N_TRAIN:]]
+        rows = rng.permutation(np.flatnonzero(y == digit))
+        train[f"digit {digit}"] = X[rows[:N_TRAIN]]
+        test[f"digit {digit}"] = X[rows[N_TRAIN:]]
     return train, test
 
 
