@@ -82,7 +82,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     def learn(
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Give U_i = W_i P, with the parameters as given or chosen on these rows."""
+        """Return U_i = W_i P, with the parameters as given or chosen on these rows."""
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
@@ -119,7 +119,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
 
 
 def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: Trace) -> Array:
-    """Give P (d', d), the leading discriminant directions of all rows together."""
+    """Return P (d', d), the leading discriminant directions of all rows together."""
 
     def solve() -> tuple[Array, float]:
         between, total = _pooled(tasks, params)
@@ -159,7 +159,7 @@ def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, 
 
 
 def _part(task: Scatters, P: Array, params: AggregateParams) -> TaskProjection:
-    """Give what the model keeps of a task projected by W_i P, W_i padded with zeros."""
+    """Return what the model keeps of a task projected by W_i P, W_i padded with zeros."""
     W = np.zeros((task.n_features, P.shape[0]))
     m = min(P.shape[0], task.rank)
     W[:, :m] = task.V[:, :m]

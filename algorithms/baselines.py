@@ -140,7 +140,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
 
 
 def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) -> Array:
-    """Give the bases U (n_tasks or 1, k, d); the objective is half the variance they retain."""
+    """Return the bases U (n_tasks or 1, k, d); the objective is half the variance they retain."""
 
     def solve() -> tuple[Array, float]:
         U = decompose()
@@ -151,5 +151,5 @@ def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) 
 
 
 def _union(tasks: TaskSet) -> Array:
-    """Give the rows of all tasks, in the order of the tasks' names."""
+    """Return the rows of all tasks, in the order of the tasks' names."""
     return np.concatenate([task.X for task in tasks.by_name()])

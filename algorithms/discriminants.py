@@ -122,12 +122,12 @@ class TaskByTask(ProjectionAlgorithm[P]):
 
     @abstractmethod
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
-        """Give the directions of one task; runs one loop of the given name."""
+        """Return the directions of one task; runs one loop of the given name."""
 
     def learn(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Give the projection of each task, its parameters as given or chosen on its own rows."""
+        """Return the projection of each task, its parameters as given or chosen on its own rows."""
         trace.expect(len(tasks) * (2 if params.selection == "cv" else 1))
         seed = int(rng.integers(2**32))
         learned = {task.name: self._learn(task, params, trace=trace, seed=seed) for task in tasks}
@@ -193,7 +193,7 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Give the leading eigenvectors of S_t: the basis of the span is in their order."""
+        """Return the leading eigenvectors of S_t: the basis of the span is in their order."""
         k = min(params.d, task.rank)
         Y = trace.once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
         return Directions(Y, k, {})
@@ -231,7 +231,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     def directions(
         self, task: Scatters, params: RatioTraceParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Give U with Uᵀ(S_t + ρI)U = I, the leading eigenvectors of S_b u = λ(S_t + ρI)u."""
+        """Return U with Uᵀ(S_t + ρI)U = I, the leading eigenvectors of S_b u = λ(S_t + ρI)u."""
         ridge, q = task.ridge(params.gamma), task.rank
         if params.form == "fisherface":
             ridge, q = 0.0, min(q, max(len(task.rows) - task.n_classes, task.n_classes - 1))
@@ -265,7 +265,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     def directions(
         self, task: Scatters, params: TraceRatioParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Give the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
+        """Return the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
         pencil = task.pencil(d=params.d, gamma=params.gamma, null=params.null)
         alpha = climb([pencil], trace=trace, loop=loop)
         return Directions(leading_directions(pencil, alpha), pencil.k, {"alpha": alpha})
@@ -301,7 +301,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Give the directions of largest S_b in the null space of S_w, those of LDA if it is 0.
+        """Return the directions of largest S_b in the null space of S_w, those of LDA if it is 0.
 
         The rest of the null space outside the span of the rows tells no classes apart.
         """

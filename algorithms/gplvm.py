@@ -92,7 +92,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     def fit(
         self, tasks: TaskSet, params: GPLVMParams, *, trace: Trace, rng: np.random.Generator
     ) -> LatentModel:
-        """Give the models of the chosen rows."""
+        """Return the models of the chosen rows."""
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
@@ -170,7 +170,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
 def _learn(
     tasks: Sequence[Task], source: Task, params: GPLVMParams, *, trace: Trace, seed: int
 ) -> dict[str, _Learned]:
-    """Give the process that serves each task; tasks in the order of their names."""
+    """Return the process that serves each task; tasks in the order of their names."""
     if params.rows == "own":
         return {
             task.name: _of_rows([task], params, trace=trace, seed=seed, name=task.name)
@@ -184,7 +184,7 @@ def _learn(
 def _of_rows(
     tasks: Sequence[Task], params: GPLVMParams, *, trace: Trace, seed: int, name: str
 ) -> _Learned:
-    """Give the process of the rows of these tasks, each about its own mean."""
+    """Return the process of the rows of these tasks, each about its own mean."""
     Y = np.concatenate([centred_rows(task)[0] for task in tasks])
     scale = row_scale(Y, task=tasks[0].name)
     rng = np.random.default_rng(seed)
@@ -213,5 +213,5 @@ def _serve(
 
 
 def _labelled(task: Task, source: Task, params: GPLVMParams) -> Task | None:
-    """Give the task whose labels serve a task; latent spaces of their own share none."""
+    """Return the task whose labels serve a task; latent spaces of their own share none."""
     return labelled_task(task, task if params.rows == "own" else source)

@@ -37,7 +37,7 @@ def tilted_gaussians(
     tilt: float = PAPER_TILT,
     spectrum: tuple[float, ...] = PAPER_SPECTRUM,
 ) -> GaussianProblem:
-    """Give tasks whose covariances are one covariance, tilted a little for each.
+    """Return tasks whose covariances are one covariance, tilted a little for each.
 
     C_t = O_t C_0 O_tᵀ with O_t the orthogonal matrix nearest to I + N, N of independent normal
     entries (Yamane et al. 2016, section 3.2, https://proceedings.mlr.press/v63/yamane65.html).
@@ -56,7 +56,7 @@ def tilted_gaussians(
 def identical_gaussians(
     rng: np.random.Generator, *, n_tasks: int, n_samples: int = 10
 ) -> GaussianProblem:
-    """Give tasks of one covariance: a common subspace is right for all."""
+    """Return tasks of one covariance: a common subspace is right for all."""
     return tilted_gaussians(rng, n_tasks=n_tasks, n_samples=n_samples, tilt=0.0)
 
 
@@ -67,7 +67,7 @@ def unrelated_gaussians(
     n_samples: int = 10,
     spectrum: tuple[float, ...] = PAPER_SPECTRUM,
 ) -> GaussianProblem:
-    """Give tasks whose axes have nothing in common: each is best left alone."""
+    """Return tasks whose axes have nothing in common: each is best left alone."""
     d = len(spectrum)
     axes = np.linalg.qr(rng.standard_normal((n_tasks, d, d)))[0]
     return _drawn(rng, axes * np.sqrt(spectrum), n_samples)
@@ -76,7 +76,7 @@ def unrelated_gaussians(
 def covariance_tasks(
     rng: np.random.Generator, *, n_tasks: int, n_matrices: int = 4, n_samples: int = 20
 ) -> TaskSet:
-    """Give tasks that hold stacks of covariance matrices in place of rows, as for EEG epochs."""
+    """Return tasks that hold stacks of covariance matrices in place of rows, as for EEG epochs."""
     problem = tilted_gaussians(rng, n_tasks=n_tasks, n_samples=n_matrices * n_samples)
     stacks = [
         np.stack([np.cov(part, rowvar=False) for part in np.split(task.X, n_matrices)])
@@ -91,13 +91,13 @@ def covariance_tasks(
 
 
 def _tilted(rng: np.random.Generator, d: int, tilt: float) -> Array:
-    """Give the orthogonal matrix nearest to I + N."""
+    """Return the orthogonal matrix nearest to I + N."""
     left, _, right = np.linalg.svd(np.eye(d) + tilt * rng.standard_normal((d, d)))
     return np.asarray(left @ right)
 
 
 def _drawn(rng: np.random.Generator, roots: Array, n_samples: int) -> GaussianProblem:
-    """Give rows of covariance R Rᵀ for roots R (n_tasks, d, d)."""
+    """Return rows of covariance R Rᵀ for roots R (n_tasks, d, d)."""
     noise = rng.standard_normal((len(roots), n_samples, roots.shape[1]))
     tasks = tuple(
         Task.from_rows(f"task-{t + 1}", rows @ root.T)

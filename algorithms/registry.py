@@ -81,7 +81,7 @@ def save_model(model: Model, path: Path) -> None:
 
 
 def load_model(path: Path) -> Model:
-    """Give the model in a file.
+    """Return the model in a file.
 
     Raises
     ------

@@ -24,7 +24,7 @@ SEARCH = {**SHORT, "search": {"space": {"k": [1, 2, 3]}, "n_folds": 2}}
 
 
 def make_owners(database: Database, names: list[str]) -> dict[str, str]:
-    """Give a key for each owner."""
+    """Return a key for each owner."""
     keys = {name: new_key() for name in names}
     with database.write() as session:
         for name, key in keys.items():
@@ -116,7 +116,7 @@ class Load:
         content: Any = None,
         **headers: str,
     ) -> dict[str, Any]:
-        """Give the answer, however often it must be asked for; a refusal is one."""
+        """Return the answer, however often it must be asked for; a refusal is one."""
         headers["Authorization"] = f"Bearer {self._keys[owner]}"
         while True:
             try:

@@ -84,7 +84,7 @@ def show(
 def _doubled(
     jobs: dict[str, JobRow], versions: Sequence[VersionRow], models: Sequence[ModelRow]
 ) -> list[str]:
-    """Give jobs without just the versions they should have, and models with gaps."""
+    """Return jobs without just the versions they should have, and models with gaps."""
     made = Counter(version.job_id for version in versions)
     found = [f"a version of {job_id}, which is not there" for job_id in made.keys() - jobs.keys()]
     for job in jobs.values():
@@ -134,7 +134,7 @@ def _show_kills(kills: Sequence[Any], events: Sequence[EventRow]) -> None:
 def _until(
     events: list[EventRow], kill: Any, attempt: int, states: Collection[str]
 ) -> float | None:
-    """Give the time from a kill to the next sign of a job that it hit: a state, or progress."""
+    """Return the time from a kill to the next sign of a job that it hit: a state, or progress."""
     for event in events:
         is_new = event.attempt > attempt or kill.layer == "freeze"
         state = event.data.get("state")

@@ -16,12 +16,12 @@ ORL_SHAPE = (28, 23)
 
 
 def missing(folder: Path | None) -> list[str]:
-    """Give the files that the folder lacks."""
+    """Return the files that the folder lacks."""
     return [name for name in FILES.values() if folder is None or not (folder / name).exists()]
 
 
 def load_faces(folder: Path) -> TaskSet:
-    """Give ORL at 28×23 (40 persons), Yale at 32×32 (15) and PIE at 32×32 (10)."""
+    """Return ORL at 28×23 (40 persons), Yale at 32×32 (15) and PIE at 32×32 (10)."""
     tasks = []
     for name, file_name in FILES.items():
         with np.load(folder / file_name, allow_pickle=False) as file:
@@ -34,7 +34,7 @@ def load_faces(folder: Path) -> TaskSet:
 
 
 def made_faces(rng: np.random.Generator, *, n_images: int = 6) -> TaskSet:
-    """Give smooth random images of as many persons and pixels, lit at random."""
+    """Return smooth random images of as many persons and pixels, lit at random."""
     tasks = []
     for name, n_persons, shape in (("orl", 40, ORL_SHAPE), ("yale", 15, (32, 32))):
         persons = np.repeat(np.arange(n_persons), n_images)
@@ -46,7 +46,7 @@ def made_faces(rng: np.random.Generator, *, n_images: int = 6) -> TaskSet:
 
 
 def _smooth(rng: np.random.Generator, n: int, shape: tuple[int, int]) -> Array:
-    """Give n random smooth images, (n, pixels)."""
+    """Return n random smooth images, (n, pixels)."""
     small = rng.standard_normal((n, 7, 7))
     factors = (1.0, shape[0] / 7, shape[1] / 7)
     return np.asarray(zoom(small, factors, order=3).reshape(n, -1))

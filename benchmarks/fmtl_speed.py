@@ -51,7 +51,7 @@ def timed(run: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def in_turns(*runs: Callable[[], Result]) -> list[tuple[float, Result]]:
-    """Give best CPU seconds and result of each, run by turns: a busy machine is busy for all."""
+    """Return best CPU seconds and result of each, run by turns: a busy machine is busy for all."""
     found: dict[int, tuple[float, Result]] = {}
     for _ in range(5):
         for i, run in enumerate(runs):
@@ -105,7 +105,7 @@ def steps_as_printed(  # noqa: PLR0917
 
 
 def as_printed(prepared: Prepared, params: FMTLParams) -> float:
-    """Give the seconds of Algorithm 1 as printed, for tasks with rows of their own."""
+    """Return the seconds of Algorithm 1 as printed, for tasks with rows of their own."""
     kernel, e = kernel_for(prepared, params), prepared.examples
     problem = Problem(e, prepared.K, loss_of(params, e), kernel)
     pieces, (row, task) = problem.loss.pieces(e.y, e.w), e.row_and_output()
@@ -127,7 +127,7 @@ def as_printed(prepared: Prepared, params: FMTLParams) -> float:
 
 
 def primal_and_theta(K: Array, Y: Array, s: float, target: float, *, convex: bool) -> float:
-    """Give the seconds that OKL or ConvexOKL takes to the primal value (over C), K given."""
+    """Return the seconds that OKL or ConvexOKL takes to the primal value (over C), K given."""
 
     def run() -> None:
         S, Q = np.linalg.eigh(K)

@@ -40,7 +40,7 @@ Score = Callable[[Any, TaskSet], float]
 
 
 def auc(model: Any, tasks: TaskSet) -> float:
-    """Give the mean over tasks of the area under the curve; tasks of one class are left out."""
+    """Return the mean over tasks of the area under the curve; tasks of one class are left out."""
     found = [
         roc_auc_score(t.y, model.decision_function(t.X, task=t.name))
         for t in tasks
@@ -50,13 +50,13 @@ def auc(model: Any, tasks: TaskSet) -> float:
 
 
 def explained_within(model: Any, tasks: TaskSet) -> float:
-    """Give 1 - SSE/SST, deviations from the mean of each task, summed over tasks."""
+    """Return 1 - SSE/SST, deviations from the mean of each task, summed over tasks."""
     error = sum(np.sum((model.predict(t.X, task=t.name) - t.y) ** 2) for t in tasks)
     return float(1 - error / sum(np.sum((t.y - t.y.mean()) ** 2) for t in tasks))
 
 
 def explained(model: Any, tasks: TaskSet) -> float:
-    """Give 1 - SSE/SST over all rows."""
+    """Return 1 - SSE/SST over all rows."""
     error = sum(np.sum((model.predict(t.X, task=t.name) - t.y) ** 2) for t in tasks)
     y = np.concatenate([t.y for t in tasks])
     return float(1 - error / np.sum((y - y.mean()) ** 2))

@@ -16,7 +16,7 @@ warnings.simplefilter("ignore")
 
 
 def least_time(call: Callable[[], object], *, n: int) -> float:
-    """Give the least CPU time of n calls, in seconds."""
+    """Return the least CPU time of n calls, in seconds."""
     times = []
     for _ in range(n):
         started = time.process_time()
@@ -26,7 +26,7 @@ def least_time(call: Callable[[], object], *, n: int) -> float:
 
 
 def answer(case: Mapping[str, Any], *, is_projected: bool) -> dict[str, Any]:
-    """Give GPy's likelihood, times, optimum and projections for rows Y from latents X."""
+    """Return GPy's likelihood, times, optimum and projections for rows Y from latents X."""
     Y, X, new = case["Y"], case["X"], case["new"]
     model = GPy.models.GPLVM(Y, X.shape[1], X=X.copy(), kernel=GPy.kern.RBF(X.shape[1]))
     model.likelihood.variance = 1.0

@@ -60,7 +60,7 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, str]:
 
 
 def memory(programs: servers.Programs) -> dict[str, str]:
-    """Give the memory of all processes; PSS counts what they share once."""
+    """Return the memory of all processes; PSS counts what they share once."""
     used = [process.memory_full_info() for process in programs.all()]
     return {
         "processes": str(len(used)),
@@ -81,7 +81,7 @@ def _idle_load(programs: servers.Programs, seconds: float = 5) -> float:
 
 
 def latency(client: Client, dataset: Dataset, n: int) -> dict[str, str]:
-    """Give the time from sending a job to its start, and to the news of its end."""
+    """Return the time from sending a job to its start, and to the news of its end."""
     starts, ends = [], []
     for _ in range(n):
         sent_at, sent = datetime.now(UTC), time.perf_counter()

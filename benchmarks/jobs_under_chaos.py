@@ -98,7 +98,7 @@ class Chaos:
         self.kills.append(kill)
 
     def _processes(self, layer: str) -> list[psutil.Process]:
-        """Give what a layer consists of just now; some of it may be starting."""
+        """Return what a layer consists of just now; some of it may be starting."""
         if layer in ("api", "scheduler"):
             roots = [self.programs.root(layer)]
             return [root for root in roots if root is not None]

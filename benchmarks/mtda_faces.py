@@ -73,7 +73,7 @@ SINGLE = ("PCA", "LDA-rt", "Fisherface", "LDA-tr", "LDA-null")
 
 
 def trial(split: int, *, tasks: TaskSet, p: int) -> Array:
-    """Give the test error of every method on every task, (n_methods, n_tasks)."""
+    """Return the test error of every method on every task, (n_methods, n_tasks)."""
     parts = stratified_split(tasks, n_train=p, rng=np.random.default_rng([split, p]))
     found = []
     for label, name, values in METHODS:

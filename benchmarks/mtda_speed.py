@@ -32,7 +32,7 @@ SETTINGS = ((9, 0.0), (9, 0.1), (39, 0.1))
 
 
 def scatter_matrices(task: Task, gamma: float) -> tuple[Array, Array]:
-    """Give S_b and S_t + ρI, (d_i, d_i) each."""
+    """Return S_b and S_t + ρI, (d_i, d_i) each."""
     assert task.y is not None
     X = task.X - task.X.mean(axis=0)
     means = np.stack([X[task.y == label].mean(axis=0) for label in task.y])
@@ -42,7 +42,7 @@ def scatter_matrices(task: Task, gamma: float) -> tuple[Array, Array]:
 
 
 def solve_full(tasks: TaskSet, *, d: int, gamma: float) -> float:
-    """Give the largest ratio of (3), in the full spaces."""
+    """Return the largest ratio of (3), in the full spaces."""
     matrices = [scatter_matrices(task, gamma) for task in tasks]
     alpha, change = 0.0, 1.0
     while change > 1e-12:
@@ -57,7 +57,7 @@ def solve_full(tasks: TaskSet, *, d: int, gamma: float) -> float:
 
 
 def timed(call: Callable[[], Any], n: int) -> tuple[Any, float]:
-    """Give the answer, and the median CPU time in seconds."""
+    """Return the answer, and the median CPU time in seconds."""
     times = []
     for _ in range(n):
         started = time.process_time()

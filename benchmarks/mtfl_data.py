@@ -17,7 +17,7 @@ PAPER_NOISE = 0.1
 
 
 def load(folder: Path, name: str) -> dict[str, NDArray[np.generic]]:
-    """Give the arrays of a file, or end with a sentence."""
+    """Return the arrays of a file, or end with a sentence."""
     path = folder / name
     if not path.exists():
         sys.exit(f"{path} is missing; give the folder that holds {name} by --data")
@@ -26,7 +26,7 @@ def load(folder: Path, name: str) -> dict[str, NDArray[np.generic]]:
 
 
 def school(folder: Path) -> list[tuple[TaskSet, TaskSet]]:
-    """Give training and test pupils of the ten official splits, a task per school."""
+    """Return training and test pupils of the ten official splits, a task per school."""
     data = load(folder, "school.npz")
     X, y, task = data["X"].astype(float), data["y"].astype(float), data["task"]
 
@@ -42,13 +42,13 @@ def school(folder: Path) -> list[tuple[TaskSet, TaskSet]]:
 
 
 def survey(folder: Path) -> tuple[Array, Array]:
-    """Give profiles of computers (20, 14), the first column constant, and ratings (190, 20)."""
+    """Return profiles of computers (20, 14), the first column constant, and ratings (190, 20)."""
     data = load(folder, "computer_survey.npz")
     return data["X"].astype(float), data["Y"].astype(float)
 
 
 def synthetic(rng: np.random.Generator, *, n_tasks: int, d: int) -> tuple[TaskSet, Array]:
-    """Give tasks of 5 to 10 rows, uniform in [0, 1], and the true W (d, n_tasks).
+    """Return tasks of 5 to 10 rows, uniform in [0, 1], and the true W (d, n_tasks).
 
     Coefficients are normal in the first five columns, with the paper's variances, and zero in the
     others.
@@ -64,6 +64,6 @@ def synthetic(rng: np.random.Generator, *, n_tasks: int, d: int) -> tuple[TaskSe
 
 
 def paired_t(differences: Array) -> float:
-    """Give the paired t of repeated differences."""
+    """Return the paired t of repeated differences."""
     spread = differences.std(ddof=1) / np.sqrt(len(differences))
     return float(differences.mean() / spread)

@@ -36,7 +36,7 @@ METHODS: dict[str, tuple[Algorithm[Any, Any], dict[str, Any]]] = {
 
 
 def explained(model: Any, test: TaskSet) -> tuple[float, float]:
-    """Give explained variance per task, weighted by size, and global."""
+    """Return explained variance per task, weighted by size, and global."""
     parts = []
     for task in test:
         assert task.y is not None

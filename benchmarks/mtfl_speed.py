@@ -56,7 +56,7 @@ def rows_of(tasks: TaskSet) -> Rows:
 
 
 def conditioned(rng: np.random.Generator) -> Rows:
-    """Give 60 tasks of 300 rows in 180 features."""
+    """Return 60 tasks of 300 rows in 180 features."""
     B = rng.standard_normal((180, 8))
     found = []
     for _ in range(60):
@@ -67,7 +67,7 @@ def conditioned(rng: np.random.Generator) -> Rows:
 
 
 def shared_rows(rng: np.random.Generator) -> Rows:
-    """Give 7 tasks on the same 2000 rows of 21 features, shaped like the SARCOS arm."""
+    """Return 7 tasks on the same 2000 rows of 21 features, shaped like the SARCOS arm."""
     X = rng.standard_normal((2000, 21)) @ rng.standard_normal((21, 21))
     X /= X.std(axis=0)
     W = rng.standard_normal((21, 3)) @ rng.standard_normal((3, 7))
@@ -89,7 +89,7 @@ def run(rows: Rows, gamma: float, solver: Solver, *, tolerance: float = WITHIN) 
 
 
 def seconds_of(rows: Rows, gamma: float, solver: Solver) -> float:
-    """Give the CPU time to the gap; infinite where it is not reached."""
+    """Return the CPU time to the gap; infinite where it is not reached."""
     started = time.process_time()
     try:
         found = run(rows, gamma, solver)
@@ -99,7 +99,7 @@ def seconds_of(rows: Rows, gamma: float, solver: Solver) -> float:
 
 
 def poon_peyre(rows: Rows, gamma: float, weight: float) -> float:
-    """Give the CPU time to the gap of min ½ Σ loss + weight·(trace norm)."""
+    """Return the CPU time to the gap of min ½ Σ loss + weight·(trace norm)."""
     problem = problem_of(rows, gamma)
     clock = [time.process_time()]
     d = rows[0][0].shape[1]
@@ -144,7 +144,7 @@ def poon_peyre(rows: Rows, gamma: float, weight: float) -> float:
 
 
 def median_of(call: Callable[[], float], n: int) -> float:
-    """Give the median of n calls, of one where the first is long."""
+    """Return the median of n calls, of one where the first is long."""
     first = call()
     if first > 2.0:
         return first

@@ -44,7 +44,7 @@ def tasks_of(X: Array, Y: Array, rows: NDArray[np.intp]) -> TaskSet:
 
 
 def squares(model: Any, X: Array, Y: Array, rows: NDArray[np.intp]) -> Array:
-    """Give the mean squared error of each person, (190,)."""
+    """Return the mean squared error of each person, (190,)."""
     answers = np.stack([model.predict(X[rows], task=name) for name in model.tasks])
     return np.asarray(np.mean((answers - Y[:, rows]) ** 2, axis=1))
 

@@ -32,7 +32,7 @@ METHODS: dict[str, tuple[Algorithm[Any, Any], dict[str, Any]]] = {
 
 
 def trial(seed: int, *, n_tasks: int, d: int) -> dict[str, float]:
-    """Give the error of each method on one draw."""
+    """Return the error of each method on one draw."""
     rng = np.random.default_rng([seed, n_tasks, d])
     tasks, W = synthetic(rng, n_tasks=n_tasks, d=d)
     X = rng.uniform(size=(500, d))

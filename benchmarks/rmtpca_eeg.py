@@ -41,7 +41,7 @@ def load(folder: Path) -> list[list[Array]]:
 
 
 def mean_ratio(model: Any, tests: list[Array]) -> float:
-    """Give the mean RVR, eq. 6, over subjects."""
+    """Return the mean RVR, eq. 6, over subjects."""
     values = []
     for name, C in zip(model.tasks, tests, strict=True):
         U = model.basis_of(name)
@@ -50,7 +50,7 @@ def mean_ratio(model: Any, tests: list[Array]) -> float:
 
 
 def trial(subjects: list[Array], *, first: int, k: int) -> tuple[float, float, float]:
-    """Give the test RVR of RMT-PCA, I-PCA and C-PCA trained on one pair of epochs each."""
+    """Return the test RVR of RMT-PCA, I-PCA and C-PCA trained on one pair of epochs each."""
     pairs = [np.array([first, first + 1]) % len(C) for C in subjects]
     tasks = TaskSet(
         tuple(

@@ -25,7 +25,7 @@ EFFORT = Effort(max_iter=200, rtol=1e-9)
 
 
 def ratios(problem: GaussianProblem, *, k: int) -> Array:
-    """Give the mean true RVR of I-PCA, C-PCA, and RMT-PCA for each coupling of the grid."""
+    """Return the mean true RVR of I-PCA, C-PCA, and RMT-PCA for each coupling of the grid."""
     moments = estimate_moments(problem.tasks.tasks, k=k)
     C, d = moments.C, moments.n_features
     unit = float(C.traces.mean()) / d / (C.n_tasks - 1)

@@ -63,7 +63,7 @@ CASES = (
 
 
 def solve_peer(C: Array, *, lam: float, k: int, start: Array | None = None) -> tuple[Array, float]:
-    """Give pymanopt's bases (T, d, k) and its value of J."""
+    """Return pymanopt's bases (T, d, k) and its value of J."""
     T, d, _ = C.shape
     manifold = Grassmann(d, k, k=T)
 
@@ -92,14 +92,14 @@ def solve_peer(C: Array, *, lam: float, k: int, start: Array | None = None) -> t
 
 
 def solve_ours(tasks: TaskSet, params: RMTPCAParams) -> float:
-    """Give our value of J after a whole fit."""
+    """Return our value of J after a whole fit."""
     trace = Trace()
     RMTPCA().fit(tasks, params, trace=trace, rng=np.random.default_rng(0))
     return max(step.objective for step in trace.history)
 
 
 def random_tasks(rng: np.random.Generator, *, T: int, d: int, n: int) -> TaskSet:
-    """Give tasks with tilted covariances of a spectrum falling by 10."""
+    """Return tasks with tilted covariances of a spectrum falling by 10."""
     scale = np.sqrt(np.geomspace(10.0, 1.0, d))
     core = np.linalg.qr(rng.standard_normal((d, d)))[0]
     tasks = []
@@ -116,7 +116,7 @@ def relative_lam(C: Array, c: float) -> float:
 
 
 def cpu_time(run: Callable[[], Any], *, repeats: int = 1) -> tuple[float, Any]:
-    """Give the least CPU seconds of some runs, and the last result."""
+    """Return the least CPU seconds of some runs, and the last result."""
     best = np.inf
     for _ in range(repeats):
         begin = time.process_time()
@@ -144,7 +144,7 @@ def compare_times(rng: np.random.Generator, *, quick: bool) -> None:
 
 
 def compare_once(case: Case, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """Give CPU seconds of our climb, our whole fit and the peer, and our gain in J."""
+    """Return CPU seconds of our climb, our whole fit and the peer, and our gain in J."""
     tasks = random_tasks(rng, T=case.T, d=case.d, n=case.n)
     C = np.stack([np.cov(task.X, rowvar=False) for task in tasks])
     lam = relative_lam(C, case.c)
@@ -187,7 +187,7 @@ def compare_paths(rng: np.random.Generator) -> None:
 
 
 def path_of_ours(tasks: TaskSet, lams: list[float], k: int) -> list[float]:
-    """Give J along the path, from rows."""
+    """Return J along the path, from rows."""
     moments = estimate_moments(tasks.tasks, k=k)
     effort = Effort(max_iter=200, rtol=1e-9)
     path = follow_path(moments.C, lams=lams, k=k, effort=effort, trace=Trace(), loop="path")
@@ -195,7 +195,7 @@ def path_of_ours(tasks: TaskSet, lams: list[float], k: int) -> list[float]:
 
 
 def path_of_peer(C: Array, lams: list[float], k: int) -> list[float]:
-    """Give J along the path, each run from the last one's end."""
+    """Return J along the path, each run from the last one's end."""
     values, start = [], None
     for lam in lams:
         start, J = solve_peer(C, lam=lam, k=k, start=start)

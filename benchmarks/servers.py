@@ -25,7 +25,7 @@ _READY_S = 120
 
 @contextlib.contextmanager
 def service() -> Iterator[Client]:
-    """Give a client of a service that lives in a temporary folder for the block."""
+    """Return a client of a service that lives in a temporary folder for the block."""
     with tempfile.TemporaryDirectory() as folder:
         command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", folder]
         process = subprocess.Popen(
@@ -43,7 +43,7 @@ def service() -> Iterator[Client]:
 
 @contextlib.contextmanager
 def database(name: str, folder: Path) -> Iterator[str]:
-    """Give the address of a database: ``sqlite`` or ``postgres`` make one, else it is named."""
+    """Return the address of a database: ``sqlite`` or ``postgres`` make one, else it is named."""
     if name == "postgres":
         with _postgres() as url:
             yield url
@@ -80,7 +80,7 @@ def free_port() -> int:
 
 
 def wait_ready(url: str, *, seconds: float = _READY_S) -> float:
-    """Give how long it took until the service was ready."""
+    """Return how long it took until the service was ready."""
     began = time.monotonic()
     with httpx.Client(base_url=url, timeout=5) as http:
         while time.monotonic() - began < seconds:
@@ -121,7 +121,7 @@ class Programs:
             self._thread.start()
 
     def root(self, name: str) -> psutil.Process | None:
-        """Give the process of a command while it runs."""
+        """Return the process of a command while it runs."""
         process = self._processes[name]
         try:
             return None if process.poll() is not None else psutil.Process(process.pid)
@@ -129,7 +129,7 @@ class Programs:
             return None
 
     def all(self) -> list[psutil.Process]:
-        """Give every process that these commands have started and that still is."""
+        """Return every process that these commands have started and that still is."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

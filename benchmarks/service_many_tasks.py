@@ -48,7 +48,7 @@ def measure(client: Client, options: argparse.Namespace) -> None:
 
 
 def tilted_tasks(options: argparse.Namespace) -> dict[str, np.ndarray]:
-    """Give tasks whose principal subspaces are near each other."""
+    """Return tasks whose principal subspaces are near each other."""
     rng = np.random.default_rng(0)
     spread = np.diag(np.geomspace(3.0, 0.3, options.features))
     tasks = {}

@@ -116,7 +116,7 @@ class Caller(asyncio.Protocol):
 
 
 async def measure(server: Server, rows: np.ndarray, connections: int, seconds: float) -> Result:
-    """Give what came of so many connections that each call again as soon as they are answered.
+    """Return what came of so many connections that each call again as soon as they are answered.
 
     All are warm when the time begins, and it is long enough for some calls of each.
     """
@@ -175,7 +175,7 @@ def v2_binary(path: str) -> Callable[[np.ndarray], bytes]:
 
 
 def plain_json(path: str, field: str) -> Callable[[np.ndarray], bytes]:
-    """Give requests of rows as lists in one field of an object."""
+    """Return requests of rows as lists in one field of an object."""
 
     def request(rows: np.ndarray) -> bytes:
         body = json.dumps({field: rows.tolist()}).encode()

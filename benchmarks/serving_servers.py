@@ -168,7 +168,7 @@ def wait_for_port(port: int) -> None:
 
 
 def environment_of(name: str, environments: Path) -> Path:
-    """Give the environment of a package, in which it is installed once."""
+    """Return the environment of a package, in which it is installed once."""
     environment = environments / name
     if not list(environment.glob(f"lib/*/site-packages/{name}")):
         subprocess.run([sys.executable, "-m", "venv", environment], check=True)

@@ -43,7 +43,7 @@ SCALES = ("none", "all", "task", "moderated")
 
 
 def parted(X: dict[str, Array], y: dict[str, Array], is_in: dict[str, Array]) -> Parts:
-    """Give the rows that train, and the others."""
+    """Return the rows that train, and the others."""
     return (
         TaskSet(tuple(Task.from_rows(t, X[t][is_in[t]], y=y[t][is_in[t]]) for t in X)),
         TaskSet(tuple(Task.from_rows(t, X[t][~is_in[t]], y=y[t][~is_in[t]]) for t in X)),
@@ -51,7 +51,7 @@ def parted(X: dict[str, Array], y: dict[str, Array], is_in: dict[str, Array]) ->
 
 
 def drawn(rng: np.random.Generator, n: int, size: int) -> Array:
-    """Tell which of n rows are among as many at random."""
+    """Return which of n rows are among as many at random."""
     is_in = np.zeros(n, dtype=bool)
     is_in[rng.permutation(n)[:size]] = True
     return is_in
@@ -89,7 +89,7 @@ def made_parts(seed: int, sizes: tuple[int, int], ratio: float) -> Parts:
 
 
 def explained(model: Any, test: TaskSet) -> float:
-    """Give the mean over tasks of 1 - SSE/SST, weighted by their rows."""
+    """Return the mean over tasks of 1 - SSE/SST, weighted by their rows."""
     parts = []
     for task in test:
         y = np.asarray(task.y, dtype=float)

@@ -90,7 +90,7 @@ def reconstructed(model: RemoteModel, rows: Array) -> Array:
 
 
 def filled_in(model: RemoteModel, rows: Array) -> list[Array]:
-    """Give faces whose left half is hidden, and what the model puts there."""
+    """Return faces whose left half is hidden, and what the model puts there."""
     hidden = rows.reshape(-1, SIZE, SIZE).copy()
     hidden[:, :, : SIZE // 2] = np.nan
     holes = hidden.reshape(len(rows), -1)
@@ -115,7 +115,7 @@ def report(client: Client, yale: Array, few: Array) -> None:
 
 
 def mosaic(rows: list[Array]) -> NDArray[np.uint8]:
-    """Give one picture, a strip of faces for each array."""
+    """Return one picture, a strip of faces for each array."""
     strips = [np.hstack(list(images.reshape(-1, SIZE, SIZE))) for images in rows]
     return (255 * np.clip(np.vstack(strips), 0, 1)).astype(np.uint8)
 

@@ -97,7 +97,7 @@ def load(folder: Path, name: str, largest: float) -> tuple[Array, NDArray[np.int
 
 
 def digits(folder: Path, seed: int) -> list[Problem]:
-    """Give 3 and 6 to each other digit, 300 rows of each."""
+    """Return 3 and 6 to each other digit, 300 rows of each."""
     X, y = load(folder, "usps", 2000.0)
     rng = np.random.default_rng([seed, 1])
     rows = {k: X[rng.permutation(np.flatnonzero(y == k))[:300]] for k in range(10)}
@@ -106,7 +106,7 @@ def digits(folder: Path, seed: int) -> list[Problem]:
 
 
 def groups(folder: Path, seed: int) -> list[Problem]:
-    """Give 0-4 to 5-9 and back, 60 rows of each digit."""
+    """Return 0-4 to 5-9 and back, 60 rows of each digit."""
     X, y = load(folder, "usps", 2000.0)
     rng = np.random.default_rng([seed, 2])
     chosen = [rng.permutation(np.flatnonzero(y == k))[:60] for k in range(10)]
@@ -116,7 +116,7 @@ def groups(folder: Path, seed: int) -> list[Problem]:
 
 
 def faces(folder: Path, seed: int) -> list[Problem]:
-    """Give Yale to ORL and back."""
+    """Return Yale to ORL and back."""
     rng = np.random.default_rng([seed, 3])
     tasks = []
     for name in ("yale_32x32", "orl_32x32"):
@@ -147,7 +147,7 @@ def distance(model: Any, task: Task) -> float:
 
 
 def choose(name: str, tried: Sequence[dict[str, Any]], given: Problem) -> dict[str, Any]:
-    """Give the parameters of least error on a third of the target's training rows."""
+    """Return the parameters of least error on a third of the target's training rows."""
     if len(tried) == 1:
         return tried[0]
     rng = np.random.default_rng(0)
@@ -160,13 +160,13 @@ def choose(name: str, tried: Sequence[dict[str, Any]], given: Problem) -> dict[s
 
 
 def wrong(model: Any, train: Task, test: Task) -> float:
-    """Give the share of wrong labels of the nearest training row in the latent space."""
+    """Return the share of wrong labels of the nearest training row in the latent space."""
     Z, Zt = (model.transform(task.X, task=task.name) for task in (train, test))
     return float(np.mean(train.y[np.argmin(cdist(Zt, Z), axis=1)] != test.y))
 
 
 def score(given: Problem) -> tuple[Array, Array]:
-    """Give the errors and the shares of wrong labels, (n_methods, n_targets)."""
+    """Return the errors and the shares of wrong labels, (n_methods, n_targets)."""
     errors, shares = [], []
     for _, name, tried in METHODS:
         model = fit(name, choose(name, tried, given), given.source, given.train)
@@ -177,7 +177,7 @@ def score(given: Problem) -> tuple[Array, Array]:
 
 
 def pixels(problems: Sequence[Problem]) -> float:
-    """Give the share of wrong labels of the nearest training row, pixel by pixel."""
+    """Return the share of wrong labels of the nearest training row, pixel by pixel."""
     found = []
     for given in problems:
         for train, test in zip(given.train, given.test, strict=True):

@@ -96,12 +96,12 @@ def least_time(call: Callable[[], object], *, n: int) -> float:
 
 
 def per_call(call: Callable[[], object], *, n: int, n_inside: int) -> float:
-    """Give the least mean CPU time of a call, over runs of ``n_inside`` calls."""
+    """Return the least mean CPU time of a call, over runs of ``n_inside`` calls."""
     return least_time(lambda: [call() for _ in range(n_inside)], n=n) / n_inside
 
 
 def time_to(objective: LatentObjective, z: Array, value: float) -> tuple[float, float, float]:
-    """Give the times until the value is nearly and fully reached, and the value at the end."""
+    """Return the times until the value is nearly and fully reached, and the value at the end."""
     started, nearly = time.process_time(), np.inf
     state = start_at(objective, z)
     for _ in range(MOST_STEPS):

@@ -51,7 +51,7 @@ Problem = Callable[[np.random.Generator], TaskSet]
 
 
 def made(rng: np.random.Generator, y: Any, *, n_tasks: int, n: int, d: int) -> TaskSet:
-    """Give tasks of standard normal rows with the targets that a function gives for rows."""
+    """Return tasks of standard normal rows with the targets that a function gives for rows."""
     rows = [rng.normal(size=(n, d)) for _ in range(n_tasks)]
     return TaskSet(tuple(Task.from_rows(f"t{i}", X, y=y(X)) for i, X in enumerate(rows)))
 
@@ -149,7 +149,7 @@ def share(count: int, n: int) -> str:
 def comparison(
     name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
 ) -> dict[str, Any]:
-    """Give the report of a comparison, made as the parts of a job are."""
+    """Return the report of a comparison, made as the parts of a job are."""
     asked = plans.Asked(compare=Compare(splits=splits))
     laid = plans.lay_out(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
     parts = [

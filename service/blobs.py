@@ -55,7 +55,7 @@ class BlobWriter:
             self._flush(CHUNK_BYTES)
 
     def sha256(self) -> str:
-        """Give the SHA-256 of the bytes so far."""
+        """Return the SHA-256 of the bytes so far."""
         return self._hash.hexdigest()
 
     def flush(self) -> None:
@@ -64,7 +64,7 @@ class BlobWriter:
             self._flush(len(self._buffer))
 
     def finish(self, session: Session) -> Blob:
-        """Give the blob, made visible with what else the session commits.
+        """Return the blob, made visible with what else the session commits.
 
         Where the same bytes are stored already, that blob is given and this copy dropped.
         """
@@ -115,7 +115,7 @@ class BlobStore:
         cache_dir.mkdir(parents=True, exist_ok=True)
 
     def writer(self) -> BlobWriter:
-        """Give a writer of a new blob."""
+        """Return a writer of a new blob."""
         return BlobWriter(self._database)
 
     def put_file(self, session: Session, path: Path) -> Blob:
@@ -137,14 +137,14 @@ class BlobStore:
         return Blob(row.id, sha256, row.size_bytes)
 
     def chunks(self, blob_id: str) -> Iterator[bytes]:
-        """Give the bytes of a blob, chunk by chunk."""
+        """Return the bytes of a blob, chunk by chunk."""
         position = 0
         while (data := self._chunk(blob_id, position)) is not None:
             yield data
             position += 1
 
     def path(self, blob_id: str, sha256: str) -> Path:
-        """Give a local file with the bytes of a blob, made where it is missing.
+        """Return a local file with the bytes of a blob, made where it is missing.
 
         Raises
         ------

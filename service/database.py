@@ -66,7 +66,7 @@ class Database:
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Give a session that sees one state of the database and changes nothing."""
+        """Return a session that sees one state of the database and changes nothing."""
         try:
             with Session(self.engine, expire_on_commit=False) as session:
                 yield session
@@ -75,7 +75,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """Give a session whose changes are committed together at the end, or not at all."""
+        """Return a session whose changes are committed together at the end, or not at all."""
         try:
             with Session(self._writer, expire_on_commit=False) as session, session.begin():
                 yield session
@@ -84,7 +84,7 @@ class Database:
             self._n_sessions += 1
 
     def mark(self) -> int | None:
-        """Give a number: while it stays the same, what was read before still holds.
+        """Return a number: while it stays the same, what was read before still holds.
 
         It changes with every commit made here, and with every one that a session opened here could
         have seen. Of commits elsewhere it may be silent for ``remember_s``. None where the file of
@@ -101,7 +101,7 @@ class Database:
         return mark
 
     def _data_version(self) -> int | None:
-        """Give a number that SQLite changes with every commit of anybody else."""
+        """Return a number that SQLite changes with every commit of anybody else."""
         with self._marker_lock, suppress(sqlite3.Error):
             if self._marker is None:
                 # it stays open, and never writes: its own commits would not count; nor does it
@@ -113,7 +113,7 @@ class Database:
         return None
 
     def trouble(self) -> str | None:
-        """Give what keeps the database from answering; None where it answers."""
+        """Return what keeps the database from answering; None where it answers."""
         try:
             with self.engine.connect() as connection:
                 connection.execute(sa.text("SELECT 1"))
@@ -148,7 +148,7 @@ def lock(session: Session, *name: str) -> None:
 
 
 def now() -> datetime:
-    """Give the present time, in UTC."""
+    """Return the present time, in UTC."""
     return datetime.now(UTC)
 
 

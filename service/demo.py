@@ -121,7 +121,7 @@ def _train(client: Client, dataset_id: str, algorithm: str, params: dict[str, An
 
 
 def _retained(model: RemoteModel, test: Rows) -> dict[str, float]:
-    """Give the part of the variance of unseen rows that the projection retains, per task."""
+    """Return the part of the variance of unseen rows that the projection retains, per task."""
     scores = {}
     for task, X in test.items():
         Z = model.transform(X, task=task)

@@ -32,7 +32,7 @@ _BOUNDS: Final = {
 
 
 def pages() -> dict[str, str]:
-    """Give every generated page by its name in docs/."""
+    """Return every generated page by its name in docs/."""
     return {
         "openapi.json": _openapi(),
         "algorithms.md": _text(_algorithms()),
@@ -156,7 +156,7 @@ def _arguments(part: Any) -> list[str]:
 
 
 def _label(parameter: Any) -> str:
-    """Give how a parameter is written; empty for what every command has."""
+    """Return how a parameter is written; empty for what every command has."""
     if parameter.param_type_name == "argument":
         return f"`{parameter.name.upper()}`"
     if "--help" in parameter.opts:

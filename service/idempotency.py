@@ -25,7 +25,7 @@ IdempotencyKey = Annotated[
 
 
 def find_created(session: Session, owner: str, key: str | None, request: str) -> str | None:
-    """Give the id of what an earlier request with this key created.
+    """Return the id of what an earlier request with this key created.
 
     Parameters
     ----------

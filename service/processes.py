@@ -27,20 +27,20 @@ class ProcessIdentity:
     started: int
 
     def to_text(self) -> str:
-        """Give the identity as text that :meth:`from_text` reads."""
+        """Return the identity as text that :meth:`from_text` reads."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> "ProcessIdentity":
-        """Give the identity that :meth:`to_text` wrote."""
+        """Return the identity that :meth:`to_text` wrote."""
         return cls(**json.loads(text))
 
     def name(self) -> str:
-        """Give a short text for people."""
+        """Return a short text for people."""
         return f"{self.host}:{self.pid}"
 
     def is_certainly_dead(self) -> bool:
-        """Tell whether the process is known to be gone; false where that cannot be seen."""
+        """Return whether the process is known to be gone; false where that cannot be seen."""
         here = this_process()
         if self.host != here.host:
             return False
@@ -52,12 +52,12 @@ class ProcessIdentity:
 
 
 def this_process() -> ProcessIdentity:
-    """Give the identity of the calling process."""
+    """Return the identity of the calling process."""
     return identity_of(os.getpid())
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    """Give the identity of a living process that this one can see.
+    """Return the identity of a living process that this one can see.
 
     Raises
     ------
@@ -77,7 +77,7 @@ def identity_of(pid: int) -> ProcessIdentity:
 
 
 def _started(pid: int) -> int | None:
-    """Give when a process began, in clock ticks since boot; None where it is no more."""
+    """Return when a process began, in clock ticks since boot; None where it is no more."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):

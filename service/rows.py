@@ -27,7 +27,7 @@ class Row(DeclarativeBase):
 
 
 def new_id(prefix: str) -> str:
-    """Give a fresh id such as ``ds_01j9...``; ids of one kind sort by time of creation."""
+    """Return a fresh id such as ``ds_01j9...``; ids of one kind sort by time of creation."""
     return f"{prefix}_{str(ULID()).lower()}"
 
 

@@ -7,7 +7,7 @@ from algorithms.interface.algorithm import Algorithm
 
 
 def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the values, with the choice of what they leave open made inside the training rows.
+    """Return the values, with the choice of what they leave open made inside the training rows.
 
     A parameter that is given is not chosen again: its grid is that one value.
     """
@@ -25,7 +25,7 @@ def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str
 def held(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any], searched: Collection[str]
 ) -> dict[str, Any]:
-    """Give the values such that the algorithm does not choose anew what is searched.
+    """Return the values such that the algorithm does not choose anew what is searched.
 
     Parameters
     ----------

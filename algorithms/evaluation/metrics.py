@@ -79,21 +79,21 @@ class Metric:
                 )
 
     def suits(self, task: Task | TaskSummary) -> bool:
-        """Tell whether it can be taken of a task: of its targets, or of its rows."""
+        """Return whether it can be taken of a task: of its targets, or of its rows."""
         return task.input == "rows" and self.target in (task.target, "none")
 
     def of(self, model: Any, task: Task) -> float:
-        """Give the value on a task; NaN where there is none."""
+        """Return the value on a task; NaN where there is none."""
         return self.measure(*self.observe(model, task))
 
 
 def error_rate(truth: Any, answer: Any) -> float:
-    """Give the share of rows whose label is wrong."""
+    """Return the share of rows whose label is wrong."""
     return float(np.mean(truth != answer))
 
 
 def auc(is_class: Any, scores: Any) -> float:
-    """Give the area under the ROC curve: the chance that a row of a class scores above another.
+    """Return the area under the ROC curve: the chance that a row of a class scores above another.
 
     Of several classes the mean over each against the rest. NaN where the rows lack a class.
 
@@ -105,7 +105,7 @@ def auc(is_class: Any, scores: Any) -> float:
 
 
 def rmse(truth: Any, answer: Any) -> float:
-    """Give the root of the mean squared difference of all entries."""
+    """Return the root of the mean squared difference of all entries."""
     return float(np.sqrt(np.mean((truth - answer) ** 2)))
 
 
@@ -120,12 +120,12 @@ def explained_variance(truth: Any, answer: Any) -> float:
 
 
 def retained_variance(centred: Any, image: Any) -> float:
-    """Give 1 - Σ(X - image)² / Σ(X - mean)²; NaN where the rows are constant."""
+    """Return 1 - Σ(X - image)² / Σ(X - mean)²; NaN where the rows are constant."""
     return _share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
 
 
 def _correctness(model: PredictingModel, task: Task) -> Observation:
-    """Give for each row 1, and whether its label is right: labels of tasks may be unlike."""
+    """Return for each row 1, and whether its label is right: labels of tasks may be unlike."""
     right = model.predict(task.X, task=task.name) == labels_of(task)
     return np.ones(len(right)), right.astype(np.float64)
 
@@ -145,7 +145,7 @@ def _numbers(model: PredictingModel, task: Task) -> Observation:
 
 
 def _entries(model: InvertibleModel, task: Task) -> Observation:
-    """Give the entries of the rows about their mean, and those of their images."""
+    """Return the entries of the rows about their mean, and those of their images."""
     if task.input != "rows":
         raise InvalidData(
             f"task '{task.name}' holds covariance matrices; a model is judged on rows",
@@ -245,7 +245,7 @@ def _nothing_to_measure(
 
 
 def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:
-    """Give the metric that is asked for, or the first.
+    """Return the metric that is asked for, or the first.
 
     Raises
     ------
@@ -269,7 +269,7 @@ def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:
 
 
 def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
-    """Give the share of wrong labels in each task."""
+    """Return the share of wrong labels in each task."""
     metric = METRICS["error_rate"]
     return {task.name: metric.of(model, task) for task in tasks}
 
@@ -283,7 +283,7 @@ def mean_squared_error(
 
 
 def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
-    """Give the mean over tasks of the share of wrong labels."""
+    """Return the mean over tasks of the share of wrong labels."""
     return float(np.mean(list(error_rates(model, tasks).values())))
 
 

@@ -16,7 +16,7 @@ Algo = Algorithm[Any, Any]
 
 
 def groups(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Give the positions of candidates, those together that differ along a path alone.
+    """Return the positions of candidates, those together that differ along a path alone.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def groups(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[lis
 
 
 def fit_all(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
-    """Give what makes the models of some training rows, one for each candidate."""
+    """Return what makes the models of some training rows, one for each candidate."""
     params = [algorithm.parse(values) for values in candidates]
     parts = groups(algorithm, candidates)
 

@@ -70,7 +70,7 @@ def check_splits(
 
 
 def _can_hold_out(task: TaskSummary, size: float, *, least: int) -> bool:
-    """Tell whether a part of the rows can be held out, as far as the shape tells."""
+    """Return whether a part of the rows can be held out, as far as the shape tells."""
     n_classes = max(task.n_classes, 1)
     largest = task.n_samples - n_classes + 1  # rows of a class, at the most
     n_held = min(largest - 1, max(round(size * largest), round(size * task.n_samples)))

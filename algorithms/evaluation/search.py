@@ -41,7 +41,7 @@ class Range(BaseModel):
     )
 
     def draw(self, rng: np.random.Generator) -> float | int:
-        """Give one number."""
+        """Return one number."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             if self.scale == "linear":
                 return int(rng.integers(self.low, self.high, endpoint=True))
@@ -80,7 +80,7 @@ class Search(Decides):
     repeats: int = Field(1, ge=1, le=100, description="Times that they are divided anew.")
 
     def splits(self) -> Splits:
-        """Give how rows are held out."""
+        """Return how rows are held out."""
         return Splits(n_folds=self.n_folds, repeats=self.repeats)
 
 
@@ -93,7 +93,7 @@ class Round:
 
 
 def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[dict[str, Any]]:
-    """Give what is to be tried, each with the other parameters as given.
+    """Return what is to be tried, each with the other parameters as given.
 
     Raises
     ------
@@ -130,7 +130,7 @@ def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[
 
 
 def rounds(search: Search, n_candidates: int) -> list[Round]:
-    """Give the rounds in order; all splits are spent on those of the last."""
+    """Return the rounds in order; all splits are spent on those of the last."""
     n_splits, factor = search.splits().count(), search.factor
     n_rounds = 1
     if search.method == "halving":
@@ -143,7 +143,7 @@ def rounds(search: Search, n_candidates: int) -> list[Round]:
 
 
 def ranked(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
-    """Give the candidates from the best to the worst; of equal ones the first comes first."""
+    """Return the candidates from the best to the worst; of equal ones the first comes first."""
     sign = -1.0 if metric.larger_is_better else 1.0
     means = {which: mean_score(scores, metric.name, average) for which, scores in results.items()}
     losses = {which: math.inf if mean is None else sign * mean for which, mean in means.items()}
@@ -155,7 +155,7 @@ Judge = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 
 
 def best(search: Search, n_candidates: int, judge: Judge, metric: Metric) -> int:
-    """Give the position of the best candidate, round after round."""
+    """Return the position of the best candidate, round after round."""
     results: dict[int, Scores] = {}
     left, n_done = list(range(n_candidates)), 0
     for step in rounds(search, n_candidates):
@@ -186,7 +186,7 @@ def _check(search: Search) -> None:
 
 
 def _combination(lists: Mapping[str, Sequence[Any]], index: int) -> dict[str, Any]:
-    """Give the combination at a position of the product of some lists."""
+    """Return the combination at a position of the product of some lists."""
     chosen = {}
     for name, tried in lists.items():
         index, which = divmod(index, len(tried))

@@ -44,7 +44,7 @@ class Selection(Generic[P]):
 
 
 def candidates_of(params: P, *, falling: Collection[str] = ()) -> list[P]:
-    """Give every combination of the grids of some parameters, the one to prefer first.
+    """Return every combination of the grids of some parameters, the one to prefer first.
 
     Parameters
     ----------
@@ -74,7 +74,7 @@ def select_params(
     loop: str = "selection",
     loss: Loss = mean_error_rate,
 ) -> Selection[P]:
-    """Give the candidate of least mean loss in cross-validation of these tasks.
+    """Return the candidate of least mean loss in cross-validation of these tasks.
 
     Parameters
     ----------

@@ -74,7 +74,7 @@ class Splits(BaseModel):
             raise InvalidData("no split in 'given' names a row to hold out; name some")
 
     def told(self) -> dict[str, Any]:
-        """Give the scheme and what it uses, as JSON; of rows that are named, only their scheme."""
+        """Return the scheme and its settings as JSON; named rows are left out."""
         used = {
             "kfold": {"n_folds", "repeats"},
             "holdout": {"n_splits", "test_size"},
@@ -83,13 +83,13 @@ class Splits(BaseModel):
         return self.model_dump(mode="json", include={"scheme", *used[self.scheme]})
 
     def count(self) -> int:
-        """Give the number of splits."""
+        """Return the number of splits."""
         if self.scheme == "kfold":
             return self.n_folds * self.repeats
         return self.n_splits if self.scheme == "holdout" else len(self.given or ())
 
     def ratio(self, tasks: TaskSet) -> float:
-        """Give the number of held-out rows per training row, n_test/n_train."""
+        """Return the number of held-out rows per training row, n_test/n_train."""
         if self.scheme == "kfold":
             return 1.0 / (self.n_folds - 1)
         if self.scheme == "holdout":
@@ -272,7 +272,7 @@ def why_none_is_held(tasks: TaskSet) -> str:
 
 
 def labels_of(task: Task) -> NDArray[Any]:
-    """Give the labels; a task without is refused."""
+    """Return the labels; a task without is refused."""
     if task.y is None or task.target != "classes":
         raise InvalidData(f"task '{task.name}' has no class labels to compare with", task=task.name)
     return task.y

@@ -94,7 +94,7 @@ def judge(
 
 
 def joined(pieces: Sequence[Scores]) -> Scores:
-    """Give the scores of some splits and of others as those of all, in their order."""
+    """Return the scores of some splits and of others as those of all, in their order."""
     whole: Scores = {"by_task": {}, "over_rows": {}}
     for piece in pieces:
         for metric, by_task in piece["by_task"].items():
@@ -116,7 +116,7 @@ def check_judged(scores: Scores, tasks: TaskSet) -> None:
 
 
 def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
-    """Give the mean over splits: of the value of all rows, or of the mean over tasks.
+    """Return the mean over splits: of the value of all rows, or of the mean over tasks.
 
     The mean over tasks is that of each task's mean over its splits; tasks without a value are left
     out.
@@ -127,14 +127,14 @@ def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
 
 
 def in_splits(scores: Scores, metric: str, average: Average) -> list[float | None]:
-    """Give the value in each split: of all rows, or the mean over tasks."""
+    """Return the value in each split: of all rows, or the mean over tasks."""
     if average == "rows":
         return scores["over_rows"][metric]
     return [mean_known(values) for values in zip(*scores["by_task"][metric].values(), strict=True)]
 
 
 def means(scores: Scores) -> dict[str, dict[str, float | None]]:
-    """Give the mean over tasks and that over rows of every metric, as JSON."""
+    """Return the mean over tasks and that over rows of every metric, as JSON."""
     return {
         name: {metric: mean_score(scores, metric, average) for metric in scores["over_rows"]}
         for name, average in _MEANS.items()
@@ -142,7 +142,7 @@ def means(scores: Scores) -> dict[str, dict[str, float | None]]:
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
-    """Give the mean of the values that are there; None where none is."""
+    """Return the mean of the values that are there; None where none is."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
@@ -161,7 +161,7 @@ def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[
 
 
 def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:
-    """Give values (n_splits, n_metrics, n_tasks + 1) by their names."""
+    """Return values (n_splits, n_metrics, n_tasks + 1) by their names."""
     return {
         "by_task": {
             metric.name: {

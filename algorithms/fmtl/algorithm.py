@@ -103,7 +103,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     def solve(
         self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Give the machines and the Θ that solve (6)."""
+        """Return the machines and the Θ that solve (6)."""
         kernel = penalty_of(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 

@@ -62,7 +62,7 @@ class Preconditioner:
     mu: float
 
     def apply(self, R: Array, theta: Array) -> Array:
-        """Give (I + θ_j K)⁻¹ R_j of the approximation, row by row; R (T, N), theta (T,)."""
+        """Return (I + θ_j K)⁻¹ R_j of the approximation, row by row; R (T, N), theta (T,)."""
         base = 1.0 / (1.0 + theta * self.mu)
         inside = 1.0 / (1.0 + np.outer(theta, self.S)) - base[:, np.newaxis]
         found = ((R @ self.Qt.T) * inside) @ self.Qt
@@ -94,7 +94,7 @@ class AlternatingState(LoopState):
 def solve_alternating(
     problem: Problem, *, seed: int, max_iter: int, tolerance: float, trace: Trace
 ) -> Solution:
-    """Give the solution of squared loss, p = 2 and shared rows."""
+    """Return the solution of squared loss, p = 2 and shared rows."""
     e, C, s = problem.examples, problem.kernel.C, problem.kernel.rule[2]
     assert problem.K is not None
     Y = e.y.reshape(e.n_outputs, -1)
@@ -145,7 +145,7 @@ def solve_alternating(
 
 
 def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditioner:
-    """Give the approximation of K (N, N) by random columns."""
+    """Return the approximation of K (N, N) by random columns."""
     N = len(K)
     m = max(min(MAX_LANDMARKS, N // LANDMARK_PART), 1)
     chosen = np.sort(rng.choice(N, m, replace=False))
@@ -170,7 +170,7 @@ def _machines(
     start: Array | None,
     allowed: float,
 ) -> tuple[Array, float]:
-    """Give X (T, N) of the systems (I + θ_j K)x_j = ỹ_j, and half the squared residual.
+    """Return X (T, N) of the systems (I + θ_j K)x_j = ỹ_j, and half the squared residual.
 
     Parameters
     ----------
@@ -203,7 +203,7 @@ def _machines(
 
 
 def _times(X: Array, K: Matrix) -> Array:
-    """Give XK (T, N) in the precision of K."""
+    """Return XK (T, N) in the precision of K."""
     if K.dtype == np.float64:
         return np.asarray(X @ K)
     return (X.astype(np.float32) @ K).astype(np.float64)

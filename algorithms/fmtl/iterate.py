@@ -39,7 +39,7 @@ FLOOR = 0.1
 
 
 def power_of(A: Array, exponent: float) -> Array:
-    """Give A^exponent of a positive semidefinite A (T, T); rounding below 0 counts as 0."""
+    """Return A^exponent of a positive semidefinite A (T, T); rounding below 0 counts as 0."""
     values, V = np.linalg.eigh((A + A.T) / 2)
     return np.asarray((V * np.maximum(values, 0.0) ** exponent) @ V.T)
 
@@ -47,7 +47,7 @@ def power_of(A: Array, exponent: float) -> Array:
 def next_theta(
     values: Array, V: Array, g: Array, *, s: float, exponent: float
 ) -> tuple[Array, Array]:
-    """Give (θ^c s g θ^c)^a for the exponent a, as eigenvalues (T,) and eigenvectors (T, T).
+    """Return (θ^c s g θ^c)^a for the exponent a, as eigenvalues (T,) and eigenvectors (T, T).
 
     Parameters
     ----------
@@ -63,7 +63,7 @@ def next_theta(
 
 
 def floor_of(values: Array, gap: float, *, s: float, rank: int) -> float:
-    """Give what added to the eigenvalues of θ (T,) adds no more than a part of the gap before.
+    """Return what added to the eigenvalues of θ (T,) adds no more than a part of the gap before.
 
     Parameters
     ----------
@@ -79,12 +79,12 @@ def floor_of(values: Array, gap: float, *, s: float, rank: int) -> float:
 
 
 def best_exponent(slope: float) -> float:
-    """Give a = 1/(1 - m) within its bounds, for the slope m of log g."""
+    """Return a = 1/(1 - m) within its bounds, for the slope m of log g."""
     return float(np.clip(1.0 / (1.0 - slope), *EXPONENTS))
 
 
 def safer_exponent(before: "Outer", after: "Outer") -> float:
-    """Give the exponent for the next step: the monotone one after a step that widened the gap."""
+    """Return the exponent for the next step: the monotone one after a step that widened the gap."""
     if before.exponent == EXPONENTS[0] or after.residual > before.residual:
         return EXPONENTS[0]
     return after.exponent
@@ -103,7 +103,7 @@ class Outer(Protocol):
 
 
 def penalty_gap(theta: Array, g: Array, *, s: float) -> float:
-    """Give ‖θ - s g‖²/(4s)."""
+    """Return ‖θ - s g‖²/(4s)."""
     return float(np.sum((theta - s * g) ** 2)) / (4.0 * s)
 
 
@@ -115,7 +115,7 @@ def solution_at(
     reason: StopReason | None,
     W: Array | None = None,
 ) -> Solution:
-    """Give the solution with Θ as iterated, and machines κ (n,), or weights W (q, T) of features.
+    """Return the solution with Θ as iterated, and machines κ (n,), or weights W (q, T) of features.
 
     The primal value is at the machine θ κ; where W is given it is at W, which has half the
     squared distance of Wθ^{-1/2} and Uθ^{1/2} in the gap in place of the terms of the examples.

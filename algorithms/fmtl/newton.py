@@ -46,7 +46,7 @@ class NewtonState(LoopState):
 
 
 def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Trace) -> Solution:
-    """Give the solution for a smooth loss, p = 2 and features."""
+    """Return the solution for a smooth loss, p = 2 and features."""
     e, loss, C, s = problem.examples, problem.loss, problem.kernel.C, problem.kernel.rule[2]
     T = e.n_outputs
 
@@ -103,7 +103,7 @@ def _inverse(half: Array) -> Array:
 def _machines(
     problem: Problem, half: Array, A: Array, *, goal: float
 ) -> tuple[Array, Array, Array, float]:
-    """Give A (q, T), κ, U (q, T), and half the squared gradient, for one θ = half²."""
+    """Return A (q, T), κ, U (q, T), and half the squared gradient, for one θ = half²."""
     value, kappa, U, curvature = _evaluate(problem, half, A)
     for _ in range(MAX_NEWTON):
         gradient = A - U @ half
@@ -127,7 +127,7 @@ def _machines(
 
 
 def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Array, Array]:
-    """Give the primal value over C without V, κ, U and the curvatures at A."""
+    """Return the primal value over C without V, κ, U and the curvatures at A."""
     e, loss = problem.examples, problem.loss
     W = A @ half
     F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])
@@ -137,7 +137,7 @@ def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Ar
 
 
 def _newton_step(problem: Problem, half: Array, gradient: Array, curvature: Array) -> Array:
-    """Give D with (Hessian) D = gradient, to a tenth of the gradient or better."""
+    """Return D with (Hessian) D = gradient, to a tenth of the gradient or better."""
     e = problem.examples
     blocks = np.stack([
         (e.X[e.rows(r)] * curvature[e.part(r), np.newaxis]).T @ e.X[e.rows(r)]

@@ -41,7 +41,7 @@ def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
 def solve(
     prepared: Prepared, params: FMTLParams, kernel: OutputKernel, *, seed: int, trace: Trace
 ) -> tuple[str, Solution]:
-    """Give the name of the solver and what it found."""
+    """Return the name of the solver and what it found."""
     problem = Problem(prepared.examples, prepared.K, loss_of(params, prepared.examples), kernel)
     name: str = params.solver if params.solver != "auto" else fastest(problem)
     _check_shape(problem, params, name)
@@ -68,7 +68,7 @@ def solve(
 
 
 def fastest(problem: Problem) -> str:
-    """Give the solver that was found fastest for a problem of this kind and shape."""
+    """Return the solver that was found fastest for a problem of this kind and shape."""
     e, loss, rule = problem.examples, problem.loss, problem.kernel.rule
     N, T = len(e.X), e.n_outputs
     if rule[:2] != (1, 1) or loss.name not in SMOOTH:

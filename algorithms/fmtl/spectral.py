@@ -74,7 +74,7 @@ class Machines:
 
 
 def machines_at(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> Machines:
-    """Give g, the dual value and the slope at θ with eigenvalues (T,) and eigenvectors (T, T)."""
+    """Return g, the dual value and the slope at θ with eigenvalues (T,) and eigenvectors (T, T)."""
     Y, E = spectrum.Y @ V, V.T @ spectrum.rest @ V
     shrunk = 1.0 / (1.0 + np.outer(spectrum.S, values))
     shrunk_rest = 1.0 / (1.0 + spectrum.mu * values)
@@ -103,7 +103,7 @@ class ThetaState(LoopState):
 
 
 def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
-    """Give τ = s tr(g)/T of θ = τI: where Θ = 0 every gradient of Θ vanishes."""
+    """Return τ = s tr(g)/T of θ = τI: where Θ = 0 every gradient of Θ vanishes."""
     T = len(spectrum.rest)
     energy = np.append((spectrum.Y**2).sum(axis=1), np.trace(spectrum.rest)) / T
     S = np.append(spectrum.S, spectrum.mu)
@@ -123,7 +123,7 @@ def climb(
     spectrum: Spectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
 ) -> ThetaState:  # fmt: skip
-    """Give the θ at which the relative gap is below the tolerance."""
+    """Return the θ at which the relative gap is below the tolerance."""
 
     def state(values: Array, V: Array, best: float) -> ThetaState:
         found = machines_at(spectrum, values, V, s=s)
@@ -149,7 +149,7 @@ def climb(
 
 
 def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
-    """Give the spectrum of a kernel matrix (N, N) with targets Y (N, T), and Q (N, m)."""
+    """Return the spectrum of a kernel matrix (N, N) with targets Y (N, T), and Q (N, m)."""
     S, Q = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
     S, Q = S[is_kept], Q[:, is_kept]
@@ -157,7 +157,7 @@ def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
 
 
 def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Array]:
-    """Give the spectrum of ZZᵀ from that of ZᵀZ (q, q), and the map M (q, m) with Q = Z M."""
+    """Return the spectrum of ZZᵀ from that of ZᵀZ (q, q), and the map M (q, m) with Q = Z M."""
     S, V = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
     S = S[is_kept]
@@ -168,7 +168,7 @@ def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Ar
 def solve_spectral(
     problem: Problem, eigen: Eigen, *, max_iter: int, tolerance: float, trace: Trace
 ) -> Solution:
-    """Give the solution of squared loss, p = 2 and shared rows.
+    """Return the solution of squared loss, p = 2 and shared rows.
 
     Parameters
     ----------

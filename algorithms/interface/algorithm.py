@@ -78,7 +78,7 @@ class Algorithm(ABC, Generic[P, M]):
     Model: type[M]
 
     def parse(self, values: Mapping[str, Any], *, place: str | None = None) -> P:
-        """Give the parameters of values read from JSON, a list for a tuple and 1 for 1.0 included.
+        """Return the parameters in values read from JSON: lists for tuples and 1 for 1.0 are fine.
 
         Parameters
         ----------
@@ -115,12 +115,12 @@ class Algorithm(ABC, Generic[P, M]):
 
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
-        """Give the model learned from the tasks."""
+        """Return the model learned from the tasks."""
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[M]:
-        """Give the model of each of some parameters, which differ in :attr:`path` alone.
+        """Return the model of each of some parameters, which differ in :attr:`path` alone.
 
         To the tolerance of the fit they are those of :meth:`fit`.
         """
@@ -150,7 +150,7 @@ class Algorithm(ABC, Generic[P, M]):
         raise NotImplementedError
 
     def takes_new_tasks(self) -> bool:
-        """Tell whether :meth:`adapt` does something."""
+        """Return whether :meth:`adapt` does something."""
         return type(self).join is not Algorithm.join
 
     def _check_new_task(self, model: M, task: Task) -> None:

@@ -40,7 +40,7 @@ def write_arrays(
 
 
 def read_arrays(path: Path) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Give the arrays and the header of a file that :func:`write_arrays` wrote.
+    """Return the arrays and the header of a file that :func:`write_arrays` wrote.
 
     Raises
     ------

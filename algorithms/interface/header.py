@@ -34,7 +34,7 @@ class Telling(Protocol):
 
 
 def write_told(model: Telling) -> dict[str, Any]:
-    """Give the four as JSON."""
+    """Return the four as JSON."""
     return {
         "algorithm": model.algorithm,
         "tasks": list(model.tasks),
@@ -44,7 +44,7 @@ def write_told(model: Telling) -> dict[str, Any]:
 
 
 def read_told(header: Mapping[str, Any]) -> Told:
-    """Give what :func:`write_told` wrote."""
+    """Return what :func:`write_told` wrote."""
     return Told(
         algorithm=str(header["algorithm"]),
         tasks=tuple(str(name) for name in header["tasks"]),

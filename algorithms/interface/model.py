@@ -62,29 +62,29 @@ class Model(ABC):
 
     @abstractmethod
     def width(self, method: str, *, task: str) -> int:
-        """Give the number of columns that a method takes for a task."""
+        """Return the number of columns that a method takes for a task."""
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, sorted; none where the model knows no classes."""
+        """Return the labels of a task, sorted; none where the model knows no classes."""
         self.task_index(task)
         return ()
 
     def relations(self) -> Relations | None:
-        """Give how its tasks are related, where it has learned that."""
+        """Return how its tasks are related, where it has learned that."""
         return None
 
     @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name."""
+        """Return every learned array by name."""
 
     @abstractmethod
     def header(self) -> dict[str, Any]:
-        """Give what is not an array, as JSON."""
+        """Return what is not an array, as JSON."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described."""
+        """Return the model that ``to_arrays`` and ``header`` described."""
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
@@ -102,7 +102,7 @@ class Model(ABC):
         return self.methods()
 
     def task_index(self, task: str) -> int:
-        """Give the position of a task; an unknown one raises UnknownTask with the known names."""
+        """Return the position of a task; an unknown one raises UnknownTask with the known names."""
         index = self._positions.get(task)
         if index is None:
             raise unknown_task(task, self.tasks)
@@ -129,7 +129,7 @@ class Model(ABC):
             )
 
     def check_rows(self, X: object, *, method: str, task: str) -> Array:
-        """Give X as floats, checked for the width that the method takes for the task.
+        """Return X as floats, checked for the width that the method takes for the task.
 
         Raises
         ------
@@ -166,7 +166,7 @@ class Model(ABC):
 
 
 def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
-    """Give what a method of a model makes of rows: the one way in which a service calls it.
+    """Return what a method of a model makes of rows: the one way in which a service calls it.
 
     Raises
     ------
@@ -185,27 +185,27 @@ class PredictingModel(Protocol):
     """A model that has ``predict``."""
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Give numbers or labels (n_samples,)."""
+        """Return numbers or labels (n_samples,)."""
 
 
 class ScoringModel(Protocol):
     """A model that has ``decision_function``."""
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Give one score per row, or one per class."""
+        """Return one score per row, or one per class."""
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, sorted."""
+        """Return the labels of a task, sorted."""
 
 
 class InvertibleModel(Protocol):
     """A model that has ``transform`` and ``inverse_transform``."""
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the coordinates (n_samples, k) of rows."""
+        """Return the coordinates (n_samples, k) of rows."""
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Give the rows (n_samples, n_features) of coordinates."""
+        """Return the rows (n_samples, n_features) of coordinates."""
 
 
 def check_array(array: NDArray[Any], shape: tuple[int, ...], *, name: str) -> None:

@@ -85,7 +85,7 @@ class Task:
         feature_names: Sequence[str] | None = None,
         groups: object = None,
     ) -> "Task":
-        """Give the task with rows X, checked to be finite numbers.
+        """Return the task with rows X, checked to be finite numbers.
 
         Raises
         ------
@@ -119,7 +119,7 @@ class Task:
         feature_names: Sequence[str] | None = None,
         groups: object = None,
     ) -> "Task":
-        """Give the task with covariance matrices C, one matrix or a stack of them.
+        """Return the task with covariance matrices C, one matrix or a stack of them.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class Task:
         return "numbers" if self.y.dtype.kind == "f" else "classes"
 
     def summary(self) -> TaskSummary:
-        """Give the shape of the task without its numbers."""
+        """Return the shape of the task without its numbers."""
         n_classes = 0
         if self.y is not None and self.target == "classes":
             n_classes = len(np.unique(self.y))
@@ -185,7 +185,7 @@ class Task:
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
-        """Give the task with these samples only."""
+        """Return the task with these samples only."""
         y = None if self.y is None else self.y[rows]
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, X=self.X[rows], y=y, groups=groups)
@@ -235,14 +235,14 @@ class TaskSet:
         return tuple(task.name for task in self.tasks)
 
     def by_name(self) -> "TaskSet":
-        """Give the tasks in the order of their names.
+        """Return the tasks in the order of their names.
 
         In a fixed order every sum rounds alike, so that permuted tasks permute the answer.
         """
         return TaskSet(tuple(sorted(self.tasks, key=lambda task: task.name)))
 
     def summaries(self) -> tuple[TaskSummary, ...]:
-        """Give the shapes of the tasks without their numbers."""
+        """Return the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)
 
 
@@ -280,14 +280,14 @@ def _is_extreme(sizes: Array) -> NDArray[np.bool_]:
 
 
 def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
-    """Give the error for a task name that is not among the known ones, which it lists."""
+    """Return the error for a task name that is not among the known ones, which it lists."""
     listed = ", ".join(f"'{k}'" for k in known[:LISTED_NAMES])
     more = f" and {len(known) - LISTED_NAMES} more" if len(known) > LISTED_NAMES else ""
     return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
 
 
 def counted(names: Sequence[str], n_tasks: int) -> str:
-    """Give the subject of a warning that is true of some tasks: how many, and the first."""
+    """Return the subject of a warning that is true of some tasks: how many, and the first."""
     return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
 
 

@@ -40,12 +40,12 @@ class LoopState:
     is_stalled: bool = False
 
     def to_arrays(self) -> dict[str, NDArray[np.generic]]:
-        """Give every field as an array."""
+        """Return every field as an array."""
         return {f.name: np.asarray(getattr(self, f.name)) for f in dataclasses.fields(self)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Give the state that :meth:`to_arrays` described."""
+        """Return the state that :meth:`to_arrays` described."""
         values: dict[str, Any] = {
             f.name: arrays[f.name].item() if arrays[f.name].ndim == 0 else arrays[f.name]
             for f in dataclasses.fields(cls)
@@ -158,7 +158,7 @@ class Trace:
         max_iter: int,
         tolerance: float,
     ) -> State:
-        """Give the state at which the loop stops.
+        """Return the state at which the loop stops.
 
         Parameters
         ----------
@@ -213,7 +213,7 @@ class Trace:
     def once(
         self, loop: str, solve: Callable[[], tuple[NDArray[np.float64], float]]
     ) -> NDArray[np.float64]:
-        """Give the array that is found, with its objective, in a loop of one step."""
+        """Return the array that is found, with its objective, in a loop of one step."""
 
         def step(state: _Found) -> _Found:
             del state

@@ -82,7 +82,7 @@ def cells_of(tasks: TaskSet) -> Indices:
 
 
 def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
-    """Tell which units are the only one of a class of a task, which must train: (n_units,)."""
+    """Return which units are the only one of a class of a task, which must train: (n_units,)."""
     n_units = int(unit.max()) + 1
     cells, units = np.divmod(np.unique(cell * n_units + unit), n_units)
     is_sole = np.zeros(n_units, dtype=bool)

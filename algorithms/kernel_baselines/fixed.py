@@ -76,12 +76,12 @@ class _FixedRelation(MachineAlgorithm[P]):
 
     @abstractmethod
     def relation(self, params: P, *, targets: Sequence[Target]) -> Array:
-        """Give Θ (T, T)."""
+        """Return Θ (T, T)."""
 
     def solve(
         self, prepared: Prepared, params: P, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Give the machines for Θ."""
+        """Return the machines for Θ."""
         examples = prepared.examples
         kernel = fixed_kernel(self.relation(params, targets=examples.targets), C=params.C)
         problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
@@ -159,7 +159,7 @@ class MeanMachines(_FixedRelation[MeanMachinesParams]):
     Params = MeanMachinesParams
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
-        """Give (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
+        """Return (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
         meanings = meanings_of(targets)
         number = {meaning: i for i, meaning in enumerate(dict.fromkeys(meanings))}
         which = np.array([number[meaning] for meaning in meanings])

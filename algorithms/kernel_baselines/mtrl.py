@@ -66,14 +66,14 @@ class MTRL(MachineAlgorithm[MTRLParams]):
     def solve(
         self, prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Give machines and Θ."""
+        """Return machines and Θ."""
         return _solve(prepared, params, seed=seed, trace=trace)
 
 
 def _solve(
     prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
 ) -> tuple[str, Solution]:
-    """Give the machines and Θ by turns."""
+    """Return the machines and Θ by turns."""
     e, C = prepared.examples, params.C
     T, loss = e.n_outputs, loss_of(params, e)
 
@@ -110,7 +110,7 @@ def _solve(
 
 
 def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None = None) -> Solution:
-    """Give the solution with Θ as iterated, and its gap for the bound tr Θ <= T."""
+    """Return the solution with Θ as iterated, and its gap for the bound tr Θ <= T."""
     e, theta, C = problem.examples, problem.kernel.Theta, problem.kernel.C
     products = problem.products(kappa)
     g = problem.gram(kappa, products)

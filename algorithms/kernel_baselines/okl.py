@@ -74,7 +74,7 @@ class _Alternation(MachineAlgorithm[OKLParams]):
     def solve(
         self, prepared: Prepared, params: OKLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Give machines and Θ."""
+        """Return machines and Θ."""
         del seed
         e, C = prepared.examples, params.C
         K, Y, lam = _shared(prepared, self.name), _targets(prepared), _lam(prepared, params)
@@ -138,7 +138,7 @@ class ConvexOKL(_Alternation):
 
 
 def _okl_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
-    """Give Θ by the exact minimum over L, which is positive semidefinite."""
+    """Return Θ by the exact minimum over L, which is positive semidefinite."""
     root = lam ** (1.0 / 3.0)
     mu, L, A = root / C, root * before.Theta, before.alpha / root
     E = S[:, np.newaxis] * A
@@ -148,7 +148,7 @@ def _okl_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
 
 
 def _convex_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
-    """Give Θ = ((B + δI)/(2λ))^{1/3}, B = ΘGΘ."""
+    """Return Θ = ((B + δI)/(2λ))^{1/3}, B = ΘGΘ."""
     del C
     G = before.alpha.T @ (S[:, np.newaxis] * before.alpha)
     values, V = np.linalg.eigh(before.Theta @ G @ before.Theta)

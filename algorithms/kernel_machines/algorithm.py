@@ -36,7 +36,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def solve(
         self, prepared: Prepared, params: P, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Give the solver's name and what it found."""
+        """Return the solver's name and what it found."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
@@ -56,7 +56,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> KernelMachine:
-        """Give the model for C as given, or as chosen by cross-validation of these rows."""
+        """Return the model for C as given, or as chosen by cross-validation of these rows."""
         self.check(tasks.summaries(), params)
         trace.expect(2 if params.selection == "cv" else 1)
         facts: dict[str, Any] = {}
@@ -87,7 +87,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[KernelMachine]:
-        """Give the model of each C, from one kernel matrix and what is learned of it once."""
+        """Return the model of each C, from one kernel matrix and what is learned of it once."""
         if any(one.selection != "given" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), params[0])
@@ -120,13 +120,13 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
 
 
 def _order(prepared: Prepared) -> int:
-    """Give the order of the matrices that a solver multiplies: kernel or features, and outputs."""
+    """Return the size of the matrices that a solver multiplies: kernel or features, outputs."""
     e = prepared.examples
     return max(e.X.shape[1] if prepared.K is None else len(prepared.K), e.n_outputs)
 
 
 def candidates(params: P) -> list[P]:
-    """Give the parameters with each C of the grid, from the weakest to the strongest."""
+    """Return the parameters with each C of the grid, from the weakest to the strongest."""
     return [params.model_copy(update={"C": C, "selection": "given"}) for C in sorted(params.grid)]
 
 

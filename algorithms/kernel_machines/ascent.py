@@ -53,7 +53,7 @@ class Problem:
     kernel: OutputKernel
 
     def products(self, kappa: Array) -> Array:
-        """Give κ_sᵀK (T, N) for a kernel matrix, U = (X_sᵀκ_s) (T, d) for features."""
+        """Return κ_sᵀK (T, N) for a kernel matrix, U = (X_sᵀκ_s) (T, d) for features."""
         e = self.examples
         source = e.X if self.K is None else self.K
         if not kappa.any():
@@ -64,7 +64,7 @@ class Problem:
         return np.ascontiguousarray(np.stack(parts))
 
     def gram(self, kappa: Array, products: Array) -> Array:
-        """Give g (T, T), exactly symmetric."""
+        """Return g (T, T), exactly symmetric."""
         e = self.examples
         if self.K is None:
             g = products @ products.T
@@ -76,7 +76,7 @@ class Problem:
         return np.ascontiguousarray((g + g.T) / 2)
 
     def predictions(self, products: Array, theta: Array) -> Array:
-        """Give F of each example (n,)."""
+        """Return F of each example (n,)."""
         e = self.examples
         if self.K is None:
             mixed = theta @ products
@@ -88,7 +88,7 @@ class Problem:
     def certificate(
         self, kappa: Array, products: Array | None = None, g: Array | None = None
     ) -> Certificate:
-        """Give primal, dual and gap of κ (n,)."""
+        """Return primal, dual and gap of κ (n,)."""
         products = self.products(kappa) if products is None else products
         g = self.gram(kappa, products) if g is None else g
         F = self.predictions(products, self.kernel.theta(g))
@@ -133,7 +133,7 @@ def ascend(
     trace: Trace,
     loop: str = "ascent",
 ) -> AscentState:
-    """Give the dual point whose relative gap is below the tolerance.
+    """Return the dual point whose relative gap is below the tolerance.
 
     Parameters
     ----------

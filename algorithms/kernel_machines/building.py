@@ -52,7 +52,7 @@ class Solution:
 def solution_of(
     problem: Problem, kappa: Array, *, reason: StopReason | None, products: Array | None = None
 ) -> Solution:
-    """Give the solution with Θ = φ'(ρ) of a dual point κ (n,)."""
+    """Return the solution with Θ = φ'(ρ) of a dual point κ (n,)."""
     e = problem.examples
     products = problem.products(kappa) if products is None else products
     g = problem.gram(kappa, products)
@@ -72,7 +72,7 @@ def build_machine(
     facts: Mapping[str, Any],
     tolerance: float,
 ) -> KernelMachine:
-    """Give the model of a solution; rows without a coefficient are left out."""
+    """Return the model of a solution; rows without a coefficient are left out."""
     e = prepared.examples
     names = [name for target in e.targets for name in target.output_names()]
     relations = read_relations(solution.theta, names)
@@ -109,7 +109,7 @@ def build_machine(
 
 
 def error_of(y: Array, F: Array, target: Target) -> float:
-    """Give the share of wrong labels, or the root mean square error in the user's units.
+    """Return the share of wrong labels, or the root mean square error in the user's units.
 
     Parameters
     ----------
@@ -123,12 +123,12 @@ def error_of(y: Array, F: Array, target: Target) -> float:
 
 
 def error_name(target: Target) -> str:
-    """Give the name of the metric of :func:`error_of`."""
+    """Return the name of the metric of :func:`error_of`."""
     return "train_rmse" if target.classes is None else "train_error"
 
 
 def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str, NDArray[Any]]:
-    """Give support, β, and what new tasks need: α by row and output, or its sums of features."""
+    """Return support, β, and what new tasks need: α by row and output, or its sums of features."""
     e, Z, T = prepared.examples, prepared.features, prepared.examples.n_outputs
     empty, none = np.zeros((0, len(prepared.standard.mean))), np.zeros(0, dtype=np.int64)
     no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": none, "output": none}
@@ -162,7 +162,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
 
 
 def _mixed(e: Examples, kappa: Array, theta: Array) -> Array:
-    """Give β (N, T): F = Σ_j k_j β_j."""
+    """Return β (N, T): F = Σ_j k_j β_j."""
     if e.is_shared:
         return kappa.reshape(e.n_outputs, -1).T @ theta
     beta = np.zeros((len(e.X), e.n_outputs))

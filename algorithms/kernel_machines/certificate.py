@@ -48,7 +48,7 @@ class Certificate:
 def certify(
     *, y: Array, w: Array, kappa: Array, F: Array, g: Array, loss: Loss, kernel: OutputKernel
 ) -> Certificate:
-    """Give the certificate of κ, with F and g that belong to it.
+    """Return the certificate of κ, with F and g that belong to it.
 
     Parameters
     ----------

@@ -45,19 +45,19 @@ class Target:
         return slice(self.first, self.first + self.n_outputs)
 
     def output_names(self) -> list[str]:
-        """Give a name for each output: the task, or task and class."""
+        """Return a name for each output: the task, or task and class."""
         if self.n_outputs == 1 or self.classes is None:
             return [self.task]
         return [f"{self.task}: {label}" for label in self.classes]
 
     def meanings(self) -> list[Meaning]:
-        """Give what each output tells: numbers, the second of a pair of classes, or a class."""
+        """Return what each output tells: numbers, the second of a pair of classes, or a class."""
         if self.n_outputs == 1 or self.classes is None:
             return [self.classes]
         return [(label,) for label in self.classes]
 
     def decide(self, F: Array) -> NDArray[Any]:
-        """Give numbers or labels for the outputs F (n, n_outputs)."""
+        """Return numbers or labels for the outputs F (n, n_outputs)."""
         if self.classes is None:
             return self.center + self.scale * F[:, 0]
         labels = np.array(self.classes)
@@ -68,7 +68,7 @@ class Target:
 
 
 def meanings_of(targets: Sequence[Target]) -> list[Meaning]:
-    """Give what the outputs of all tasks tell.
+    """Return what the outputs of all tasks tell.
 
     A task of one class is of the pair that has it in other tasks, if there is just one such pair.
     """
@@ -122,21 +122,21 @@ class Examples:
         return bool((self.first == 0).all() and (self.stop == len(self.X)).all())
 
     def part(self, r: int) -> slice:
-        """Give the positions of the examples of an output."""
+        """Return the positions of the examples of an output."""
         return slice(int(self.offsets[r]), int(self.offsets[r + 1]))
 
     def rows(self, r: int) -> slice:
-        """Give the rows of an output."""
+        """Return the rows of an output."""
         return slice(int(self.first[r]), int(self.stop[r]))
 
     def row_and_output(self) -> tuple[Indices, Indices]:
-        """Give row and output of each example, (n,) each."""
+        """Return row and output of each example, (n,) each."""
         rows = [np.arange(a, b) for a, b in zip(self.first, self.stop, strict=True)]
         sizes = np.diff(self.offsets)
         return np.concatenate(rows).astype(np.intp), np.repeat(np.arange(len(sizes)), sizes)
 
     def with_rows(self, X: Array) -> "Examples":
-        """Give the same examples with other coordinates of the rows."""
+        """Return the same examples with other coordinates of the rows."""
         return replace(self, X=np.ascontiguousarray(X))
 
 
@@ -209,7 +209,7 @@ def _targets(tasks: Sequence[Task], *, center: str, prior: ScalePrior) -> tuple[
 
 
 def _encoded(task: Task, target: Target, *, negative: Collection[str | int]) -> list[Array]:
-    """Give the targets of each output of a task.
+    """Return the targets of each output of a task.
 
     Parameters
     ----------
@@ -225,7 +225,7 @@ def _encoded(task: Task, target: Target, *, negative: Collection[str | int]) -> 
 
 
 def _weights(y: Array) -> Array:
-    """Give weights of mean 1 that are alike in sum for both signs."""
+    """Return weights of mean 1 that are alike in sum for both signs."""
     n_positive = float((y > 0).sum())
     if n_positive in (0.0, len(y)):
         return np.ones_like(y)

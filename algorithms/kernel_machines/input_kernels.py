@@ -36,7 +36,7 @@ class InputKernel:
         return self.name == "linear"
 
     def matrix(self, X: Array, Z: Array) -> Array:
-        """Give k of all rows of X (n, d) with all rows of Z (m, d), (n, m)."""
+        """Return k of all rows of X (n, d) with all rows of Z (m, d), (n, m)."""
         match self.name:
             case "linear" | "precomputed":
                 K = X @ Z.T
@@ -55,11 +55,11 @@ class InputKernel:
         return np.asarray(K)
 
     def gram(self, X: Array) -> Array:
-        """Give the kernel matrix of rows X (n, d), exactly symmetric."""
+        """Return the kernel matrix of rows X (n, d), exactly symmetric."""
         return _mirrored_inplace(self.matrix(X, X))
 
     def mean_diagonal(self, X: Array) -> float:
-        """Give the mean of k(x, x) before division and bias."""
+        """Return the mean of k(x, x) before division and bias."""
         if self.name in ("rbf", "laplacian"):
             return 1.0
         squares = np.einsum("ij,ij->i", X, X)
@@ -68,19 +68,19 @@ class InputKernel:
         return float(squares.mean())
 
     def features(self, X: Array) -> Array:
-        """Give rows whose products are a linear kernel, (n, d) or (n, d + 1) with a bias."""
+        """Return rows whose products are a linear kernel, (n, d) or (n, d + 1) with a bias."""
         Z = X / np.sqrt(self.divisor)
         if self.bias == 0.0:
             return np.ascontiguousarray(Z)
         return np.concatenate([Z, np.full((len(Z), 1), self.bias)], axis=1)
 
     def to_json(self) -> dict[str, Any]:
-        """Give the kernel as JSON."""
+        """Return the kernel as JSON."""
         return asdict(self)
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Give the kernel that :meth:`to_json` described."""
+        """Return the kernel that :meth:`to_json` described."""
         return cls(**values)
 
 
@@ -92,12 +92,12 @@ class Standard:
     deviation: Array
 
     def apply(self, X: Array) -> Array:
-        """Give the rows as the kernel sees them."""
+        """Return the rows as the kernel sees them."""
         return (X - self.mean) / self.deviation
 
 
 def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standard:
-    """Give mean and deviation of all rows X (n, d); a constant column has deviation 1."""
+    """Return mean and deviation of all rows X (n, d); a constant column has deviation 1."""
     d = X.shape[1]
     mean = np.zeros(d) if form == "none" else column_means(X)
     if form != "features":
@@ -108,7 +108,7 @@ def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standa
 
 
 def relative_gamma(name: KernelName, X: Array) -> float:
-    """Give the unit of γ: 1 over the total variance, or over the sum of deviations."""
+    """Return the unit of γ: 1 over the total variance, or over the sum of deviations."""
     variances = X.var(axis=0)
     variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
     spread = np.sqrt(variances).sum() if name == "laplacian" else variances.sum()
@@ -116,7 +116,7 @@ def relative_gamma(name: KernelName, X: Array) -> float:
 
 
 def nystrom_map(kernel: InputKernel, landmarks: Array) -> Array:
-    """Give M (m, q) such that k(x, landmarks) M are features: M Mᵀ = k(landmarks)⁺."""
+    """Return M (m, q) such that k(x, landmarks) M are features: M Mᵀ = k(landmarks)⁺."""
     values, V = np.linalg.eigh(kernel.gram(landmarks))
     keep = values > NYSTROM_RTOL * max(values[-1], 0.0)
     return np.asarray(V[:, keep] / np.sqrt(values[keep]))

@@ -55,7 +55,7 @@ def join_task(
     tolerance: float,
     trace: Trace,
 ) -> KernelMachine:
-    """Give the model with the one task of these examples, output by output.
+    """Return the model with the one task of these examples, output by output.
 
     Parameters
     ----------
@@ -104,7 +104,7 @@ def _warnings(task: str, gap: float, tolerance: float) -> tuple[str, ...]:
 
 
 def _products_with(model: KernelMachine, rows: Array) -> tuple[Array, Array | None]:
-    """Give Σ_{j in s} α_j k(x, x_j) of rows and every output s (n, T), and features if any."""
+    """Return Σ_{j in s} α_j k(x, x_j) of rows and every output s (n, T), and features if any."""
     T = len(model.g)
     if model.kernel.is_linear:
         Z = model.kernel.features(rows)
@@ -131,7 +131,7 @@ def _with_output(
     theta: Array,
     C: float,
 ) -> KernelMachine:
-    """Give the model with one more output; what it had stays as it was."""
+    """Return the model with one more output; what it had stays as it was."""
     T = len(model.g)
     Theta = theta / C
     Theta[:T, :T] = model.Theta

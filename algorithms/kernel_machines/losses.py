@@ -44,7 +44,7 @@ class Loss:
         return self.name == "logistic"
 
     def values(self, y: Array, F: Array, w: Array) -> Array:
-        """Give w L(y, F) of each example."""
+        """Return w L(y, F) of each example."""
         margin = 1.0 - y * F
         match self.name:
             case "squared":
@@ -62,7 +62,7 @@ class Loss:
         return np.asarray(w * loss)
 
     def gains(self, y: Array, kappa: Array, w: Array) -> Array:
-        """Give -w L*(-κ/w) of each example; κ is in its box."""
+        """Return -w L*(-κ/w) of each example; κ is in its box."""
         if self.is_logistic:
             u = np.clip(y * kappa / w, 0.0, 1.0)
             return np.asarray(w * (entr(u) + entr(1.0 - u)))
@@ -72,7 +72,7 @@ class Loss:
         return np.asarray(gain)
 
     def pieces(self, y: Array, w: Array) -> Array:
-        """Give (y, q, lo, hi, w) of each example, (..., 5), as the compiled step reads them."""
+        """Return (y, q, lo, hi, w) of each example, (..., 5), as the compiled step reads them."""
         zero, inf = np.zeros_like(y), np.full_like(y, np.inf)
         q = 1.0 / w if self.name in CURVED else zero
         match self.name:
@@ -89,7 +89,7 @@ class Loss:
         return np.ascontiguousarray(np.stack([y, q, lo, hi, w], axis=-1))
 
     def kappas(self, y: Array, F: Array, w: Array) -> Array:
-        """Give κ = -w L'(y, F), the dual point that belongs to predictions (smooth losses)."""
+        """Return κ = -w L'(y, F), the dual point that belongs to predictions (smooth losses)."""
         match self.name:
             case "squared":
                 kappa = y - F
@@ -104,7 +104,7 @@ class Loss:
         return np.asarray(w * kappa)
 
     def curvatures(self, y: Array, F: Array, w: Array) -> Array:
-        """Give w L''(y, F) (smooth losses)."""
+        """Return w L''(y, F) (smooth losses)."""
         match self.name:
             case "squared":
                 return np.asarray(w * np.ones_like(y))
@@ -119,5 +119,5 @@ class Loss:
                 raise ValueError(f"{self.name} has no second derivative")
 
     def start(self, y: Array, w: Array) -> Array:
-        """Give the κ to start from: 0, and for the logistic loss the middle of the box."""
+        """Return the κ to start from: 0, and for the logistic loss the middle of the box."""
         return np.asarray(0.5 * y * w if self.is_logistic else np.zeros_like(y))

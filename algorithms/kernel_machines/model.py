@@ -100,26 +100,26 @@ class KernelMachine(Model):
         return tuple(name for target in self.targets for name in target.output_names())
 
     def relations(self) -> Relations:
-        """Give what the output kernel says of the outputs."""
+        """Return what the output kernel says of the outputs."""
         return read_relations(self.Theta, self.output_names)
 
     def target_of(self, task: str) -> Target:
-        """Give how the outputs of a task become its predictions."""
+        """Return how the outputs of a task become its predictions."""
         self.task_index(task)
         return next(target for target in self.targets if target.task == task)
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, sorted; none for numbers."""
+        """Return the labels of a task, sorted; none for numbers."""
         return self.target_of(task).classes or ()
 
     def width(self, method: str, *, task: str) -> int:
-        """Give the number of columns of a row."""
+        """Return the number of columns of a row."""
         del method
         self.task_index(task)
         return len(self.mean)
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Give numbers or labels.
+        """Return numbers or labels.
 
         Parameters
         ----------
@@ -135,7 +135,7 @@ class KernelMachine(Model):
         return target.decide(self.outputs(rows, target))
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Give the values behind the predictions: numbers, or margins of labels.
+        """Return the values behind the predictions: numbers, or margins of labels.
 
         Parameters
         ----------
@@ -154,7 +154,7 @@ class KernelMachine(Model):
         return F[:, 0] if target.n_outputs == 1 else F
 
     def outputs(self, rows: Array, target: Target) -> Array:
-        """Give F (n, n_outputs) of checked rows, in blocks of bounded memory."""
+        """Return F (n, n_outputs) of checked rows, in blocks of bounded memory."""
         beta = np.ascontiguousarray(self.beta[:, target.outputs])
         Z = Standard(self.mean, self.deviation).apply(rows)
         if self.kernel.name == "precomputed":
@@ -175,18 +175,18 @@ class KernelMachine(Model):
         return np.concatenate(found)
 
     def with_warnings(self, *warnings: str) -> "KernelMachine":
-        """Give the model with more warnings."""
+        """Return the model with more warnings."""
         return replace(self, warnings=(*self.warnings, *warnings))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name; of later tasks ``own.<output>.rows`` and ``.alpha``."""
+        """Return every learned array by name; later tasks: ``own.<output>.rows``, ``.alpha``."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         for output, (rows, alpha) in self.own.items():
             arrays |= {f"own.{output}.rows": rows, f"own.{output}.alpha": alpha}
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Give names, labels, kernel, facts, scores and warnings."""
+        """Return names, labels, kernel, facts, scores and warnings."""
         return {
             **write_told(self),
             "targets": [
@@ -201,7 +201,7 @@ class KernelMachine(Model):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------

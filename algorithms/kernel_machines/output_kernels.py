@@ -63,7 +63,7 @@ class OutputKernel:
         return self.rule[0] == EXP
 
     def theta(self, g: Array) -> Array:
-        """Give θ(g) (T, T), positive semidefinite where g is."""
+        """Return θ(g) (T, T), positive semidefinite where g is."""
         return self.Theta if self.is_fixed else thetas(self.rule, g)
 
     def slope(self, g: Array) -> Array:
@@ -99,14 +99,14 @@ class OutputKernel:
 
 
 def fixed_kernel(Theta: Array, *, C: float) -> OutputKernel:
-    """Give a fixed output kernel Θ (T, T)."""
+    """Return a fixed output kernel Θ (T, T)."""
     return OutputKernel((FIXED, 1, 0.0, 0.0), np.ascontiguousarray(C * Theta), C)
 
 
 def learned_kernel(
     penalty: PenaltyName, *, k: int, C: float, lam: float, v_scale: VScale = "half"
 ) -> OutputKernel:
-    """Give the penalty λV with p = 2k/(2k-1), or V of exp or cosh (``k``, ``v_scale`` unused)."""
+    """Return the penalty λV with p = 2k/(2k-1), or V of exp or cosh (``k``, ``v_scale`` unused)."""
     if penalty != "power":
         kind = EXP if penalty == "exp" else COSH
         return OutputKernel((kind, 1, C * C / (2.0 * lam), C), np.zeros((1, 1)), C)
@@ -118,7 +118,7 @@ def learned_kernel(
 
 
 def relative_lam(penalty: PenaltyName, *, k: int, C: float, n_rows: float) -> float:
-    """Give the λ ("half") for which C means about what it means for one task.
+    """Return the λ ("half") for which C means about what it means for one task.
 
     One task with kernel of mean diagonal 1 and θ ~ C has θ g = Σ κF ~ n_rows. Then θ(g) = C wants
     s = C^p / n_rows, or ν = C / n_rows.

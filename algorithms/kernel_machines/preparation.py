@@ -63,7 +63,7 @@ class Prepared:
 
     @cached_property
     def eigen(self) -> tuple[Array, Array]:
-        """Give eigenvalues and eigenvectors of K, or of ZᵀZ for features Z; once for every C."""
+        """Return eigenvalues and eigenvectors of K, or of ZᵀZ for features Z; once for every C."""
         matrix = self.examples.X.T @ self.examples.X if self.K is None else self.K
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
@@ -101,7 +101,7 @@ def check_memory(n_rows: int, params: KernelParams) -> None:
 
 
 def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) -> Prepared:
-    """Give examples, kernel and standardisation of the tasks."""
+    """Return examples, kernel and standardisation of the tasks."""
     check_sizes(tasks)
     is_relative = params.scale == "relative"
     prior = scale_prior(
@@ -137,7 +137,7 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
 
 
 def loss_of(params: MachineParams, examples: Examples) -> Loss:
-    """Give the loss for these targets."""
+    """Return the loss for these targets."""
     is_classes = examples.targets[0].classes is not None
     if params.loss == "auto":
         return Loss("hinge" if is_classes else "squared")
@@ -156,12 +156,12 @@ def penalty_of(params: PenaltyParams, n_rows: float) -> OutputKernel:
 
 
 def mean_rows(examples: Examples) -> float:
-    """Give the mean number of rows of an output."""
+    """Return the mean number of rows of an output."""
     return float(np.diff(examples.offsets).mean())
 
 
 def _least_rows(summaries: Sequence[TaskSummary]) -> int:
-    """Give the number of distinct rows there are at least: tasks of one size may share them."""
+    """Return the number of distinct rows there are at least: tasks of one size may share them."""
     sizes = [task.n_samples for task in summaries]
     return sizes[0] if len(set(sizes)) == 1 else sum(sizes)
 
@@ -185,7 +185,7 @@ def _check_precomputed(summaries: Sequence[TaskSummary], params: MachineParams) 
 
 
 def _given(examples: Examples, params: MachineParams) -> Prepared:
-    """Give the preparation of a precomputed kernel, checked and divided by its mean diagonal."""
+    """Return the preparation of a precomputed kernel, checked and divided by its mean diagonal."""
     raw = examples.X
     size = float(np.abs(raw).max())
     if raw.shape[0] != raw.shape[1] or np.abs(raw - raw.T).max() > SYMMETRY_RTOL * size:

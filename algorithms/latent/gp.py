@@ -68,7 +68,7 @@ class LatentGP:
     value: float
 
     def predictor(self, params: LatentParams) -> Predictor:
-        """Give the process that has seen the active rows."""
+        """Return the process that has seen the active rows."""
         return predictor(params.kernel, self.theta, self.X, self.Y, floor=params.floor)
 
 
@@ -78,7 +78,7 @@ def centred_rows(task: Task) -> tuple[Array, Array]:
 
 
 def row_scale(Y: Array, *, task: str) -> float:
-    """Give the root of the mean variance of the columns of centred rows.
+    """Return the root of the mean variance of the columns of centred rows.
 
     Raises
     ------
@@ -98,7 +98,7 @@ def row_scale(Y: Array, *, task: str) -> float:
 
 
 def principal_latents(Y: Array, *, L: int) -> Array:
-    """Give the L leading principal components of centred rows, or all there are.
+    """Return the L leading principal components of centred rows, or all there are.
 
     Scaled by one number to mean square norm 1, at which θ = 0 is a good start.
 
@@ -121,7 +121,7 @@ def principal_latents(Y: Array, *, L: int) -> Array:
 def fit_latent_gp(
     Y: Array, params: LatentParams, *, trace: Trace, loop: str, rng: np.random.Generator
 ) -> LatentGP:
-    """Give the latent variable model of centred and scaled rows Y (n, D); n_init loops."""
+    """Return the latent variable model of centred and scaled rows Y (n, D); n_init loops."""
     X = principal_latents(Y, L=params.L)
     drawn = [RESTART_SPREAD * rng.standard_normal(X.shape) for _ in range(params.n_init - 1)]
     starts = [X, *(X + noise for noise in drawn)]
@@ -133,7 +133,7 @@ def fit_latent_gp(
 
 
 def _descend(Y: Array, X: Array, params: LatentParams, *, trace: Trace, loop: str) -> LatentGP:
-    """Give the model at the local minimum below latents X of all rows and θ = 0."""
+    """Return the model at the local minimum below latents X of all rows and θ = 0."""
     theta, D = np.zeros(3), Y.shape[1]
     covariance = COVARIANCES[params.kernel]
     active = informative_rows(covariance, X, theta, noise=1.0 + params.floor, r=params.r)
@@ -164,7 +164,7 @@ class _Projection(LoopState):
 def project_rows_traced(
     process: Predictor, Y: Array, *, is_robust: bool, trace: Trace, loop: str
 ) -> Array:
-    """Give the latents (n, L) of centred and scaled rows, block by block under the trace.
+    """Return the latents (n, L) of centred and scaled rows, block by block under the trace.
 
     The objective is the sum of f over all rows, at their start where they have not settled yet.
     """
@@ -184,7 +184,7 @@ def project_rows_traced(
 
 
 def project(process: Predictor, Y: Array, *, is_robust: bool) -> Array:
-    """Give the latents (n, L) of centred and scaled rows (n, D), NaN where a value is missing."""
+    """Return the latents (n, L) of centred and scaled rows (n, D), NaN where a value is missing."""
     X = np.empty((len(Y), process.active.shape[1]))
     for first in range(0, len(Y), BLOCK):
         rows = slice(first, first + BLOCK)
@@ -196,7 +196,7 @@ def project(process: Predictor, Y: Array, *, is_robust: bool) -> Array:
 def _settled(
     process: Predictor, Y: Array, X: Array, values: Array, *, is_robust: bool
 ) -> tuple[Array, Array]:
-    """Give latents and f: the robust descent first, then where wanted the one of the model's f.
+    """Return latents and f: the robust descent first, then where wanted the one of the model's f.
 
     No row ends above its start: one that would is let down from there without the detour.
     """

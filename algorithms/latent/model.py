@@ -74,20 +74,20 @@ class LatentModel(Model):
         return tuple(m for m in self.methods() if has_labels or m != "predict")
 
     def part_of(self, task: str) -> LatentPart:
-        """Give what is learned for a task."""
+        """Return what is learned for a task."""
         return self.parts[self.task_index(task)]
 
     def width(self, method: str, *, task: str) -> int:
-        """Give L for ``inverse_transform``, the number of features otherwise."""
+        """Return L for ``inverse_transform``, the number of features otherwise."""
         part = self.part_of(task)
         return part.process.active.shape[1] if method == "inverse_transform" else len(part.mean)
 
     def classes(self, task: str) -> Classes:
-        """Give the labels that ``predict`` may answer for a task, sorted."""
+        """Return the labels that ``predict`` may answer for a task, sorted."""
         return self.part_of(task).references.classes
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the most likely latents of rows, eq. 25.
+        """Return the most likely latents of rows, eq. 25.
 
         Parameters
         ----------
@@ -101,7 +101,7 @@ class LatentModel(Model):
         return self._latents(X, "transform", task)
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Give the rows expected at latents, eq. 27.
+        """Return the rows expected at latents, eq. 27.
 
         Parameters
         ----------
@@ -116,7 +116,7 @@ class LatentModel(Model):
         return part.restored(part.process.mean(rows))
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Give the rows expected at the latents of rows; missing values are filled in.
+        """Return the rows expected at the latents of rows; missing values are filled in.
 
         Parameters
         ----------
@@ -131,7 +131,7 @@ class LatentModel(Model):
         return part.restored(part.process.mean(self._latents(X, "reconstruct", task)))
 
     def variance(self, X: object, *, task: str) -> Array:
-        """Give the variance, noise included, of a value of a row at its latent, eq. 26.
+        """Return the variance, noise included, of a value of a row at its latent, eq. 26.
 
         In the squared units of the data, the same for every feature. Large where the latent lies
         far from those of the active rows. The latent is taken for known: where most values of a
@@ -150,7 +150,7 @@ class LatentModel(Model):
         return part.process.variance(self._latents(X, "variance", task)) * part.scale**2
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Give the label of the training row whose latent is nearest.
+        """Return the label of the training row whose latent is nearest.
 
         Training rows of the task itself where it has labels, of the source otherwise. Of equally
         near ones, the first.
@@ -199,20 +199,20 @@ class LatentModel(Model):
         return project(part.process, part.standardised(rows), is_robust=is_robust)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name, those of task i ending in ``.i``."""
+        """Return every learned array by name, those of task i ending in ``.i``."""
         arrays: dict[str, NDArray[Any]] = {"source_rows": self.source_rows}
         for i, part in enumerate(self.parts):
             arrays |= write_part(part, i)
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Give names, labels, facts and warnings."""
+        """Return names, labels, facts and warnings."""
         classes = [list(part.references.classes) for part in self.parts]
         return {**write_told(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------
@@ -234,14 +234,14 @@ class LatentModel(Model):
 
 
 def rank_warnings(wanted: int, got: int, *, task: str) -> tuple[str, ...]:
-    """Give a warning where L was lowered."""
+    """Return a warning where L was lowered."""
     if got >= wanted:
         return ()
     return (f"L was lowered from {wanted} to {got}, the rank of the rows of '{task}'",)
 
 
 def scale_warnings(scale: float, task: Task) -> tuple[str, ...]:
-    """Give a warning where a target varies far more, or less, than the source, whose scale is used.
+    """Return a warning where a target varies far more, or less, than the source, which scales it.
 
     Parameters
     ----------

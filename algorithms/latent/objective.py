@@ -34,7 +34,7 @@ class LatentObjective:
     floor: float
 
     def __call__(self, z: Array) -> tuple[float, Array]:
-        """Give F and its gradient, (3 + n L,)."""
+        """Return F and its gradient, (3 + n L,)."""
         theta, X = unpack(z, n_latents=self.n_latents)
         w = math.exp(theta[2])
         K = self.covariance.between(X, X, theta)
@@ -57,12 +57,12 @@ class LatentObjective:
 
 
 def pack(theta: Array, X: Array) -> Array:
-    """Give z = [θ, X]."""
+    """Return z = [θ, X]."""
     return np.concatenate([theta, X.ravel()])
 
 
 def unpack(z: Array, *, n_latents: int) -> tuple[Array, Array]:
-    """Give θ (3,), clipped to where it acts, and X (n, L)."""
+    """Return θ (3,), clipped to where it acts, and X (n, L)."""
     theta, X = z[:N_THETA], z[N_THETA:].reshape(-1, n_latents)
     logarithms = theta.tolist()
     if min(logarithms) >= -LARGEST_LOG and max(logarithms) <= LARGEST_LOG:

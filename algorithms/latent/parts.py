@@ -63,11 +63,11 @@ class LatentPart:
     r2: float
 
     def standardised(self, rows: Array) -> Array:
-        """Give the rows as they enter the process."""
+        """Return the rows as they enter the process."""
         return (rows - self.mean) / self.scale
 
     def restored(self, rows: Array) -> Array:
-        """Give the rows of the process in the units of the data."""
+        """Return the rows of the process in the units of the data."""
         return rows * self.scale + self.mean
 
 
@@ -81,7 +81,7 @@ def build_part(
     is_robust: bool,
     trace: Trace,
 ) -> LatentPart:
-    """Give what the model keeps of a task; one loop, or two where the labels are of another.
+    """Return what the model keeps of a task; one loop, or two where the labels are of another.
 
     Parameters
     ----------
@@ -111,17 +111,17 @@ def build_part(
 
 
 def n_projections(task: Task, labelled: Task | None) -> int:
-    """Give the number of loops of :func:`build_part`."""
+    """Return the number of loops of :func:`build_part`."""
     return 1 if labelled is None or labelled.name == task.name else 2
 
 
 def labelled_task(task: Task, source: Task) -> Task | None:
-    """Give the task whose labels serve a task: itself, else the source, else none."""
+    """Return the task whose labels serve a task: itself, else the source, else none."""
     return next((one for one in (task, source) if one.target == "classes"), None)
 
 
 def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
-    """Give the arrays of a part by name, each ending in ``.i``."""
+    """Return the arrays of a part by name, each ending in ``.i``."""
     arrays: dict[str, NDArray[Any]] = {
         f"{name}.{i}": getattr(part.process, name) for name in _PROCESS
     }
@@ -137,7 +137,7 @@ def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
 def read_part(
     arrays: Mapping[str, NDArray[Any]], i: int, *, kernel: Any, classes: Sequence[Any]
 ) -> LatentPart:
-    """Give the part whose arrays :func:`write_part` gave.
+    """Return the part whose arrays :func:`write_part` gave.
 
     Raises
     ------

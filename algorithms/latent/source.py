@@ -22,7 +22,7 @@ class SourceParams(Params):
 
 
 def choose_source(summaries: Sequence[TaskSummary], source: str, *, algorithm: str) -> str:
-    """Give the name of the source task.
+    """Return the name of the source task.
 
     Raises
     ------

@@ -52,12 +52,12 @@ class Basis:
         return self.n_features if self.references is None else len(self.references)
 
     def __call__(self, rows: Array) -> Array:
-        """Give the numbers of rows (n, d), (n, n_outputs)."""
+        """Return the numbers of rows (n, d), (n, n_outputs)."""
         standardised = (rows - self.mean) / self.scale
         return standardised if self.references is None else self._kernel(standardised)
 
     def gram(self) -> Array:
-        """Give the kernel between the training rows, (n, n)."""
+        """Return the kernel between the training rows, (n, n)."""
         assert self.references is not None
         return self._kernel(self.references)
 
@@ -70,17 +70,17 @@ class Basis:
         return np.asarray((1 + rows @ self.references.T / d) ** self.degree)
 
     def to_arrays(self) -> dict[str, Array]:
-        """Give the arrays by name."""
+        """Return the arrays by name."""
         arrays = {"mean": self.mean, "scale": self.scale}
         return arrays if self.references is None else {**arrays, "references": self.references}
 
     def header(self) -> dict[str, Any]:
-        """Give the rest as JSON."""
+        """Return the rest as JSON."""
         return {"kernel": self.kernel, "width": self.width, "degree": self.degree}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the basis that ``to_arrays`` and ``header`` described."""
+        """Return the basis that ``to_arrays`` and ``header`` described."""
         return cls(arrays["mean"], arrays["scale"], arrays.get("references"), **header)
 
 

@@ -79,7 +79,7 @@ class Design:
         return tuple(one.Y.shape[1] for one in self.targets)
 
     def blocks(self, *, centre: bool) -> list[Block]:
-        """Give the rows and targets of each task, about their means if asked for."""
+        """Return the rows and targets of each task, about their means if asked for."""
         starts = np.cumsum([0, *self.sizes])
         found = []
         for start, rows, one in zip(starts, self.rows, self.targets, strict=False):
@@ -88,7 +88,7 @@ class Design:
         return found
 
     def intercepts(self, W: Array) -> Array:
-        """Give b (T,) that makes the mean residual zero for W (T, q)."""
+        """Return b (T,) that makes the mean residual zero for W (T, q)."""
         starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
@@ -100,7 +100,7 @@ class Design:
         )
 
     def fitted(self, W: Array, b: Array) -> list[Array]:
-        """Give the values (n_t, m_t) of the functions W (T, q) and b (T,) at each task's rows."""
+        """Return the values (n_t, m_t) of the functions W (T, q) and b (T,) at each task's rows."""
         starts = np.cumsum([0, *self.sizes])
         return [
             X @ W[start : start + size].T + b[start : start + size]
@@ -210,7 +210,7 @@ def _finite_gram(basis: Basis) -> Array:
 
 
 def _gram_coordinates(K: Array) -> tuple[Array, Array]:
-    """Give L with LLᵀ = K, and ``back`` with L = K back."""
+    """Return L with LLᵀ = K, and ``back`` with L = K back."""
     values, V = np.linalg.eigh(K)
     is_kept = values > RANK_RTOL * max(values[-1], 0.0)
     root = np.sqrt(values[is_kept])
@@ -218,7 +218,7 @@ def _gram_coordinates(K: Array) -> tuple[Array, Array]:
 
 
 def _span(X: Array) -> Array:
-    """Give an orthonormal basis (d, r) of the span of the rows."""
+    """Return an orthonormal basis (d, r) of the span of the rows."""
     _, s, right = np.linalg.svd(X, full_matrices=False)
     n_kept = max(int(np.sum(s**2 > RANK_RTOL * s[0] ** 2)), 1)
     return np.asarray(right[:n_kept].T)

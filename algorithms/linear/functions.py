@@ -82,17 +82,17 @@ class Functions:
         return unit_of(self.prior)
 
     def gram(self) -> Array:
-        """Give the inner products of the functions without their intercepts, (T, T)."""
+        """Return the inner products of the functions without their intercepts, (T, T)."""
         images = self.W if self.basis.references is None else self.basis.gram() @ self.W
         return np.asarray(self.W.T @ images)
 
     def columns(self, task: int) -> slice:
-        """Give the columns of W that belong to the task at a position."""
+        """Return the columns of W that belong to the task at a position."""
         start = sum(n_columns(classes) for classes in self.classes[:task])
         return slice(start, start + n_columns(self.classes[task]))
 
     def scores(self, rows: Array, task: int) -> Array:
-        """Give the values of the functions of a task at rows (n, d), (n, m_t)."""
+        """Return the values of the functions of a task at rows (n, d), (n, m_t)."""
         columns = self.columns(task)
         return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
 
@@ -133,11 +133,11 @@ class Functions:
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every array by name."""
+        """Return every array by name."""
         return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
 
     def header(self) -> dict[str, Any]:
-        """Give the rest as JSON."""
+        """Return the rest as JSON."""
         return {
             **write_told(self),
             "classes": [None if one is None else list(one) for one in self.classes],
@@ -148,7 +148,7 @@ class Functions:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the functions that ``to_arrays`` and ``header`` described.
+        """Return the functions that ``to_arrays`` and ``header`` described.
 
         Raises
         ------
@@ -205,7 +205,7 @@ def functions_of(
 
 
 def _in_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
-    """Give the positions that bring the columns of tasks into another order of names."""
+    """Return the positions that bring the columns of tasks into another order of names."""
     ends = np.cumsum(sizes)
     found = {
         name: range(end - size, end) for name, size, end in zip(names, sizes, ends, strict=True)

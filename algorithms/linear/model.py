@@ -51,17 +51,17 @@ class FunctionModel(Model):
         return self.functions.warnings
 
     def width(self, method: str, *, task: str) -> int:
-        """Give the number of features."""
+        """Return the number of features."""
         del method
         self.task_index(task)
         return self.functions.basis.n_features
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, sorted; none for numbers."""
+        """Return the labels of a task, sorted; none for numbers."""
         return self.functions.classes[self.task_index(task)] or ()
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Give the predicted numbers or labels of a task.
+        """Return the predicted numbers or labels of a task.
 
         Parameters
         ----------
@@ -76,7 +76,7 @@ class FunctionModel(Model):
         return decode(self.functions.scores(rows, index), self.functions.classes[index])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Give the values behind the prediction: positive for the second of two classes.
+        """Return the values behind the prediction: positive for the second of two classes.
 
         Parameters
         ----------
@@ -102,16 +102,16 @@ class LinearModel(FunctionModel):
     functions: Functions = field()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name."""
+        """Return every learned array by name."""
         return self.functions.to_arrays()
 
     def header(self) -> dict[str, Any]:
-        """Give what is not an array, as JSON."""
+        """Return what is not an array, as JSON."""
         return self.functions.header()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described."""
+        """Return the model that ``to_arrays`` and ``header`` described."""
         return cls(Functions.from_arrays(arrays, header))
 
 

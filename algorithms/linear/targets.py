@@ -81,17 +81,17 @@ def power_of_two(size: float) -> float:
 
 
 def n_columns(classes: Classes | None) -> int:
-    """Give m_t for the classes of a task."""
+    """Return m_t for the classes of a task."""
     return 1 if classes is None or len(classes) == 2 else len(classes)
 
 
 def names_of_columns(task: str, classes: Classes | None) -> list[str]:
-    """Give a name for each column of a task: the task, or task and class."""
+    """Return a name for each column of a task: the task, or task and class."""
     return [task] if n_columns(classes) == 1 else [f"{task}: {label}" for label in classes or ()]
 
 
 def decode(scores: Array, classes: Classes | None) -> NDArray[Any]:
-    """Give numbers or labels (n,) for columns of scores (n, m_t); a tie takes the first label."""
+    """Return numbers or labels (n,) for columns of scores (n, m_t); a tie takes the first label."""
     if classes is None:
         return scores[:, 0]
     labels = np.array(classes)
@@ -103,7 +103,7 @@ def decode(scores: Array, classes: Classes | None) -> NDArray[Any]:
 def training_scores(
     names: Sequence[str], targets: Sequence[Targets], fitted: Sequence[Array]
 ) -> dict[str, dict[str, float]]:
-    """Give R² of each task of numbers, or the share of right labels, on the training rows."""
+    """Return R² of each task of numbers, or the share of right labels, on the training rows."""
     is_numbers = targets[0].classes is None
     score = _explained if is_numbers else _accuracy
     values = {name: score(one, F) for name, one, F in zip(names, targets, fitted, strict=True)}

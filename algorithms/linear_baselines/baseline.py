@@ -64,7 +64,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
 def solve_at_once(
     solve: Callable[[], tuple[Array, Array, float]], trace: Trace
 ) -> tuple[Array, Array]:
-    """Give W and b by one step under the trace, the place where a cancel enters.
+    """Return W and b by one step under the trace, the place where a cancel enters.
 
     Parameters
     ----------

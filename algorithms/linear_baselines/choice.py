@@ -105,13 +105,13 @@ def choose_gammas(
 
 
 def mean_known(squares: Array) -> float:
-    """Give the mean of what is known; NaN where nothing is."""
+    """Return the mean of what is known; NaN where nothing is."""
     known = squares[np.isfinite(squares)]
     return float(known.mean()) if known.size else np.nan
 
 
 def column_variance(design: Design) -> float:
-    """Give the mean variance of a column over the rows of all tasks; 1 where there is none."""
+    """Return the mean variance of a column over the rows of all tasks; 1 where there is none."""
     X = np.concatenate(design.rows)
     q = design.basis.n_features if design.basis.references is None else 1
     variances = X.var(axis=0)

@@ -94,7 +94,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     def fit(
         self, tasks: TaskSet, params: SharedLassoParams, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Give the functions, with the regularisation as given or chosen."""
+        """Return the functions, with the regularisation as given or chosen."""
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "cv"))
         facts: dict[str, Any] = {
@@ -138,7 +138,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
 def _solve(
     design: Design, params: SharedLassoParams, *, trace: Trace
 ) -> tuple[Array, float, float]:
-    """Give W (T, d), λ and the relative duality gap."""
+    """Return W (T, d), λ and the relative duality gap."""
     small = [compress(one) for one in merge_equal_rows(design.blocks(centre=params.fit_intercept))]
     stacks, rest = stack_blocks([block for block, _ in small]), sum(left for _, left in small)
     Z = stacks.adjoint([part.Y for part in stacks.parts])
@@ -158,7 +158,7 @@ def _solve(
 
 
 def _judge(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> Judged:
-    """Give gradient, objective and gap; dual: Σ αy − ‖α‖²/4 with the dual norm of Z at most λ.
+    """Return gradient, objective and gap; dual: Σ αy − ‖α‖²/4 with the dual norm of Z at most λ.
 
     α = 2s·(residuals), with the best s that is feasible.
     """

@@ -87,7 +87,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     def fit(
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        """Return the function of each task, or one for all, with gamma as given or chosen."""
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "cv"))
         facts: dict[str, Any] = {

@@ -110,7 +110,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> LinearModel:
-        """Give w_0 and the w_t, the regularisation as given or chosen."""
+        """Return w_0 and the w_t, the regularisation as given or chosen."""
         del rng
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "loo"))
@@ -208,7 +208,7 @@ def _common(parts: _Eliminated) -> Array:
 
 
 def _solve(parts: _Eliminated, design: Design) -> tuple[Array, Array, float]:
-    """Give W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
+    """Return W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
     w_0 = _common(parts)
     W, objective = [], 0.0
     for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):

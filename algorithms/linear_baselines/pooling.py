@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 
 def pooled(design: Design) -> Design:
-    """Give the design of one task that holds all rows.
+    """Return the design of one task that holds all rows.
 
     Raises
     ------
@@ -37,7 +37,7 @@ def join_task(
     has_intercept: bool,
     learn: Callable[[Array, Targets], tuple[Array, Array]],
 ) -> LinearModel:
-    """Give the model with one more task: from its own rows, or with the common function.
+    """Return the model with one more task: from its own rows, or with the common function.
 
     Parameters
     ----------

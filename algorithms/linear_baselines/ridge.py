@@ -65,12 +65,12 @@ class _RidgeRegression(LinearBaseline[P]):
 
     @abstractmethod
     def form(self, params: P) -> Form:
-        """Give what a row becomes."""
+        """Return what a row becomes."""
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Give the function of each task, or one for all, with gamma as given or chosen."""
+        """Return the function of each task, or one for all, with gamma as given or chosen."""
         del rng
         self.check(tasks.summaries(), params)
         design = prepare(
@@ -126,7 +126,7 @@ class Ridge(_RidgeRegression[RidgeParams]):
     Params = RidgeParams
 
     def form(self, params: RidgeParams) -> Form:
-        """Give the columns."""
+        """Return the columns."""
         return Form(params.standardise)
 
     def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
@@ -167,7 +167,7 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
         check_size(summaries, algorithm=self.name, kernel=params.kernel)
 
     def form(self, params: KernelRidgeParams) -> Form:
-        """Give the kernel."""
+        """Return the kernel."""
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 

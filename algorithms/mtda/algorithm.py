@@ -139,7 +139,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     def learn(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Give the projections that maximise eq. 3, the parameters as given or chosen."""
+        """Return the projections that maximise eq. 3, the parameters as given or chosen."""
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
@@ -183,7 +183,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
 def _solve(
     tasks: Sequence[Scatters], params: MTDAParams, *, trace: Trace, rng: np.random.Generator
 ) -> tuple[float, Array | None]:
-    """Give the ratio α, and P (d', d) where the solver has one."""
+    """Return the ratio α, and P (d', d) where the solver has one."""
     if params.solver == "exact":
         pencils = [task.pencil(d=params.d, gamma=params.gamma, null=params.null) for task in tasks]
         alpha = climb(
@@ -208,7 +208,7 @@ def _solve(
 
 
 def _part(task: Scatters, alpha: float, P: Array | None, params: MTDAParams) -> TaskProjection:
-    """Give U_i at the ratio α, and with P the W_i of U_i = W_i P.
+    """Return U_i at the ratio α, and with P the W_i of U_i = W_i P.
 
     Ties are broken alike for both solvers. The columns of W_i beyond the first d of [P, P⊥] are
     arbitrary: W_i and P tell nothing that U_i does not.

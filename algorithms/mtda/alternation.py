@@ -79,7 +79,7 @@ def alternate(
     trace: Trace,
     rng: np.random.Generator,
 ) -> AlternationState:
-    """Give P and the W_i that maximise eq. 3, from random ones.
+    """Return P and the W_i that maximise eq. 3, from random ones.
 
     Parameters
     ----------
@@ -107,7 +107,7 @@ def alternate(
 
 
 def ratio_of(blocks: Sequence[Block], W: Sequence[Array], P: Array) -> float:
-    """Give the objective of eq. 3; 0 where there is no scatter at all."""
+    """Return the objective of eq. 3; 0 where there is no scatter at all."""
     U = [W_i @ P for W_i in W]
     between = sum(float(np.sum((b.between @ U_i) ** 2)) for U_i, b in zip(U, blocks, strict=True))
     total = sum(float(np.sum(b.total @ U_i**2)) for U_i, b in zip(U, blocks, strict=True))
@@ -135,7 +135,7 @@ def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
 
 
 def parts_from(V: Array, P: Array) -> Array:
-    """Give W = V [P, P⊥]ᵀ, whose W P is the first d of the d' columns of V (p, d')."""
+    """Return W = V [P, P⊥]ᵀ, whose W P is the first d of the d' columns of V (p, d')."""
     V_B = complete(P.T, P.shape[0]).T
     return np.asarray(V @ V_B.T)
 
@@ -149,7 +149,7 @@ def _best_common(blocks: Sequence[Block], W: Sequence[Array], alpha: float, *, d
 
 
 def _block(pencil: Pencil, d_prime: int) -> Block:
-    """Give the scatter matrices in the span, and in as many fillers as W_i may need."""
+    """Return the scatter matrices in the span, and in as many fillers as W_i may need."""
     n_fillers = min(pencil.n_fillers, d_prime)
     between = np.pad(pencil.between, ((0, 0), (0, n_fillers)))
     return Block(between, np.pad(pencil.total, (0, n_fillers)) + pencil.ridge, pencil.tie)

@@ -132,7 +132,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def fit(
         self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator
     ) -> SharedFeatureModel:
-        """Give W and D that minimise (7), γ as given or chosen."""
+        """Return W and D that minimise (7), γ as given or chosen."""
         self.check(tasks.summaries(), params)
         loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
         design = design_of(tasks, params)
@@ -157,7 +157,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> list[SharedFeatureModel]:
-        """Give the model of each γ, the largest first and each from the one before."""
+        """Return the model of each γ, the largest first and each from the one before."""
         if any(one.selection != "given" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         first = params[0]
@@ -218,7 +218,7 @@ def _model(
     *,
     gamma: float,
 ) -> SharedFeatureModel:
-    """Give the model with the tasks in their order.
+    """Return the model with the tasks in their order.
 
     Parameters
     ----------
@@ -251,7 +251,7 @@ def _model(
 
 
 def _features(U: Array) -> tuple[Array, Array]:
-    """Give the eigenvectors of D as rows (r, q), and its spectrum (r,), falling."""
+    """Return the eigenvectors of D as rows (r, q), and its spectrum (r,), falling."""
     if U.ndim == 1:
         order = np.argsort(-(U**2), kind="stable")
         axes, spectrum = np.eye(len(U))[order], (U**2)[order]

@@ -55,7 +55,7 @@ class AlternationState(LoopState):
 def alternate(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> AlternationState:
-    """Give W at which the relative duality gap is below the tolerance, from a root of D."""
+    """Return W at which the relative duality gap is below the tolerance, from a root of D."""
 
     def step(state: AlternationState) -> AlternationState:
         norm = problem.norm
@@ -93,7 +93,7 @@ def alternate(
 
 
 def _excess(problem: SquareProblem, W: Array, epsilon: float) -> float:
-    """Give by how much (tr(WᵀW + εI)^½)² is above ‖W‖²."""
+    """Return by how much (tr(WᵀW + εI)^½)² is above ‖W‖²."""
     values = problem.norm.values(W)
     n_rest = problem.stacks.n_features - len(values)
     perturbed = float(np.sqrt(values**2 + epsilon).sum()) + n_rest * float(np.sqrt(epsilon))

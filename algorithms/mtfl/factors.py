@@ -80,7 +80,7 @@ def descend_factors(
     max_iter: int,
     tolerance: float,
 ) -> FactorState:
-    """Give W and b at which the relative duality gap is below the tolerance, from W and b."""
+    """Return W and b at which the relative duality gap is below the tolerance, from W and b."""
     is_hinge = isinstance(problem.loss, Hinge)
     n_steps = INNER_STEPS[is_hinge]
 
@@ -113,7 +113,7 @@ def descend_factors(
 def _descend(
     problem: MarginProblem, losses: Sequence[MarginLoss], state: FactorState, *, n_steps: int
 ) -> tuple[Array, Array, Array, bool]:
-    """Give x, S and Y after some quasi-Newton steps, and whether the first found no way down."""
+    """Return x, S and Y after some quasi-Newton steps, and whether the first found no way down."""
 
     def evaluate(x: Array) -> lbfgs.Point:
         return _evaluate(problem, losses, x)
@@ -134,7 +134,7 @@ def _descend(
 
 
 def _evaluate(problem: MarginProblem, losses: Sequence[MarginLoss], x: Array) -> lbfgs.Point:
-    """Give the factored objective and its gradient."""
+    """Return the factored objective and its gradient."""
     norm = problem.norm
     U, V, b = _unpack(problem, x)
     M = margins(problem, norm.lift(V, U), b)
@@ -174,7 +174,7 @@ def _unpack(problem: MarginProblem, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
-    """Give the state at W, or where W is zero a short step downhill from there."""
+    """Return the state at W, or where W is zero a short step downhill from there."""
     is_hinge = isinstance(problem.loss, Hinge)
     M = margins(problem, W, b)
     P = [problem.loss.multiplier(m) for m in M]
@@ -201,7 +201,7 @@ def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
 
 
 def _losses(problem: MarginProblem, state: FactorState) -> list[MarginLoss]:
-    """Give the smooth loss of each stack."""
+    """Return the smooth loss of each stack."""
     parts = problem.stacks.parts
     if not isinstance(problem.loss, Hinge):
         return [problem.loss for _ in parts]

@@ -33,12 +33,12 @@ class MarginProblem:
 def margin_problem(
     blocks: list[Block], *, norm: FeatureNorm, gamma: float, loss: MarginLoss, has_intercept: bool
 ) -> MarginProblem:
-    """Give the problem of these blocks."""
+    """Return the problem of these blocks."""
     return MarginProblem(stack_blocks(merge_equal_rows(blocks)), norm, gamma, loss, has_intercept)
 
 
 def margins(problem: MarginProblem, W: Array, b: Array) -> list[Array]:
-    """Give y (X w + b), (g, n, m) per stack, for W (T, d) and b (T,)."""
+    """Return y (X w + b), (g, n, m) per stack, for W (T, d) and b (T,)."""
     return [
         part.Y * (F + b[part.columns][:, np.newaxis])
         for part, F in zip(problem.stacks.parts, problem.stacks.forward(W), strict=True)
@@ -46,19 +46,19 @@ def margins(problem: MarginProblem, W: Array, b: Array) -> list[Array]:
 
 
 def objective(problem: MarginProblem, M: Sequence[Array], W: Array) -> float:
-    """Give Σ φ + γ‖W‖² for the margins of W."""
+    """Return Σ φ + γ‖W‖² for the margins of W."""
     loss = total(problem, [problem.loss.value(m) for m in M])
     return loss + problem.gamma * problem.norm.norm(W) ** 2
 
 
 def total(problem: MarginProblem, values: Sequence[Array]) -> float:
-    """Give the sum over rows; padding does not count."""
+    """Return the sum over rows; padding does not count."""
     parts = problem.stacks.parts
     return sum(float(np.sum(v * part.is_row)) for v, part in zip(values, parts, strict=True))
 
 
 def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
-    """Give the value of the dual for multipliers in [0, 1], (g, n, m) per stack."""
+    """Return the value of the dual for multipliers in [0, 1], (g, n, m) per stack."""
     if problem.has_intercept:
         P = _balanced(problem, P)
     Z = correlation(problem, P)
@@ -67,13 +67,13 @@ def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
 
 
 def correlation(problem: MarginProblem, P: Sequence[Array]) -> Array:
-    """Give Z (T, d), rows Σ_i y_ti p_ti x_ti; padded rows are zero."""
+    """Return Z (T, d), rows Σ_i y_ti p_ti x_ti; padded rows are zero."""
     parts = problem.stacks.parts
     return problem.stacks.adjoint([part.Y * p for part, p in zip(parts, P, strict=True)])
 
 
 def _balanced(problem: MarginProblem, P: Sequence[Array]) -> list[Array]:
-    """Give multipliers with Σ y p = 0 in each task: those of the heavier class are lowered."""
+    """Return multipliers with Σ y p = 0 in each task: those of the heavier class are lowered."""
     balanced = []
     for part, p in zip(problem.stacks.parts, P, strict=True):
         is_up = part.Y > 0

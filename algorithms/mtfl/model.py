@@ -34,7 +34,7 @@ class SharedFeatureModel(FunctionModel):
     spectrum: Array
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the learned features Uᵀx of rows; they are the same for all tasks.
+        """Return the learned features Uᵀx of rows; they are the same for all tasks.
 
         Parameters
         ----------
@@ -47,20 +47,20 @@ class SharedFeatureModel(FunctionModel):
         return self.functions.basis(self.check_rows(X, method="transform", task=task)) @ self.U
 
     def relations(self) -> Relations:
-        """Give how much the functions of the tasks are alike: the cosines between them."""
+        """Return how much the functions of the tasks are alike: the cosines between them."""
         return read_relations(self.functions.gram(), self.functions.column_names)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name."""
+        """Return every learned array by name."""
         return {**self.functions.to_arrays(), "U": self.U, "spectrum": self.spectrum}
 
     def header(self) -> dict[str, Any]:
-        """Give what is not an array, as JSON."""
+        """Return what is not an array, as JSON."""
         return self.functions.header()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------

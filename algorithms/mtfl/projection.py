@@ -58,7 +58,7 @@ class ProjectionState(LoopState):
 def project_variables(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> ProjectionState:
-    """Give the root U of D at which the relative duality gap is below the tolerance."""
+    """Return the root U of D at which the relative duality gap is below the tolerance."""
 
     def step(state: ProjectionState) -> ProjectionState:
         if state.iteration < N_ALTERNATING:
@@ -152,7 +152,7 @@ def _restore(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
 
 
 def _turned(M: Array, shape: tuple[int, ...], R: Array) -> Array:
-    """Give the memory (k, d r) with every U in it times R (r, r')."""
+    """Return the memory (k, d r) with every U in it times R (r, r')."""
     return (M.reshape(-1, *shape) @ R).reshape(len(M), -1)
 
 

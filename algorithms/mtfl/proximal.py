@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def curvature_range(problem: SquareProblem) -> tuple[float, float]:
-    """Give the smallest and the largest eigenvalue of any 2 X_tᵀX_t."""
+    """Return the smallest and the largest eigenvalue of any 2 X_tᵀX_t."""
     low, high = np.inf, 0.0
     for part in problem.stacks.parts:
         values = np.linalg.svd(part.X, compute_uv=False)
@@ -41,7 +41,7 @@ def descend_proximal(
     max_iter: int,
     tolerance: float,
 ) -> ProximalState:
-    """Give W at which the relative duality gap is below the tolerance; L bounds the curvature."""
+    """Return W at which the relative duality gap is below the tolerance; L bounds the curvature."""
 
     def judge(W: Array) -> Judged:
         residuals = residuals_of(problem, W)

@@ -45,19 +45,19 @@ class Choice:
 
     @classmethod
     def given(cls, gamma: float) -> "Choice":
-        """Give the choice of whoever gave γ."""
+        """Return the choice of whoever gave γ."""
         return cls(gamma, {"selection": "given"})
 
 
 def loss_of(params: MTFLParams, *, is_numbers: bool) -> Loss:
-    """Give the loss that the parameters mean for targets of a kind."""
+    """Return the loss that the parameters mean for targets of a kind."""
     if params.loss != "auto":
         return params.loss
     return "square" if is_numbers else "logistic"
 
 
 def form_of(params: MTFLParams) -> Form:
-    """Give what a row becomes."""
+    """Return what a row becomes."""
     return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
@@ -90,7 +90,7 @@ def gamma_unit(design: Design, params: MTFLParams) -> float:
 def problem_of(
     design: Design, params: MTFLParams, gamma: float, *, loss: Loss
 ) -> SquareProblem | MarginProblem:
-    """Give the problem for γ on the absolute scale."""
+    """Return the problem for γ on the absolute scale."""
     norm: FeatureNorm = TraceNorm() if params.features == "learned" else ColumnNorm()
     if loss == "square":
         return square_problem(design.blocks(centre=params.fit_intercept), norm=norm, gamma=gamma)
@@ -113,7 +113,7 @@ def follow_path(
     trace: Trace,
     loop: str,
 ) -> Iterator[Solution]:
-    """Give the solution for each γ (absolute), each from the one before; best from large to small.
+    """Return the solution for each γ (absolute), warm-started in this order: large to small.
 
     Parameters
     ----------
@@ -143,7 +143,7 @@ def choose_gamma(
     trace: Trace,
     rng: np.random.Generator,
 ) -> Choice:
-    """Give γ as given, or the one of the grid with the least error, the largest if several."""
+    """Return γ as given, or the one of the grid with the least error, the largest if several."""
     selection = selection_of(design, params, loss)
     if selection == "given":
         return Choice.given(params.gamma)
@@ -163,7 +163,7 @@ def choose_gamma(
 
 
 def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
-    """Give how γ is chosen: with few rows, leave-one-out in a fixed D is optimistic."""
+    """Return how γ is chosen: with few rows, leave-one-out in a fixed D is optimistic."""
     if params.selection != "auto":
         return params.selection
     n_rows = sum(len(X) for X in design.rows)
@@ -172,7 +172,7 @@ def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["giv
 
 
 def n_loops(design: Design, params: MTFLParams, loss: Loss) -> int:
-    """Give the number of loops that :func:`choose_gamma` runs."""
+    """Return the number of loops that :func:`choose_gamma` runs."""
     repeats = {"given": 0, "loo": 1, "cv": params.n_folds}[selection_of(design, params, loss)]
     return repeats * len(set(params.grid))
 
@@ -185,7 +185,7 @@ def _loo_errors(
     *,
     trace: Trace,
 ) -> Array:
-    """Give the mean squared leave-one-out error with D held fixed for each γ, (n_gammas,)."""
+    """Return the mean squared leave-one-out error with D held fixed for each γ, (n_gammas,)."""
     unit = gamma_unit(design, params)
     gammas = [gamma * unit for gamma in tried]
     path = follow_path(
@@ -291,7 +291,7 @@ def _held_out(
 
 
 def intercepts_of(design: Design, params: MTFLParams, solution: Solution, *, loss: Loss) -> Array:
-    """Give b (T,): from the means for the square loss, else as learned."""
+    """Return b (T,): from the means for the square loss, else as learned."""
     if not params.fit_intercept:
         return np.zeros(len(solution.W))
     return design.intercepts(solution.W) if loss == "square" else solution.b

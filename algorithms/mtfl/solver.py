@@ -83,7 +83,7 @@ def solve(
     trace: Trace,
     loop: str,
 ) -> Solution:
-    """Give the optimum, from the solution of a similar problem or from nothing."""
+    """Return the optimum, from the solution of a similar problem or from nothing."""
     if isinstance(problem, MarginProblem):
         return _solve_margins(problem, start, effort=effort, trace=trace, loop=loop)
     curvatures: tuple[float, float] | None = None
@@ -174,13 +174,13 @@ def _solve_margins(
 
 
 def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:
-    """Give the solution for the square loss: the loop's residual is the relative gap."""
+    """Return the solution for the square loss: the loop's residual is the relative gap."""
     bound = state.objective * (1 - state.residual)
     return Solution(W, np.zeros(len(W)), U, state.objective, bound, solver)
 
 
 def _first_fit(problem: SquareProblem) -> Array:
-    """Give the tasks fitted in the metric D = I/d."""
+    """Return the tasks fitted in the metric D = I/d."""
     U = _even_root(problem)
     return problem.norm.lift(fit_in_metric(problem, U).V, U)
 

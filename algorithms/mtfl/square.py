@@ -62,14 +62,14 @@ class Fitted:
 
 
 def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
-    """Give the problem of blocks that are centred where there are intercepts."""
+    """Return the problem of blocks that are centred where there are intercepts."""
     small = [compress(block) for block in merge_equal_rows(blocks)]
     stacks = stack_blocks([block for block, _ in small])
     return SquareProblem(stacks, sum(left for _, left in small), norm, gamma)
 
 
 def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
-    """Give argmin over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
+    """Return argmin over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
 
     Each task has a system in its rows or in the columns of U, whichever are fewer.
     """
@@ -95,7 +95,7 @@ def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
 
 
 def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:
-    """Give the value of the dual at the best multiple of the residuals (g, n, m) per stack.
+    """Return the value of the dual at the best multiple of the residuals (g, n, m) per stack.
 
     Parameters
     ----------
@@ -110,13 +110,13 @@ def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> flo
 
 
 def objective(problem: SquareProblem, residuals: list[Array], W: Array) -> float:
-    """Give Σ loss + γ‖W‖² for the residuals of W (T, d)."""
+    """Return Σ loss + γ‖W‖² for the residuals of W (T, d)."""
     loss = sum(float(np.sum(R**2)) for R in residuals)
     return problem.remainder + loss + problem.gamma * problem.norm.norm(W) ** 2
 
 
 def residuals_of(problem: SquareProblem, W: Array) -> list[Array]:
-    """Give y_t − X_t w_t, (g, n, m) per stack."""
+    """Return y_t − X_t w_t, (g, n, m) per stack."""
     parts = problem.stacks.parts
     return [part.Y - F for part, F in zip(parts, problem.stacks.forward(W), strict=True)]
 

@@ -21,7 +21,7 @@ def column_means(rows: Array) -> Array:
 
 
 def is_flat(variance: float | Array, peak: float | Array) -> NDArray[np.bool_]:
-    """Tell whether a variance is zero, or what rounding makes of zero.
+    """Return whether a variance is zero, or what rounding makes of zero.
 
     Parameters
     ----------

@@ -16,7 +16,7 @@ _compile = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy
 
 
 def kernel(function: Function) -> Function:
-    """Give the function compiled at its first call, or read from the cache on disk.
+    """Return the function compiled at its first call, or read from the cache on disk.
 
     ``python -m algorithms.numerics.warm`` fills the cache, so that no user waits for it.
     """
@@ -27,5 +27,5 @@ _compile_exact = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 def exact_kernel(function: Function) -> Function:
-    """Give the function compiled as :func:`kernel` does, with every operation as it is written."""
+    """Return the function compiled as by :func:`kernel`, with every operation as it is written."""
     return cast("Function", _compile_exact(function))

@@ -46,29 +46,29 @@ class CompiledCoupledTraces:
         return 1e-15 * self.lam * self.traces.size * self.k
 
     def at(self, C: Covariances, lam: float) -> Self:
-        """Give the objective of the same matrices for another λ."""
+        """Return the objective of the same matrices for another λ."""
         scales = denominators(C, lam=lam, k=self.k)
         return replace(self, lam=float(lam), scales=scales)
 
     def pack(self, U: Array) -> Array:
-        """Give bases (T, k, d) as a point."""
+        """Return bases (T, k, d) as a point."""
         return pack(U) if self.lanes else np.ascontiguousarray(U)
 
     def unpack(self, point: Array) -> Array:
-        """Give a point as bases (T, k, d)."""
+        """Return a point as bases (T, k, d)."""
         if not self.lanes:
             return point
         return np.ascontiguousarray(point[..., : self.traces.size].transpose(2, 1, 0))
 
     def evaluate(self, point: Array) -> Evaluation:
-        """Give value, residual and F."""
+        """Return value, residual and F."""
         found = kernels.evaluate(
             self.lanes, self.packed, self.scales, self.lam, self.traces.size, point
         )
         return Evaluation(*found)
 
     def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
-        """Give the step to an approximate maximiser of the model within the trust region."""
+        """Return the step to an approximate maximiser of the model within the trust region."""
         Q, J, residual, F_next, predicted, length, is_clipped = kernels.attempt(
             self.lanes,
             self.packed,
@@ -84,7 +84,7 @@ class CompiledCoupledTraces:
 
 
 def compile_for(C: Covariances, *, lam: float, k: int) -> CompiledCoupledTraces:
-    """Give the objective of dense matrices in the layout that suits their size."""
+    """Return the objective of dense matrices in the layout that suits their size."""
     assert C.dense is not None
     lanes = C.n_features <= LANES_FEATURES
     packed = pack(C.dense) if lanes else np.ascontiguousarray(C.dense)
@@ -93,7 +93,7 @@ def compile_for(C: Covariances, *, lam: float, k: int) -> CompiledCoupledTraces:
 
 
 def pack(stack: Array) -> Array:
-    """Give a stack (T, a, b) as (b, a, T), padded with zeros to whole vectors of tasks."""
+    """Return a stack (T, a, b) as (b, a, T), padded with zeros to whole vectors of tasks."""
     T, a, b = stack.shape
     padded = np.zeros((b, a, -(-T // LANES) * LANES))
     padded[..., :T] = stack.transpose(2, 1, 0)

@@ -26,7 +26,7 @@ def thetas(rule: Rule, g: Array) -> Array:
 def pull_of(
     delta: float, *, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
 ) -> float:
-    """Give F(δ), the prediction for the example after a step δ."""
+    """Return F(δ), the prediction for the example after a step δ."""
     moved = b.copy()
     moved[r] += k_ii * delta
     if rule[0] == FIXED:
@@ -51,7 +51,7 @@ def best_kappa(
     g: Array,
     r: int,
 ) -> float:
-    """Give the κ_i that maximises the dual with all others fixed."""
+    """Return the κ_i that maximises the dual with all others fixed."""
     y, q, lo, hi, w = piece
 
     def predicted(new: float) -> float:

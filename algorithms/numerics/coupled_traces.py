@@ -78,23 +78,23 @@ class CoupledTraces(Protocol):
         """Size of a change of J that is rounding."""
 
     def at(self, C: Covariances, lam: float) -> Self:
-        """Give the objective of the same matrices for another λ."""
+        """Return the objective of the same matrices for another λ."""
 
     def pack(self, U: Array) -> Array:
-        """Give bases (T, k, d) as a point."""
+        """Return bases (T, k, d) as a point."""
 
     def unpack(self, point: Array) -> Array:
-        """Give a point as bases (T, k, d)."""
+        """Return a point as bases (T, k, d)."""
 
     def evaluate(self, point: Array) -> Evaluation:
-        """Give value, residual and F."""
+        """Return value, residual and F."""
 
     def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
-        """Give the step to an approximate maximiser of the model within the trust region."""
+        """Return the step to an approximate maximiser of the model within the trust region."""
 
 
 def denominators(C: Covariances, *, lam: float, k: int) -> Array:
-    """Give tr C_t + λ(T-1)k, the scale of each task's gradient; 1 where that is zero."""
+    """Return tr C_t + λ(T-1)k, the scale of each task's gradient; 1 where that is zero."""
     scale = C.traces + lam * (C.n_tasks - 1) * k
     return np.where(scale > 0, scale, 1.0)
 
@@ -123,19 +123,19 @@ class BlasCoupledTraces:
         return 1e-15 * self.lam * self.C.n_tasks * self.k
 
     def at(self, C: Covariances, lam: float) -> Self:
-        """Give the objective of the same matrices for another λ."""
+        """Return the objective of the same matrices for another λ."""
         return replace(self, C=C, lam=lam)
 
     def pack(self, U: Array) -> Array:
-        """Give the bases unchanged."""
+        """Return the bases unchanged."""
         return U
 
     def unpack(self, point: Array) -> Array:
-        """Give the point unchanged."""
+        """Return the point unchanged."""
         return point
 
     def evaluate(self, point: Array) -> Evaluation:
-        """Give value, residual and F at U (T, k, d)."""
+        """Return value, residual and F at U (T, k, d)."""
         U, lam = point, self.lam
         CU = self.C.times(U)
         gram = self.gram(U)
@@ -147,23 +147,23 @@ class BlasCoupledTraces:
         return Evaluation(float(J), float(residual), F)
 
     def gradient(self, U: Array, F: Array) -> Array:
-        """Give the Riemannian gradient of J, eq. 5 projected: F_t - M_t U_t."""
+        """Return the Riemannian gradient of J, eq. 5 projected: F_t - M_t U_t."""
         return project(U, F)
 
     def hessian(self, U: Array, F: Array, E: Array, *, gram: Array | None = None) -> Array:
-        """Give the Hessian of -J at a tangent E (T, k, d); ``gram`` is :meth:`gram` of U."""
+        """Return the Hessian of -J at a tangent E (T, k, d); ``gram`` is :meth:`gram` of U."""
         gram = self.gram(U) if gram is None else gram
         M = F @ transpose(U)
         HE = M @ E - self.C.times(E) - self.lam * _coupling_change(U, E, gram)
         return project(U, HE)
 
     def gram(self, U: Array) -> Array:
-        """Give the smaller of G = Σ_t U_tᵀU_t (d, d) and the products of all rows (Tk, Tk)."""
+        """Return the smaller of G = Σ_t U_tᵀU_t (d, d) and the products of all rows (Tk, Tk)."""
         rows = U.reshape(-1, U.shape[-1])
         return rows @ rows.T if rows.shape[0] < rows.shape[1] else rows.T @ rows
 
     def curvatures(self, U: Array, F: Array) -> Array:
-        """Give the diagonal of the preconditioner, M_jj - φ_t, (T, k, 1).
+        """Return the diagonal of the preconditioner, M_jj - φ_t, (T, k, 1).
 
         φ_t is the mean eigenvalue of C_t + λG outside U_t.
         """
@@ -176,7 +176,7 @@ class BlasCoupledTraces:
         return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
 
     def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
-        """Give the step of :meth:`solve`, retracted."""
+        """Return the step of :meth:`solve`, retracted."""
         E, predicted, length, is_clipped = self.solve(point, F, radius=radius, forcing=forcing)
         reached = retract(point, E)
         return Move(reached, self.evaluate(reached), predicted, length, is_clipped)
@@ -184,7 +184,7 @@ class BlasCoupledTraces:
     def solve(
         self, point: Array, F: Array, *, radius: float, forcing: float
     ) -> tuple[Array, float, float, bool]:
-        """Give the tangent of Steihaug's truncated conjugate gradients, preconditioned.
+        """Return the tangent of Steihaug's truncated conjugate gradients, preconditioned.
 
         Absil, Mahony, Sepulchre (2008), algorithm 11; ``radius`` is in the norm of the
         preconditioner, in units of a turn of every basis vector by one radian.
@@ -228,14 +228,14 @@ class BlasCoupledTraces:
 
 
 def _coupling(U: Array, gram: Array) -> Array:
-    """Give each U_t G."""
+    """Return each U_t G."""
     rows = U.reshape(-1, U.shape[-1])
     product = gram @ rows if rows.shape[0] < rows.shape[1] else rows @ gram
     return product.reshape(U.shape)
 
 
 def _coupling_change(U: Array, E: Array, gram: Array) -> Array:
-    """Give each E_t G + U_t D."""
+    """Return each E_t G + U_t D."""
     rows, turned = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
     if rows.shape[0] < rows.shape[1]:
         L = turned @ rows.T

@@ -47,7 +47,7 @@ def covariance_factor(X: Array) -> tuple[Array, Array]:
 
 
 def centre_rows(samples: Sequence[Array]) -> tuple[Array, list[Array]]:
-    """Give what :func:`covariance_factor` gives, for several tasks: means and factors.
+    """Return what :func:`covariance_factor` gives, for several tasks: means and factors.
 
     Parameters
     ----------
@@ -105,7 +105,7 @@ class Covariances:
         return int(stored.shape[-1])
 
     def times(self, U: Array) -> Array:
-        """Give each U_t C_t.
+        """Return each U_t C_t.
 
         Parameters
         ----------
@@ -117,7 +117,7 @@ class Covariances:
         return (U @ np.swapaxes(self.factors, 1, 2)) @ self.factors
 
     def leading(self, k: int) -> Array:
-        """Give the k leading eigenvectors of each matrix.
+        """Return the k leading eigenvectors of each matrix.
 
         Returns
         -------
@@ -129,7 +129,7 @@ class Covariances:
         return np.stack([leading_of_factor(A, k) for A in self.factors])
 
     def leading_with(self, B: Array, k: int) -> Array:
-        """Give the k leading eigenvectors of each C_t + BᵀB.
+        """Return the k leading eigenvectors of each C_t + BᵀB.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class Covariances:
         return np.stack([self.leading_of_block(t, B, k) for t in range(self.n_tasks)])
 
     def leading_of_block(self, t: int, B: Array, k: int) -> Array:
-        """Give the k leading eigenvectors of the one matrix C_t + BᵀB, (k, d).
+        """Return the k leading eigenvectors of the one matrix C_t + BᵀB, (k, d).
 
         Parameters
         ----------
@@ -156,7 +156,7 @@ class Covariances:
         return leading_of_factor(np.concatenate([self.factors[t], B]), k)
 
     def leading_of_sum(self, k: int) -> Array:
-        """Give the k leading eigenvectors of the unweighted sum of the matrices.
+        """Return the k leading eigenvectors of the unweighted sum of the matrices.
 
         Returns
         -------
@@ -168,7 +168,7 @@ class Covariances:
         return leading_of_factor(self.factors.reshape(-1, self.n_features), k)
 
     def lift(self, U: Array) -> Array:
-        """Give bases in the coordinates of the features.
+        """Return bases in the coordinates of the features.
 
         Parameters
         ----------
@@ -181,7 +181,7 @@ class Covariances:
         return U if self.span is None else U @ self.span
 
     def times_lifted(self, U: Array) -> Array:
-        """Give each U_t C_t where U stands in the coordinates of the features.
+        """Return each U_t C_t where U stands in the coordinates of the features.
 
         Parameters
         ----------
@@ -191,7 +191,7 @@ class Covariances:
 
 
 def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
-    """Give the matrices A_tᵀA_t in the cheapest form for subspaces of k dimensions.
+    """Return the matrices A_tᵀA_t in the cheapest form for subspaces of k dimensions.
 
     Parameters
     ----------
@@ -209,7 +209,7 @@ def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
 
 
 def from_dense(matrices: Array) -> Covariances:
-    """Give the matrices as they are.
+    """Return the matrices as they are.
 
     Parameters
     ----------
@@ -223,7 +223,7 @@ def _traces(matrices: Array) -> Array:
 
 
 def _joint_span(factors: Sequence[Array], *, k: int) -> Array | None:
-    """Give an orthonormal basis of all rows, (r, n_features), or None where it saves nothing."""
+    """Return an orthonormal basis of all rows, (r, n_features), or None where it saves nothing."""
     d = factors[0].shape[1]
     n_rows = sum(A.shape[0] for A in factors)
     if d <= DENSE_FEATURES or max(n_rows, k) >= d:
@@ -234,7 +234,7 @@ def _joint_span(factors: Sequence[Array], *, k: int) -> Array | None:
 
 
 def _padded(factors: Sequence[Array]) -> Array:
-    """Give factors of one height, (T, max m_t, d), with rows of zeros."""
+    """Return factors of one height, (T, max m_t, d), with rows of zeros."""
     padded = np.zeros((len(factors), max(A.shape[0] for A in factors), factors[0].shape[1]))
     for t, A in enumerate(factors):
         padded[t, : A.shape[0]] = A

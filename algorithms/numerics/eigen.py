@@ -16,7 +16,7 @@ _FILL_SEED = 20160
 
 
 def leading_of_dense(C: Array, k: int) -> Array:
-    """Give the k leading eigenvectors, largest eigenvalue first.
+    """Return the k leading eigenvectors, largest eigenvalue first.
 
     Parameters
     ----------
@@ -40,7 +40,7 @@ def leading_of_dense(C: Array, k: int) -> Array:
 
 
 def leading_of_factor(A: Array, k: int) -> Array:
-    """Give the k leading eigenvectors of AᵀA without forming it, by a thin SVD of A.
+    """Return the k leading eigenvectors of AᵀA without forming it, by a thin SVD of A.
 
     Parameters
     ----------
@@ -60,7 +60,7 @@ def leading_of_factor(A: Array, k: int) -> Array:
 
 
 def complete(V: Array, k: int) -> Array:
-    """Give k orthonormal rows of which the first are those of V.
+    """Return k orthonormal rows of which the first are those of V.
 
     Parameters
     ----------
@@ -76,7 +76,7 @@ def complete(V: Array, k: int) -> Array:
 
 
 def fix_signs(U: Array) -> Array:
-    """Give rows turned so that the entry of largest size in each is positive.
+    """Return rows turned so that the entry of largest size in each is positive.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def fix_signs(U: Array) -> Array:
 
 
 def principal_axes(U: Array, CU: Array) -> tuple[Array, Array]:
-    """Give the basis of each subspace that diagonalises U C Uᵀ, and that diagonal.
+    """Return the basis of each subspace that diagonalises U C Uᵀ, and that diagonal.
 
     Parameters
     ----------

@@ -29,42 +29,42 @@ class FeatureNorm(ABC):
 
     @abstractmethod
     def values(self, W: Array) -> Array:
-        """Give the numbers of which the norm is the sum and the dual norm the largest."""
+        """Return the numbers of which the norm is the sum and the dual norm the largest."""
 
     @abstractmethod
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
-        """Give argmin_V ½‖V − W‖² + τ‖V‖^power, for power 1 or 2."""
+        """Return argmin_V ½‖V − W‖² + τ‖V‖^power, for power 1 or 2."""
 
     @abstractmethod
     def root(self, W: Array, epsilon: float) -> Array:
-        """Give U with UUᵀ = D of (9) for WᵀW + εI; of ε = 0 on the range of W only."""
+        """Return U with UUᵀ = D of (9) for WᵀW + εI; of ε = 0 on the range of W only."""
 
     @abstractmethod
     def spread_root(self, W: Array, share: float) -> Array:
-        """Give U of D from (9), of which a share is moved evenly to min(d, T) directions."""
+        """Return U of D from (9), of which a share is moved evenly to min(d, T) directions."""
 
     @abstractmethod
     def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
-        """Give U and V with V Uᵀ close to W, no part of U shorter than ``least`` of the longest."""
+        """Return U, V, V Uᵀ close to W; no part of U is below ``least`` times the longest."""
 
     @abstractmethod
     def project(self, X: Array, U: Array) -> Array:
-        """Give X U for X (..., d)."""
+        """Return X U for X (..., d)."""
 
     @abstractmethod
     def lift(self, V: Array, U: Array) -> Array:
-        """Give W = V Uᵀ for V (T, r)."""
+        """Return W = V Uᵀ for V (T, r)."""
 
     @abstractmethod
     def correlate(self, Z: Array, V: Array) -> Array:
-        """Give the gradient of Σ_t ⟨z_t, U v_t⟩ with respect to U."""
+        """Return the gradient of Σ_t ⟨z_t, U v_t⟩ with respect to U."""
 
     def norm(self, W: Array) -> float:
-        """Give ‖W‖."""
+        """Return ‖W‖."""
         return float(self.values(W).sum())
 
     def dual_norm(self, Z: Array) -> float:
-        """Give the dual norm of Z (T, d)."""
+        """Return the dual norm of Z (T, d)."""
         return float(self.values(Z).max(initial=0.0))
 
 
@@ -75,11 +75,11 @@ class TraceNorm(FeatureNorm):
     is_full = True
 
     def values(self, W: Array) -> Array:
-        """Give the singular values, the largest first."""
+        """Return the singular values, the largest first."""
         return np.asarray(np.linalg.svd(W, compute_uv=False))
 
     def dual_norm(self, Z: Array) -> float:
-        """Give the largest singular value: squaring does not hurt the largest."""
+        """Return the largest singular value: squaring does not hurt the largest."""
         S = Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z
         return float(np.sqrt(max(np.linalg.eigvalsh(S)[-1], 0.0)))
 
@@ -89,7 +89,7 @@ class TraceNorm(FeatureNorm):
         return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
 
     def root(self, W: Array, epsilon: float) -> Array:
-        """Give (d, r): from the SVD of W, since squaring W loses small singular values."""
+        """Return (d, r): from the SVD of W, since squaring W loses small singular values."""
         T, d = W.shape
         _, s, right = np.linalg.svd(W, full_matrices=d > T and epsilon > 0)
         spectrum = np.zeros(len(right))
@@ -99,29 +99,29 @@ class TraceNorm(FeatureNorm):
         return np.asarray(right.T * np.sqrt(spectrum / total if total > 0 else 1.0 / d))
 
     def spread_root(self, W: Array, share: float) -> Array:
-        """Give (d, min(d, T))."""
+        """Return (d, min(d, T))."""
         _, s, right = np.linalg.svd(W, full_matrices=False)
         total = float(s.sum())
         spectrum = (1 - share) * s / total if total > 0 else np.zeros(len(s))
         return np.asarray(right.T * np.sqrt(spectrum + share / len(s)))
 
     def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
-        """Give U (d, r) and V (T, r) of r = min(d, T)."""
+        """Return U (d, r) and V (T, r) of r = min(d, T)."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
         root = np.sqrt(np.maximum(s, least * s[0]))
         return right.T * root, left * root
 
     def project(self, X: Array, U: Array) -> Array:
-        """Give X U, (..., r)."""
+        """Return X U, (..., r)."""
         # one product of matrices, not one per task
         return (X.reshape(-1, X.shape[-1]) @ U).reshape(*X.shape[:-1], U.shape[1])
 
     def lift(self, V: Array, U: Array) -> Array:
-        """Give V Uᵀ, (T, d)."""
+        """Return V Uᵀ, (T, d)."""
         return V @ U.T
 
     def correlate(self, Z: Array, V: Array) -> Array:
-        """Give ZᵀV, (d, r)."""
+        """Return ZᵀV, (d, r)."""
         return Z.T @ V
 
 
@@ -132,7 +132,7 @@ class ColumnNorm(FeatureNorm):
     is_full = False
 
     def values(self, W: Array) -> Array:
-        """Give the norm of each column, (d,)."""
+        """Return the norm of each column, (d,)."""
         return np.asarray(np.linalg.norm(W, axis=0))
 
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
@@ -142,7 +142,7 @@ class ColumnNorm(FeatureNorm):
         return W * (kept / np.where(norms > 0, norms, 1.0))
 
     def root(self, W: Array, epsilon: float) -> Array:
-        """Give the diagonal, (d,)."""
+        """Return the diagonal, (d,)."""
         spectrum = np.sqrt(self.values(W) ** 2 + epsilon)
         total = float(spectrum.sum())
         return (
@@ -152,33 +152,33 @@ class ColumnNorm(FeatureNorm):
         )
 
     def spread_root(self, W: Array, share: float) -> Array:
-        """Give the diagonal, (d,)."""
+        """Return the diagonal, (d,)."""
         norms = self.values(W)
         total = float(norms.sum())
         spectrum = (1 - share) * norms / total if total > 0 else np.zeros(len(norms))
         return np.sqrt(spectrum + share / len(norms))
 
     def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
-        """Give U (d,) and V (T, d)."""
+        """Return U (d,) and V (T, d)."""
         norms = self.values(W)
         U = np.sqrt(np.maximum(norms, least * norms.max()))
         return U, W / np.where(U > 0, U, 1.0)
 
     def project(self, X: Array, U: Array) -> Array:
-        """Give X diag(U), (..., d)."""
+        """Return X diag(U), (..., d)."""
         return X * U
 
     def lift(self, V: Array, U: Array) -> Array:
-        """Give V diag(U), (T, d)."""
+        """Return V diag(U), (T, d)."""
         return V * U
 
     def correlate(self, Z: Array, V: Array) -> Array:
-        """Give the diagonal of ZᵀV, (d,)."""
+        """Return the diagonal of ZᵀV, (d,)."""
         return np.asarray(np.einsum("td,td->d", Z, V))
 
 
 def threshold(values: Array, tau: float, *, power: int) -> float:
-    """Give by how much the values go down in argmin ½‖v − values‖² + τ(Σv)^power, v >= 0.
+    """Return by how much the values go down in argmin ½‖v − values‖² + τ(Σv)^power, v >= 0.
 
     For the square it is 2τS with S the sum of the result: with k values above it,
     S = (sum of the k largest) / (1 + 2τk).

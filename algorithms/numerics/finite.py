@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 
 def are_finite(values: NDArray[Any]) -> bool:
-    """Tell whether all numbers of an array are finite.
+    """Return whether all numbers of an array are finite.
 
     Where their sum of squares is, they are, and it takes no array of truth values to know; else
     they may be large, and are looked at one by one.

@@ -21,7 +21,7 @@ Divergence = Callable[[Array, Array], tuple[float, Array, Array]]
 
 
 def kullback_leibler(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give ½ (ln|K_t| - ln|K| + tr(K_t⁻¹K) - r): eq. 14 of Gao et al. (2010)."""
+    """Return ½ (ln|K_t| - ln|K| + tr(K_t⁻¹K) - r): eq. 14 of Gao et al. (2010)."""
     P, logarithm = inverse_and_log_determinant(K)
     Pt, logarithm_t = inverse_and_log_determinant(Kt)
     value = 0.5 * (logarithm_t - logarithm + float(np.vdot(Pt, K)) - len(K))
@@ -29,13 +29,13 @@ def kullback_leibler(K: Array, Kt: Array) -> tuple[float, Array, Array]:
 
 
 def reverse_kullback_leibler(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give the Kullback-Leibler divergence with its sides exchanged."""
+    """Return the Kullback-Leibler divergence with its sides exchanged."""
     value, by_Kt, by_K = kullback_leibler(Kt, K)
     return value, by_K, by_Kt
 
 
 def jeffreys(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give the sum of both Kullback-Leibler divergences, ½ tr(K_t⁻¹K + K⁻¹K_t) - r."""
+    """Return the sum of both Kullback-Leibler divergences, ½ tr(K_t⁻¹K + K⁻¹K_t) - r."""
     P, _ = inverse_and_log_determinant(K)
     Pt, _ = inverse_and_log_determinant(Kt)
     value = 0.5 * float(np.vdot(Pt, K) + np.vdot(P, Kt)) - len(K)
@@ -43,7 +43,7 @@ def jeffreys(K: Array, Kt: Array) -> tuple[float, Array, Array]:
 
 
 def bhattacharyya(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give ½ ln|(K + K_t)/2| - ¼ ln|K| - ¼ ln|K_t|."""
+    """Return ½ ln|(K + K_t)/2| - ¼ ln|K| - ¼ ln|K_t|."""
     P, logarithm = inverse_and_log_determinant(K)
     Pt, logarithm_t = inverse_and_log_determinant(Kt)
     middle, logarithm_m = inverse_and_log_determinant(0.5 * (K + Kt))
@@ -52,7 +52,7 @@ def bhattacharyya(K: Array, Kt: Array) -> tuple[float, Array, Array]:
 
 
 def squared_l2(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give ∫(p - q)² / (∫p² + ∫q²) = 1 - 2eᶜ/(eᵃ + eᵇ), in logarithms.
+    """Return ∫(p - q)² / (∫p² + ∫q²) = 1 - 2eᶜ/(eᵃ + eᵇ), in logarithms.
 
     a = ln ∫p² = -½ ln|4πK|, b = ln ∫q² = -½ ln|4πK_t|, c = ln ∫pq = -½ ln|2π(K + K_t)|. Eq. 5 of
     Gao et al. (2010), divided by what makes it 0 to 1: as printed it is e to the power of r times
@@ -80,7 +80,7 @@ DIVERGENCES: dict[DivergenceName, Divergence] = {
 
 
 def of_spectra(divergence: Divergence, K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Give the divergence of the eigenvalues in falling order, and its gradients.
+    """Return the divergence of the eigenvalues in falling order, and its gradients.
 
     It is the least over all rotations of K_t, for every divergence here: traces and determinants
     of sums are extreme where eigenvectors agree in order (Ruhe 1970; Fiedler 1971). So no row of

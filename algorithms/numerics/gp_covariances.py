@@ -23,17 +23,17 @@ class Covariance(ABC):
 
     @abstractmethod
     def between(self, X: Array, Z: Array, theta: Array) -> Array:
-        """Give K_f, (n, m), of points X (n, L) and Z (m, L)."""
+        """Return K_f, (n, m), of points X (n, L) and Z (m, L)."""
 
     @abstractmethod
     def own(self, X: Array, theta: Array) -> Array:
-        """Give the variances k(x, x) of the process at points X (n, L), (n,)."""
+        """Return the variances k(x, x) of the process at points X (n, L), (n,)."""
 
     @abstractmethod
     def pull_back(
         self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
     ) -> tuple[Array, float, float]:
-        """Give ∂F/∂X, ∂F/∂ln a and ∂F/∂ln g from ∂F/∂K.
+        """Return ∂F/∂X, ∂F/∂ln a and ∂F/∂ln g from ∂F/∂K.
 
         Parameters
         ----------
@@ -51,7 +51,7 @@ class RBF(Covariance):
     """k(x, x') = a exp(-g/2 ‖x - x'‖²), eq. 2 of Gao et al. (2010)."""
 
     def between(self, X: Array, Z: Array, theta: Array) -> Array:
-        """Give K_f, (n, m)."""
+        """Return K_f, (n, m)."""
         K = X @ Z.T
         if Z is X:
             own = other = 0.5 * K.diagonal()
@@ -66,13 +66,13 @@ class RBF(Covariance):
         return K
 
     def own(self, X: Array, theta: Array) -> Array:
-        """Give a for every point."""
+        """Return a for every point."""
         return np.full(len(X), math.exp(theta[0]))
 
     def pull_back(
         self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
     ) -> tuple[Array, float, float]:
-        """Give ∂F/∂X = -2g (diag(W1) X - WX), ∂F/∂ln a = ΣW, ∂F/∂ln g = -(g/2) Σ W∘Δ.
+        """Return ∂F/∂X = -2g (diag(W1) X - WX), ∂F/∂ln a = ΣW, ∂F/∂ln g = -(g/2) Σ W∘Δ.
 
         W = G∘K_f, Δ the squared distances. What noise adds to the diagonal of W cancels in the
         first. The last is ½ Σ X∘∂F/∂X: only √g X enters.
@@ -90,17 +90,17 @@ class Linear(Covariance):
     """k(x, x') = a xᵀx': probabilistic PCA with rows and columns exchanged."""
 
     def between(self, X: Array, Z: Array, theta: Array) -> Array:
-        """Give K_f, (n, m)."""
+        """Return K_f, (n, m)."""
         return np.asarray(math.exp(theta[0]) * (X @ Z.T))
 
     def own(self, X: Array, theta: Array) -> Array:
-        """Give a‖x‖² for every point."""
+        """Return a‖x‖² for every point."""
         return np.asarray(math.exp(theta[0]) * np.einsum("ij,ij->i", X, X))
 
     def pull_back(
         self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
     ) -> tuple[Array, float, float]:
-        """Give ∂F/∂X = 2a GX, ∂F/∂ln a = Σ G∘K_f; there is no g."""
+        """Return ∂F/∂X = 2a GX, ∂F/∂ln a = Σ G∘K_f; there is no g."""
         del K, noise_trace
         dX = G @ X
         dX *= 2.0 * math.exp(theta[0])

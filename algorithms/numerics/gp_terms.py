@@ -17,7 +17,7 @@ _LN_2PI = float(np.log(2.0 * np.pi))
 
 
 def inverse_and_log_determinant(K: Array) -> tuple[Array, float]:
-    """Give K⁻¹ and ln|K| of a symmetric positive definite K (n, n).
+    """Return K⁻¹ and ln|K| of a symmetric positive definite K (n, n).
 
     Raises
     ------
@@ -29,7 +29,7 @@ def inverse_and_log_determinant(K: Array) -> tuple[Array, float]:
 
 
 def _half_inverse(K: Array) -> tuple[Array, float]:
-    """Give the lower triangle of K⁻¹, above it zeros, in the order of LAPACK; and ln|K|."""
+    """Return the lower triangle of K⁻¹, above it zeros, in the order of LAPACK; and ln|K|."""
     # of the transpose, so that LAPACK sees columns without a copy of K being turned
     factor, info = dpotrf(K.T, lower=1, clean=1, overwrite_a=0)
     if info != 0:
@@ -40,14 +40,14 @@ def _half_inverse(K: Array) -> tuple[Array, float]:
 
 
 def _whole(half: Array) -> Array:
-    """Give the symmetric matrix of a lower triangle."""
+    """Return the symmetric matrix of a lower triangle."""
     whole = np.add(half, half.T, order="C")
     whole.reshape(-1)[:: len(half) + 1] *= 0.5
     return whole
 
 
 def compress_rows(Y: Array) -> Array:
-    """Give rows of at most n columns with the same YYᵀ, for Y (n, D), in the order of LAPACK."""
+    """Return rows of at most n columns with the same YYᵀ, for Y (n, D), in the order of LAPACK."""
     if Y.shape[1] <= Y.shape[0]:
         return np.asfortranarray(Y)
     (R,) = qr(Y.T, mode="r", check_finite=False)
@@ -55,7 +55,7 @@ def compress_rows(Y: Array) -> Array:
 
 
 def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[float, Array]:
-    """Give L = (D n/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ YYᵀ) and (D/2) K⁻¹ - ½ K⁻¹ YYᵀ K⁻¹.
+    """Return L = (D n/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ YYᵀ) and (D/2) K⁻¹ - ½ K⁻¹ YYᵀ K⁻¹.
 
     Eq. 10 of Gao et al. (2010).
 
@@ -77,7 +77,7 @@ def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[floa
 def conditional_negative_log_likelihood(
     K: Array, Y: Array, Yt: Array, *, n_columns: int
 ) -> tuple[float, Array]:
-    """Give -Σ_j ln N(y_j; μ_j, s_j E) of rows Y_t given rows Y, and its gradient by all of K.
+    """Return -Σ_j ln N(y_j; μ_j, s_j E) of rows Y_t given rows Y, and its gradient by all of K.
 
     With k_j a column between both sets: μ_j = YᵀK⁻¹k_j, s_j = K_jj - k_jᵀK⁻¹k_j; eqs. 25 and 26
     of Gao et al. (2010).

@@ -12,12 +12,12 @@ Array = NDArray[np.float64]
 
 
 def transpose(A: Array) -> Array:
-    """Give A with its last two axes swapped."""
+    """Return A with its last two axes swapped."""
     return np.swapaxes(A, -1, -2)
 
 
 def project(U: Array, Y: Array) -> Array:
-    """Give the tangent part Y (I - UᵀU) of Y at the point U.
+    """Return the tangent part Y (I - UᵀU) of Y at the point U.
 
     Parameters
     ----------
@@ -27,7 +27,7 @@ def project(U: Array, Y: Array) -> Array:
 
 
 def retract(U: Array, E: Array) -> Array:
-    """Give an orthonormal basis of the row space of U + E.
+    """Return an orthonormal basis of the row space of U + E.
 
     Parameters
     ----------
@@ -47,7 +47,7 @@ def retract(U: Array, E: Array) -> Array:
 
 
 def projector(U: Array) -> Array:
-    """Give the projector UᵀU onto the subspace.
+    """Return the projector UᵀU onto the subspace.
 
     Parameters
     ----------
@@ -57,7 +57,7 @@ def projector(U: Array) -> Array:
 
 
 def projector_distance(U: Array, V: Array) -> Array:
-    """Give the projection distance ‖UᵀU - VᵀV‖_F of subspaces.
+    """Return the projection distance ‖UᵀU - VᵀV‖_F of subspaces.
 
     Its square is 2k - 2 tr(P P'); the paper prints 2d. Computed from the part of V outside U,
     sqrt(2) ‖V - V UᵀU‖, so that small distances keep their digits.
@@ -71,7 +71,7 @@ def projector_distance(U: Array, V: Array) -> Array:
 
 
 def random_points(rng: np.random.Generator, *, n_points: int, k: int, d: int) -> Array:
-    """Give subspaces drawn uniformly.
+    """Return subspaces drawn uniformly.
 
     Returns
     -------

@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 def informative_rows(
     covariance: Covariance, X: Array, theta: Array, *, noise: float, r: int
 ) -> NDArray[np.intp]:
-    """Give r rows, each of largest posterior variance given those before, in that order.
+    """Return r rows, each of largest posterior variance given those before, in that order.
 
     With Gaussian noise the greatest gain of information is at the largest posterior variance
     (Lawrence, Seeger, Herbrich 2003), so the rows are the pivots of a partial Cholesky

@@ -40,7 +40,7 @@ _HIGH_NIBBLES: Final = _u(0xF0F0F0F0F0F0F0F0)
 
 
 def powers_of_five() -> NDArray[np.uint64]:
-    """Give 5^q as the 128 bits from its first one on, high and low (n, 2)."""
+    """Return 5^q as the 128 bits from its first one on, high and low (n, 2)."""
     table = []
     for q in range(LEAST_POWER, MOST_POWER + 1):
         if q >= 0:
@@ -61,7 +61,7 @@ _EXACT_POWERS: Final = np.array([10.0**q for q in range(23)])
 
 @exact_kernel
 def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
-    """Give the upper 64 bits of a · b."""
+    """Return the upper 64 bits of a · b."""
     half, low = _u(32), _u(0xFFFFFFFF)
     a1, a0, b1, b0 = a >> half, a & low, b >> half, b & low
     middle = a1 * b0 + ((a0 * b0) >> half)
@@ -71,7 +71,7 @@ def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @exact_kernel
 def _nearest(w: np.uint64, n_zeros: Signed, q: Signed) -> np.uint64:
-    """Give the bits of the float nearest to w · 10^q; ``_LEFT`` where it is not a normal one."""
+    """Return the bits of the float nearest to w · 10^q; ``_LEFT`` where it is not a normal one."""
     w <<= _u(n_zeros)
     row = _u(q - LEAST_POWER)
     high, low = _high_product(w, _POWERS[row, _0]), w * _POWERS[row, _0]
@@ -110,7 +110,7 @@ def _is_digit(byte: np.uint8) -> bool:
 
 @exact_kernel
 def _digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Give where digits end, and w with them behind it; modulo 2^64."""
+    """Return where digits end, and w with them behind it; modulo 2^64."""
     end = _u(text.size)
     while at + _8 < end:
         eight = (
@@ -142,7 +142,7 @@ def _digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uin
 
 @exact_kernel
 def _exponent(text: Bytes, at: np.uint64) -> tuple[np.uint64, Signed]:
-    """Give where an exponent ends, and its value; ``NOT_PLAIN`` where there is none."""
+    """Return where an exponent ends, and its value; ``NOT_PLAIN`` where there is none."""
     is_negative = text[at] == _MINUS
     if is_negative or text[at] == _PLUS:
         at += _1
@@ -238,7 +238,7 @@ def _row(
 
 @exact_kernel
 def count_of(text: Bytes, byte: int) -> int:
-    """Give how often a byte comes."""
+    """Return how often a byte comes."""
     n = 0
     for i in range(text.size):
         n += text[i] == byte

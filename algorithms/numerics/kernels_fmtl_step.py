@@ -38,7 +38,7 @@ MAX_NEWTON = 6
 
 @kernel
 def theta(rule: Rule, g: float) -> float:
-    """Give θ(g) = C φ'(ν g)."""
+    """Return θ(g) = C φ'(ν g)."""
     z = rule[2] * g
     if rule[0] == POWER:
         value = 1.0
@@ -51,7 +51,7 @@ def theta(rule: Rule, g: float) -> float:
 
 @kernel
 def theta_slope(rule: Rule, g: float) -> float:
-    """Give θ'(g)."""
+    """Return θ'(g)."""
     z = rule[2] * g
     if rule[0] == POWER:
         value = rule[1] * rule[2]
@@ -64,7 +64,7 @@ def theta_slope(rule: Rule, g: float) -> float:
 
 @kernel
 def pull_here(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
-    """Give F(0): the prediction for the example as it stands."""
+    """Return F(0): the prediction for the example as it stands."""
     F = 0.0
     if rule[0] == FIXED:
         for s in range(b.size):
@@ -83,7 +83,7 @@ def pull_here(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
 def cubic(
     F: float, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
 ) -> tuple[float, float, float, float]:
-    """Give the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
+    """Return the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
     if rule[0] == FIXED:
         return F, Theta[r, r] * k_ii, 0.0, 0.0
     square = 0.0
@@ -97,7 +97,7 @@ def cubic(
 def cubic_terms(
     scale: float, square: float, b_r: float, k_ii: float, g_rr: float
 ) -> tuple[float, float, float]:
-    """Give c_1, c_2, c_3 of F(δ) for power 1, with Σ_s b_s² as ``square``."""
+    """Return c_1, c_2, c_3 of F(δ) for power 1, with Σ_s b_s² as ``square``."""
     c_1 = scale * (square + b_r * b_r + g_rr * k_ii)
     return c_1, 3.0 * scale * b_r * k_ii, scale * k_ii * k_ii
 
@@ -112,7 +112,7 @@ def pull(
     g: Array,
     r: int,
 ) -> tuple[float, float]:
-    """Give F(δ) and F'(δ)."""
+    """Return F(δ) and F'(δ)."""
     if rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1):
         F = c[0] + delta * (c[1] + delta * (c[2] + delta * c[3]))
         return F, c[1] + delta * (2.0 * c[2] + delta * 3.0 * c[3])
@@ -131,7 +131,7 @@ def pull(
 
 @kernel
 def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
-    """Give the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic.
+    """Return the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic.
 
     By Newton's method from 0, which a step near the optimum needs twice or so; else in closed form:
     Cardano's x = A - B without its cancellation, A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
@@ -165,7 +165,7 @@ def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
 
 @kernel
 def cubic_step(R: float, far: float, a_1: float, a_2: float, a_3: float) -> float:
-    """Give the root of the cubic, or ``far``, which has the sign of R, if that is nearer."""
+    """Return the root of the cubic, or ``far``, which has the sign of R, if that is nearer."""
     if abs(far) < math.inf and abs(far * (a_1 + far * (a_2 + far * a_3))) <= abs(R):
         return far
     delta: float = cubic_root(R, a_1, a_2, a_3)
@@ -186,7 +186,7 @@ def search(
     g: Array,
     r: int,
 ) -> float:
-    """Give the x in [0, far] with S(x) = sign (target - q (κ + sign x) - F(sign x)) = 0.
+    """Return the x in [0, far] with S(x) = sign (target - q (κ + sign x) - F(sign x)) = 0.
 
     Newton's method in a bracket; where it crawls (F grows like x^(4k-1)), the bracket is halved
     in logarithm from the far side.
@@ -229,7 +229,7 @@ def logistic(
     g: Array,
     r: int,
 ) -> float:
-    """Give κ = y u of the logistic loss, u = w/(1 + e^-v): the root v of -v = y F."""
+    """Return κ = y u of the logistic loss, u = w/(1 + e^-v): the root v of -v = y F."""
     y, w = piece[0], piece[4]
     top = min(-y * pull(-kappa, rule, c, k_ii, b, g, r)[0], 700.0)
     low = max(-y * pull(y * w - kappa, rule, c, k_ii, b, g, r)[0], -700.0)
@@ -257,7 +257,7 @@ def logistic(
 
 @kernel
 def stays(kappa: float, R: float, lo: float, hi: float, eps: float) -> bool:
-    """Tell whether κ maximises already, from the rise R without ε: most do at a bound or at 0."""
+    """Return whether κ maximises already, from the rise R without ε: most do at a bound or at 0."""
     up = R - (eps if kappa >= 0.0 else -eps)
     down = R - (eps if kappa > 0.0 else -eps)
     return (up <= 0.0 or kappa >= hi) and (down >= 0.0 or kappa <= lo)
@@ -276,7 +276,7 @@ def best_kappa(
     g: Array,
     r: int,
 ) -> float:
-    """Give the κ_i that maximises the dual with all others fixed.
+    """Return the κ_i that maximises the dual with all others fixed.
 
     Parameters
     ----------

@@ -32,7 +32,7 @@ def covariances_of(
     is_rbf: bool,
     k: Array,
 ) -> float:
-    """Give k(x, x), and k(x, active) into k (r,)."""
+    """Return k(x, x), and k(x, active) into k (r,)."""
     L, r = turned.shape
     a, g = numbers[0], numbers[1]
     k[:] = 0.0
@@ -64,7 +64,7 @@ def evaluate(
     work: Array,
     gradient: Array,
 ) -> float:
-    """Give f(x) of one row, and its gradient into ``gradient`` (L,).
+    """Return f(x) of one row, and its gradient into ``gradient`` (L,).
 
     Parameters
     ----------
@@ -127,7 +127,7 @@ def search(
     trial: Array,
     gradient: Array,
 ) -> float:
-    """Give f at x + t·step for the first t that goes down enough, from t downwards.
+    """Return f at x + t·step for the first t that goes down enough, from t downwards.
 
     The point and its gradient are written into ``trial`` and ``gradient``.
 
@@ -152,7 +152,7 @@ def search(
 
 @kernel
 def learn(H: Array, step: Array, change: Array, is_fresh: bool) -> bool:
-    """Give whether H is still fresh after the BFGS update by a step and a change of gradient."""
+    """Return whether H is still fresh after the BFGS update by a step and a change of gradient."""
     L = len(step)
     sy, yy = (step * change).sum(), (change * change).sum()
     if sy <= LEAST_CURVATURE * yy:
@@ -172,7 +172,7 @@ def learn(H: Array, step: Array, change: Array, is_fresh: bool) -> bool:
 
 @kernel
 def descent_step(H: Array, gradient: Array, longest: float, is_fresh: bool, step: Array) -> float:
-    """Give how much of -H·gradient to try first, and write that into ``step``."""
+    """Return how much of -H·gradient to try first, and write that into ``step``."""
     for d in range(len(step)):
         step[d] = 0.0
         for j in range(len(step)):
@@ -189,7 +189,7 @@ def project_row(
     max_iter: int,
     tolerance: float,
 ) -> float:
-    """Give f at its local minimum from x, which moves there: BFGS with backtracking.
+    """Return f at its local minimum from x, which moves there: BFGS with backtracking.
 
     Parameters
     ----------
@@ -239,7 +239,7 @@ def project_rows(
     max_iter: int,
     tolerance: float,
 ) -> Array:
-    """Give f (n,) at the local minima from the rows of X (n, L), which move there.
+    """Return f (n,) at the local minima from the rows of X (n, L), which move there.
 
     Parameters
     ----------

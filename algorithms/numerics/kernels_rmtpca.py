@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 def evaluate(
     lanes: bool, C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Give J, the largest relative gradient, and F in the shape of U."""
+    """Return J, the largest relative gradient, and F in the shape of U."""
     if lanes:
         return tasks_last.evaluate(C, scales, lam, n_tasks, U)
     return blas.evaluate(C, scales, lam, n_tasks, U)
@@ -28,7 +28,7 @@ def evaluate(
 
 @kernel
 def gradient(lanes: bool, U: Array, F: Array) -> Array:
-    """Give the Riemannian gradient of J."""
+    """Return the Riemannian gradient of J."""
     if lanes:
         return tasks_last.gradient(U, F)
     return blas.gradient(U, F)
@@ -45,7 +45,7 @@ def hessian(lanes: bool, A: Array, M: Array, lam: float, U: Array, E: Array, out
 
 @kernel
 def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) -> Array:
-    """Give the Hessian of -J at a tangent E, from point and F alone."""
+    """Return the Hessian of -J at a tangent E, from point and F alone."""
     out = np.empty_like(E)
     if lanes:
         A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
@@ -68,7 +68,7 @@ def precondition(r: Array, W: Array, out: Array) -> float:
 
 @kernel
 def dot(x: Array, y: Array) -> float:
-    """Give Σ x y of flat arrays."""
+    """Return Σ x y of flat arrays."""
     s = 0.0
     for m in range(x.size):
         s += x[m] * y[m]
@@ -86,7 +86,7 @@ def solve(
     radius: float,
     forcing: float,
 ) -> tuple[Array, float, float, bool]:
-    """Give Steihaug's truncated conjugate-gradient step: E, predicted rise, length, is clipped."""
+    """Return Steihaug's truncated conjugate-gradient step: E, rise, length, is_clipped."""
     n_tasks = traces.size
     if lanes:
         A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
@@ -145,7 +145,7 @@ def attempt(
     radius: float,
     forcing: float,
 ) -> tuple[Array, float, float, Array, float, float, bool]:
-    """Give the next point, its J, residual and F, and the step's prediction, length, clipping."""
+    """Return the next point, its J, residual and F, and the step's prediction, length, clipping."""
     E, predicted, length, clipped = solve(lanes, C, traces, lam, U, F, radius, forcing)
     Q = tasks_last.retract(U, E) if lanes else blas.retract(U, E)
     J, residual, F_next = evaluate(lanes, C, scales, lam, traces.size, Q)

@@ -29,7 +29,7 @@ def times_own(C: Array, E: Array, out: Array) -> None:
 
 @kernel
 def sum_of_products(A: Array, B: Array) -> Array:
-    """Give Σ_t A_tᵀB_t, (d, d), of A and B (T, k, d)."""
+    """Return Σ_t A_tᵀB_t, (d, d), of A and B (T, k, d)."""
     T, k, d = A.shape
     out: Array = np.dot(A.reshape(T * k, d).T, B.reshape(T * k, d))
     return out
@@ -47,7 +47,7 @@ def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
 
 @kernel
 def inner_products(A: Array, B: Array) -> Array:
-    """Give each A_t B_tᵀ, (T, k, k), of A and B (T, k, d)."""
+    """Return each A_t B_tᵀ, (T, k, k), of A and B (T, k, d)."""
     T, k, d = A.shape
     out = np.empty((T, k, k))
     if k * d >= _BLAS_SIZE:
@@ -85,7 +85,7 @@ def add_combined(M: Array, E: Array, factor: float, out: Array) -> None:
 
 @kernel
 def gradient(U: Array, F: Array) -> Array:
-    """Give the Riemannian gradient F_t - (F_t U_tᵀ) U_t, (T, k, d)."""
+    """Return the Riemannian gradient F_t - (F_t U_tᵀ) U_t, (T, k, d)."""
     out = F.copy()
     add_combined(inner_products(F, U), U, -1.0, out)
     return out
@@ -93,7 +93,7 @@ def gradient(U: Array, F: Array) -> Array:
 
 @kernel
 def joined(C: Array, G: Array, lam: float) -> Array:
-    """Give each C_t + λG, (T, d, d)."""
+    """Return each C_t + λG, (T, d, d)."""
     out = np.empty_like(C)
     for t in range(C.shape[0]):
         out[t] = C[t] + lam * G
@@ -116,7 +116,7 @@ def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> N
 
 @kernel
 def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Array:
-    """Give the preconditioner's diagonal M_jj - φ_t, (T, k, d)."""
+    """Return the preconditioner's diagonal M_jj - φ_t, (T, k, d)."""
     k = M.shape[1]
     W = np.empty((n_tasks, k, d))
     largest = 0.0
@@ -135,7 +135,7 @@ def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Arr
 def evaluate(
     C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Give J, the largest relative gradient, and F (T, k, d); scales (T,) belong to the tasks."""
+    """Return J, the largest relative gradient, and F (T, k, d); scales (T,) belong to the tasks."""
     k = U.shape[1]
     F = np.empty_like(U)
     times_own(C, U, F)
@@ -152,7 +152,7 @@ def evaluate(
 
 @kernel
 def retract(U: Array, E: Array) -> Array:
-    """Give orthonormal bases of the row spaces of U_t + E_t by modified Gram-Schmidt."""
+    """Return orthonormal bases of the row spaces of U_t + E_t by modified Gram-Schmidt."""
     T, k, d = U.shape
     Q = U + E
     for t in range(T):

@@ -41,7 +41,7 @@ def times_own(C: Array, E: Array, out: Array) -> None:
 
 @kernel
 def sum_of_products(A: Array, B: Array) -> Array:
-    """Give Σ_t A_t B_tᵀ, (d, d), of A and B (d, k, T)."""
+    """Return Σ_t A_t B_tᵀ, (d, d), of A and B (d, k, T)."""
     d, k, T = A.shape
     x, y = A.reshape(d, k * T), B.reshape(d, k * T)
     out = np.empty((d, d))
@@ -73,7 +73,7 @@ def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
 
 @kernel
 def joined(C: Array, G: Array, lam: float) -> Array:
-    """Give each C_t + λG, (d, d, T); to padding it makes no difference."""
+    """Return each C_t + λG, (d, d, T); to padding it makes no difference."""
     out = np.empty_like(C)
     for i in range(C.shape[0]):
         for j in range(C.shape[1]):
@@ -85,7 +85,7 @@ def joined(C: Array, G: Array, lam: float) -> Array:
 
 @kernel
 def inner_products(A: Array, B: Array) -> Array:
-    """Give each A_tᵀ B_t, (k, k, T), of A and B (d, k, T)."""
+    """Return each A_tᵀ B_t, (k, k, T), of A and B (d, k, T)."""
     d, k, T = A.shape
     out = np.zeros((k, k, T))
     for a in range(k):
@@ -113,7 +113,7 @@ def add_combined(M: Array, E: Array, factor: float, out: Array) -> None:
 
 @kernel
 def dot(A: Array, B: Array) -> float:
-    """Give Σ A B over all entries."""
+    """Return Σ A B over all entries."""
     a, b = A.reshape(A.size), B.reshape(B.size)
     s = 0.0
     for m in range(a.size):
@@ -123,7 +123,7 @@ def dot(A: Array, B: Array) -> float:
 
 @kernel
 def gradient(U: Array, F: Array) -> Array:
-    """Give the Riemannian gradient F_t - U_t (U_tᵀF_t), (d, k, T)."""
+    """Return the Riemannian gradient F_t - U_t (U_tᵀF_t), (d, k, T)."""
     out = F.copy()
     add_combined(inner_products(F, U), U, -1.0, out)
     return out
@@ -148,7 +148,7 @@ def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> N
 def evaluate(
     C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Give J, the largest relative gradient, and F (d, k, T); scales (T,) belong to the tasks."""
+    """Return J, the largest relative gradient, and F (d, k, T); scales (T,) belong to the tasks."""
     d, k, _ = U.shape
     F = np.empty_like(U)
     times_own(C, U, F)
@@ -169,7 +169,7 @@ def evaluate(
 
 @kernel
 def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Array:
-    """Give the preconditioner's diagonal M_jj - φ_t, (d, k, T); 1 for padding."""
+    """Return the preconditioner's diagonal M_jj - φ_t, (d, k, T); 1 for padding."""
     k, T = M.shape[1], M.shape[2]
     W = np.ones((d, k, T))
     largest = 0.0
@@ -201,7 +201,7 @@ def products_of_columns(Q: Array, a: int, b: int, out: Array) -> None:
 
 @kernel
 def retract(U: Array, E: Array) -> Array:
-    """Give orthonormal bases of the column spaces of U_t + E_t by modified Gram-Schmidt."""
+    """Return orthonormal bases of the column spaces of U_t + E_t by modified Gram-Schmidt."""
     d, k, T = U.shape
     Q = U + E
     s = np.empty(T)

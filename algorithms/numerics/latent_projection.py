@@ -60,32 +60,32 @@ class Predictor:
     at_active: Array
 
     def mean(self, X: Array) -> Array:
-        """Give the expected rows kᵀA at latents X (n, L), (n, D)."""
+        """Return the expected rows kᵀA at latents X (n, L), (n, D)."""
         return np.asarray(self.covariance_with(X) @ self.A)
 
     def variance(self, X: Array) -> Array:
-        """Give the variance s of a feature of a row at latents X (n, L), (n,)."""
+        """Return the variance s of a feature of a row at latents X (n, L), (n,)."""
         k = self.covariance_with(X)
         own = COVARIANCES[self.kernel].own(X, self.theta)
         s = own + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
         return np.asarray(np.maximum(s, LEAST_VARIANCE))
 
     def values(self, X: Array, Y: Array, *, is_robust: bool) -> Array:
-        """Give f of rows Y (n, D) at latents X (n, L), (n,): the twin of the compiled kernel."""
+        """Return f of rows Y (n, D) at latents X (n, L), (n,): the twin of the compiled kernel."""
         R = Y - self.mean(X)
         e = np.nansum(R**2, axis=1)
         D = np.count_nonzero(~np.isnan(R), axis=1).astype(np.float64)
         return negative_log_density(self.variance(X), e, D, is_robust=is_robust)
 
     def covariance_with(self, X: Array) -> Array:
-        """Give k(X, active), (n, r)."""
+        """Return k(X, active), (n, r)."""
         return COVARIANCES[self.kernel].between(X, self.active, self.theta)
 
 
 def predictor(
     kernel: KernelName, theta: Array, active: Array, Y: Array, *, floor: float
 ) -> Predictor:
-    """Give the process that has seen active rows Y (r, D) at latents (r, L).
+    """Return the process that has seen active rows Y (r, D) at latents (r, L).
 
     Raises
     ------
@@ -100,7 +100,7 @@ def predictor(
 
 
 def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tuple[Array, Array]:
-    """Give for each row the active latent of least f, and that f.
+    """Return for each row the active latent of least f, and that f.
 
     Parameters
     ----------
@@ -130,7 +130,7 @@ def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tu
 def settle(
     process: Predictor, Y: Array, X: Array, *, is_robust: bool, tolerance: float = TOLERANCE
 ) -> tuple[Array, Array]:
-    """Give the latents at the local minima of f reached from X (n, L), and f there.
+    """Return the latents at the local minima of f reached from X (n, L), and f there.
 
     Parameters
     ----------
@@ -154,7 +154,7 @@ def settle(
 
 
 def negative_log_density(s: Array, e: Array, D: Array | float, *, is_robust: bool) -> Array:
-    """Give f = (D/2) ln v + e/(2v), with v = s, or max(s, e/D) where robust."""
+    """Return f = (D/2) ln v + e/(2v), with v = s, or max(s, e/D) where robust."""
     v = np.maximum(s, e / D) if is_robust else s
     return np.asarray(0.5 * (D * np.log(v) + e / v))
 
@@ -170,7 +170,7 @@ class _Seen:
 
 
 def _patterns(process: Predictor, Y: Array) -> list[tuple[NDArray[np.intp], _Seen]]:
-    """Give the rows in groups in which the same features are seen."""
+    """Return the rows in groups in which the same features are seen."""
     is_seen = ~np.isnan(Y)
     if is_seen.all():
         rows = np.arange(len(Y))

@@ -32,7 +32,7 @@ Value = TypeVar("Value")
 
 
 def direction(gradient: Array, S: Array, Y: Array) -> Array:
-    """Give −H g for the inverse Hessian H of the pairs, in compact form (Byrd et al., eq. 3.1).
+    """Return −H g for the inverse Hessian H of the pairs, in compact form (Byrd et al., eq. 3.1).
 
     The recursion in common use gives the same by many products of vectors, which cost more.
 
@@ -53,7 +53,7 @@ def direction(gradient: Array, S: Array, Y: Array) -> Array:
 
 
 def remember(S: Array, Y: Array, s: Array, y: Array, *, most: int = MEMORY) -> tuple[Array, Array]:
-    """Give the memory with one more pair, if the curvature along it is positive.
+    """Return the memory with one more pair, if the curvature along it is positive.
 
     Parameters
     ----------
@@ -69,7 +69,7 @@ def remember(S: Array, Y: Array, s: Array, y: Array, *, most: int = MEMORY) -> t
 
 
 def length_of(x: Array) -> float:
-    """Give ‖x‖."""
+    """Return ‖x‖."""
     return float(np.linalg.norm(x))
 
 
@@ -82,7 +82,7 @@ class Point(NamedTuple):
 
 
 def first_length(point: Point, along: Array, S: Array) -> float:
-    """Give the first trial: 1, or without a memory a tenth of the way back to zero."""
+    """Return the first trial: 1, or without a memory a tenth of the way back to zero."""
     return 1.0 if len(S) else 0.1 * length_of(point.x) / max(length_of(along), 1e-300)
 
 
@@ -94,7 +94,7 @@ def search(
     first: float = 1.0,
     longest: float = np.inf,
 ) -> Point | None:
-    """Give a point along a direction that meets the weak Wolfe conditions, or ``None``.
+    """Return a point along a direction that meets the weak Wolfe conditions, or ``None``.
 
     Failing that, the last that goes down enough.
 
@@ -139,7 +139,7 @@ def _is_lower(start: Point, found: Point, *, slope: float, end: float, by: float
 
 
 def _between(low: float, high: float, value: float, slope: float, value_high: float) -> float:
-    """Give the minimum of the parabola through both ends, well inside; the middle failing that."""
+    """Return the minimum of the parabola through both ends if well inside, else the middle."""
     width = high - low
     curvature = (value_high - value - slope * width) / width**2
     t = -0.5 * slope / curvature if np.isfinite(curvature) and curvature > 0 else 0.5 * width

@@ -19,15 +19,15 @@ class MarginLoss(ABC):
 
     @abstractmethod
     def value(self, m: Array) -> Array:
-        """Give φ(m)."""
+        """Return φ(m)."""
 
     @abstractmethod
     def multiplier(self, m: Array) -> Array:
-        """Give p = −φ'(m)."""
+        """Return p = −φ'(m)."""
 
     @abstractmethod
     def conjugate(self, p: Array) -> Array:
-        """Give φ*(−p) for p in [0, 1]."""
+        """Return φ*(−p) for p in [0, 1]."""
 
 
 @final
@@ -35,15 +35,15 @@ class Logistic(MarginLoss):
     """φ(m) = log(1 + exp(−m))."""
 
     def value(self, m: Array) -> Array:
-        """Give log(1 + exp(−m)) without overflow."""
+        """Return log(1 + exp(−m)) without overflow."""
         return np.logaddexp(0.0, -m)
 
     def multiplier(self, m: Array) -> Array:
-        """Give 1 / (1 + exp(m))."""
+        """Return 1 / (1 + exp(m))."""
         return np.asarray(expit(-m))
 
     def conjugate(self, p: Array) -> Array:
-        """Give p log p + (1 − p) log(1 − p)."""
+        """Return p log p + (1 − p) log(1 − p)."""
         return np.asarray(-entr(p) - entr(1.0 - p))
 
 
@@ -52,15 +52,15 @@ class Hinge(MarginLoss):
     """φ(m) = max(0, 1 − m)."""
 
     def value(self, m: Array) -> Array:
-        """Give max(0, 1 − m)."""
+        """Return max(0, 1 − m)."""
         return np.maximum(0.0, 1.0 - m)
 
     def multiplier(self, m: Array) -> Array:
-        """Give 1 below the margin 1, else 0."""
+        """Return 1 below the margin 1, else 0."""
         return np.where(m < 1.0, 1.0, 0.0)
 
     def conjugate(self, p: Array) -> Array:
-        """Give −p."""
+        """Return −p."""
         return -p
 
 
@@ -85,14 +85,14 @@ class ProximalHinge(MarginLoss):
         self.mu = mu
 
     def value(self, m: Array) -> Array:
-        """Give φ(m)."""
+        """Return φ(m)."""
         p = self.multiplier(m)
         return np.asarray(p * (1.0 - m) - 0.5 * self.mu * (p - self.c) ** 2)
 
     def multiplier(self, m: Array) -> Array:
-        """Give the p of the maximum."""
+        """Return the p of the maximum."""
         return np.clip(self.c + (1.0 - m) / self.mu, 0.0, 1.0)
 
     def conjugate(self, p: Array) -> Array:
-        """Give φ*(−p)."""
+        """Return φ*(−p)."""
         return np.asarray(-p + 0.5 * self.mu * (p - self.c) ** 2)

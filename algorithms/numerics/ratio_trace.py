@@ -17,7 +17,7 @@ NULL_RTOL = 1e-9
 def generalised_directions(
     between: Array, total: Array, *, ridge: float, d: int
 ) -> tuple[Array, Array]:
-    """Give the leading eigenvectors of S_b u = λ(S_t + ρI)u with λ > 0, and their λ.
+    """Return the leading eigenvectors of S_b u = λ(S_t + ρI)u with λ > 0, and their λ.
 
     λ is at most 1, and the vectors are those of S_b u = μ(S_w + ρI)u with μ = λ/(1 - λ).
 
@@ -43,7 +43,7 @@ def generalised_directions(
 
 
 def null_space_directions(between: Array, within: Array, total: Array, *, d: int) -> Array:
-    """Give the orthonormal directions of largest S_b among those with S_w = 0, (r, m <= d).
+    """Return the orthonormal directions of largest S_b among those with S_w = 0, (r, m <= d).
 
     Parameters
     ----------

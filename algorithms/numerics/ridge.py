@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 def ridge_regression(
     A: Array, Y: Array, *, ridge: float, has_intercept: bool
 ) -> tuple[Array, Array]:
-    """Give V (p, m) and b (m,) of min ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without an intercept.
+    """Return V (p, m) and b (m,) of min ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without an intercept.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Stack:
     columns: NDArray[np.intp]
 
     def gather(self, W: Array) -> Array:
-        """Give the rows of W (T, d) of this stack's columns, (g, m, d)."""
+        """Return the rows of W (T, d) of this stack's columns, (g, m, d)."""
         return np.asarray(W[self.columns])
 
 
@@ -71,25 +71,25 @@ class Stacks:
     n_features: int
 
     def forward(self, W: Array) -> tuple[Array, ...]:
-        """Give X wᵀ for W (T, d), (g, n, m) per stack."""
+        """Return X wᵀ for W (T, d), (g, n, m) per stack."""
         return tuple(part.X @ np.swapaxes(part.gather(W), 1, 2) for part in self.parts)
 
     def adjoint(self, A: Sequence[Array]) -> Array:
-        """Give Z (T, d), the rows z_t = X_tᵀα_t, for A (g, n, m) per stack."""
+        """Return Z (T, d), the rows z_t = X_tᵀα_t, for A (g, n, m) per stack."""
         Z = np.zeros((self.n_columns, self.n_features))
         for part, a in zip(self.parts, A, strict=True):
             Z[part.columns] = np.swapaxes(a, 1, 2) @ part.X
         return Z
 
     def sums(self, A: Sequence[Array]) -> Array:
-        """Give the sum over rows for A (g, n, m) per stack, (T,)."""
+        """Return the sum over rows for A (g, n, m) per stack, (T,)."""
         out = np.zeros(self.n_columns)
         for part, a in zip(self.parts, A, strict=True):
             out[part.columns] = a.sum(axis=1)
         return out
 
     def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
-        """Give the same targets on changed rows, (g, n, d) to (g, n, n_features)."""
+        """Return the same targets on changed rows, (g, n, d) to (g, n, n_features)."""
         parts = tuple(
             Stack(change(part.X), part.Y, part.is_row, part.columns) for part in self.parts
         )
@@ -97,7 +97,7 @@ class Stacks:
 
 
 def stack_blocks(blocks: Sequence[Block]) -> Stacks:
-    """Give the blocks in stacks; padding at most doubles the rows."""
+    """Return the blocks in stacks; padding at most doubles the rows."""
     groups: dict[tuple[int, int], list[Block]] = {}
     for block in blocks:
         room = 1 << max(len(block.X) - 1, 0).bit_length()
@@ -124,7 +124,7 @@ def _padded(rows: Array, n: int) -> Array:
 
 
 def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
-    """Give the blocks with those on identical rows joined, in the order of their first."""
+    """Return the blocks with those on identical rows joined, in the order of their first."""
     joined: dict[tuple[tuple[int, ...], bytes], list[Block]] = {}
     for block in blocks:
         joined.setdefault((block.X.shape, block.X.tobytes()), []).append(block)
@@ -139,7 +139,7 @@ def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
 
 
 def compress(block: Block) -> tuple[Block, float]:
-    """Give the block on at most d rows with the same sums of squares, and the constant left over.
+    """Return the block on at most d rows with the same sums of squares, and the constant left over.
 
     With X = QR, ‖Y − XW‖² = ‖QᵀY − RW‖² + ‖Y − QQᵀY‖² for all W; unlike XᵀX, R keeps the digits.
     """

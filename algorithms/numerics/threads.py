@@ -37,5 +37,5 @@ def blas_threads() -> int:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Give what has found the libraries, which takes milliseconds."""
+    """Return what has found the libraries, which takes milliseconds."""
     return ThreadpoolController()

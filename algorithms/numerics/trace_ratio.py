@@ -65,12 +65,12 @@ class Pencil:
         return TIE_RTOL * max(largest, float(np.sum(self.between**2)))
 
     def difference(self, alpha: float) -> Array:
-        """Give S_b - αS_t in the span, without the shift -αρI that all directions share."""
+        """Return S_b - αS_t in the span, without the shift -αρI that all directions share."""
         return self.between.T @ self.between - alpha * np.diag(self.total)
 
 
 def best_ratio(pencils: Sequence[Pencil], alpha: float) -> float:
-    """Give the ratio of the leading eigenvectors of S_b - αS_t: Newton's next α.
+    """Return the ratio of the leading eigenvectors of S_b - αS_t: Newton's next α.
 
     The result is α itself where no direction has any scatter.
     """
@@ -84,14 +84,14 @@ def best_ratio(pencils: Sequence[Pencil], alpha: float) -> float:
 
 
 def scatter_of(pencil: Pencil, Y: Array) -> Array:
-    """Give tr(UᵀS_bU) and tr(UᵀS_tU) for the columns Y (r, m <= k) of U inside the span, (2,)."""
+    """Return tr(UᵀS_bU) and tr(UᵀS_tU) for the columns Y (r, m <= k) of U inside the span, (2,)."""
     between = np.sum((pencil.between @ Y) ** 2)
     total = np.sum(pencil.total @ Y**2) + pencil.trace_weight
     return np.array([between, total])
 
 
 def leading_directions(pencil: Pencil, alpha: float) -> Array:
-    """Give the columns of U inside the span, (r, m); the other k - m are fillers outside it.
+    """Return the columns of U inside the span, (r, m); the other k - m are fillers outside it.
 
     Where eigenvalues are equal, any choice has the same ratio. Taken are the directions of
     largest S_b, and those inside the span before fillers, which tell no classes apart: it is the
@@ -132,5 +132,5 @@ def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
 
 
 def _n_inside(pencil: Pencil, n_welcome: int) -> int:
-    """Give how many directions lie in the span: those above fillers, or more if need be."""
+    """Return how many directions lie in the span: those above fillers, or more if need be."""
     return min(pencil.k, pencil.rank, max(n_welcome, pencil.k - pencil.n_fillers))

@@ -31,7 +31,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     def learn(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Give the model of tasks that fit."""
+        """Return the model of tasks that fit."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData where these tasks do not fit."""
@@ -41,7 +41,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Give the projection of each task, the parameters as given or chosen on these rows."""
+        """Return the projection of each task, the parameters as given or chosen on these rows."""
         self.check(tasks.summaries(), params)
         # no matrix is larger than the span of a task's rows
         with threads_for(max(min(task.X.shape) for task in tasks)):
@@ -56,7 +56,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         rng: np.random.Generator,
         loop: str = "selection",
     ) -> tuple[P, dict[str, Any]]:
-        """Give the parameters, as given or chosen by cross-validation, and facts of the choice."""
+        """Return the parameters, given or chosen by cross-validation, and facts of the choice."""
         if params.selection == "given":
             return params, {"selection": "given"}
         # fewer dimensions before more, and stronger shrinkage before weaker
@@ -80,7 +80,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         return end_warnings(asked, values, most=most)
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
-        """Give the parameters a model was learned with, for a new task that can join it."""
+        """Return the parameters a model was learned with, for a new task that can join it."""
         params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
         self.check([task.summary()], params)
         return params

@@ -58,20 +58,20 @@ class ProjectionClassifier(Model):
         return {"trace_ratio": ratios}
 
     def part_of(self, task: str) -> TaskProjection:
-        """Give what is learned of a task."""
+        """Return what is learned of a task."""
         return self.parts[self.task_index(task)]
 
     def width(self, method: str, *, task: str) -> int:
-        """Give the number of features of the task."""
+        """Return the number of features of the task."""
         del method
         return int(self.part_of(task).U.shape[0])
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, sorted, in the order of the columns of the distances."""
+        """Return the labels of a task, sorted, in the order of the columns of the distances."""
         return self.part_of(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the coordinates ((X - mean) / scale) U of rows.
+        """Return the coordinates ((X - mean) / scale) U of rows.
 
         Parameters
         ----------
@@ -85,7 +85,7 @@ class ProjectionClassifier(Model):
         return part.standardised(self.check_rows(X, method="transform", task=task)) @ part.U
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Give the label of the nearest training row or class mean of a task.
+        """Return the label of the nearest training row or class mean of a task.
 
         Parameters
         ----------
@@ -102,7 +102,7 @@ class ProjectionClassifier(Model):
         return np.array(part.classes)[np.concatenate(chosen)]
 
     def distances(self, X: object, *, task: str) -> Array:
-        """Give the distance to the nearest training row, or to the mean, of each class.
+        """Return the distance to the nearest training row, or to the mean, of each class.
 
         Parameters
         ----------
@@ -118,7 +118,7 @@ class ProjectionClassifier(Model):
         return np.concatenate([per_class(near, part) for _, near in compared])
 
     def _compared(self, X: object, *, method: str, task: str) -> Iterator[tuple[Array, Array]]:
-        """Give rows, standardised, and their distances to the prototypes, (n, d_i) and (n, m_i).
+        """Return rows, standardised, and their distances to the prototypes, (n, d_i) and (n, m_i).
 
         They come in blocks whose distances fit into memory; at least one block.
         """
@@ -141,7 +141,7 @@ class ProjectionClassifier(Model):
             yield block, near
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name, those of task i ending in ``.i``."""
+        """Return every learned array by name, those of task i ending in ``.i``."""
         arrays = {f"{a}.{i}": getattr(p, a) for i, p in enumerate(self.parts) for a in _ARRAYS}
         arrays |= {f"W.{i}": p.W for i, p in enumerate(self.parts) if p.W is not None}
         if self.P is not None:
@@ -150,13 +150,13 @@ class ProjectionClassifier(Model):
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Give names, labels, facts and warnings."""
+        """Return names, labels, facts and warnings."""
         classes = [list(part.classes) for part in self.parts]
         return {**write_told(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------
@@ -189,7 +189,7 @@ def extend_model(
     facts: Mapping[str, Any],
     warnings: Sequence[str] = (),
 ) -> ProjectionClassifier:
-    """Give the model with one more task.
+    """Return the model with one more task.
 
     Parameters
     ----------
@@ -207,7 +207,7 @@ def extend_model(
 
 
 def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
-    """Give a warning where tasks got fewer dimensions than asked for.
+    """Return a warning where tasks got fewer dimensions than asked for.
 
     Parameters
     ----------
@@ -226,7 +226,7 @@ def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
 
 
 def flat_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
-    """Give a warning where tasks, given by name, have no variance at all."""
+    """Return a warning where tasks, given by name, have no variance at all."""
     return (f"{counted(flat, n_tasks)} have no variance at all",) if flat else ()
 
 

@@ -53,14 +53,14 @@ class TaskProjection:
     W: Array | None = None
 
     def standardised(self, rows: Array) -> Array:
-        """Give the rows as they are projected."""
+        """Return the rows as they are projected."""
         return (rows - self.mean) / self.scale
 
 
 def build_part(
     scatters: Scatters, U: Array, *, classifier: Classifier, W: Array | None = None
 ) -> TaskProjection:
-    """Give what the model keeps of a task that is projected by U (d_i, k_i)."""
+    """Return what the model keeps of a task that is projected by U (d_i, k_i)."""
     if classifier == "nearest-neighbour":
         references, labels = scatters.rows, scatters.labels
     else:
@@ -88,7 +88,7 @@ def _trace_ratio(scatters: Scatters, U: Array) -> float:
 
 
 def nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.intp]:
-    """Give the position of the class of each row, ties broken as the model says, (n,).
+    """Return the position of the class of each row, ties broken as the model says, (n,).
 
     Parameters
     ----------
@@ -111,11 +111,11 @@ def nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.
 
 
 def per_class(distances: Array, part: TaskProjection) -> Array:
-    """Give the least of the distances to references of each class, (n, n_classes)."""
+    """Return the least of the distances to references of each class, (n, n_classes)."""
     columns = [distances[:, part.labels == k].min(axis=1) for k in range(len(part.classes))]
     return np.stack(columns, axis=1)
 
 
 def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:
-    """Give which columns are as near as the nearest, (n, m)."""
+    """Return which columns are as near as the nearest, (n, m)."""
     return np.asarray(distances <= (distances.min(axis=1) + tolerance)[:, np.newaxis])

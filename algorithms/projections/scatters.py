@@ -81,22 +81,22 @@ class Scatters:
         return self.rank == int(np.sum(np.any(self.rows != 0.0, axis=0)))
 
     def ridge(self, gamma: float) -> float:
-        """Give ρ = γ tr(S_t)/d, the shrinkage added to S_t in every direction."""
+        """Return ρ = γ tr(S_t)/d, the shrinkage added to S_t in every direction."""
         return gamma * float(self.total.sum()) / self.n_features
 
     def within(self) -> Array:
-        """Give the deviations from the class means in the span over √n, (n, r): S_w = HᵀH."""
+        """Return the deviations from the class means in the span over √n, (n, r): S_w = HᵀH."""
         n = len(self.rows)
         counts = np.bincount(self.labels)
         means = self.between / np.sqrt(counts / n)[:, np.newaxis]
         return np.asarray((self.rows @ self.V - means[self.labels]) / np.sqrt(n))
 
     def class_means(self) -> Array:
-        """Give the mean of the rows of each class, (n_classes, d)."""
+        """Return the mean of the rows of each class, (n_classes, d)."""
         return np.stack([self.rows[self.labels == k].mean(axis=0) for k in range(self.n_classes)])
 
     def pencil(self, *, d: int, gamma: float, null: Literal["keep", "exclude"]) -> Pencil:
-        """Give S_b and S_t for a trace ratio over at most d directions.
+        """Return S_b and S_t for a trace ratio over at most d directions.
 
         Parameters
         ----------
@@ -107,11 +107,11 @@ class Scatters:
         return Pencil(self.between, self.total, self.ridge(gamma), min(d, room), room - self.rank)
 
     def dimensions(self, null: Literal["keep", "exclude"]) -> int:
-        """Give the most directions that U can have."""
+        """Return the most directions that U can have."""
         return self.n_features if null == "keep" else self.rank
 
     def lift(self, Y: Array, *, k: int) -> Array:
-        """Give U (d, k) of columns V Y, filled with orthonormal ones outside the span.
+        """Return U (d, k) of columns V Y, filled with orthonormal ones outside the span.
 
         Parameters
         ----------
@@ -127,7 +127,7 @@ class Scatters:
 
 
 def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Scatters:
-    """Give the scatter matrices of a task with class labels.
+    """Return the scatter matrices of a task with class labels.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
 
 
 def _scale_of(centred: Array, standardise: Standardise) -> Array:
-    """Give what each column is divided by, (d,); 1 where there is no variance."""
+    """Return what each column is divided by, (d,); 1 where there is no variance."""
     variances = np.mean(centred**2, axis=0)
     if standardise == "center":
         return np.ones_like(variances)

@@ -109,7 +109,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> list[SubspaceModel]:
-        """Give the model of each coupling, from the optima along the path of ``selection='cv'``.
+        """Return the model of each coupling, from the optima along the path of ``selection='cv'``.
 
         The path may reach another local optimum than one climb does, not seldom a better one.
         """
@@ -213,7 +213,7 @@ def _model(
 
 
 def _facts(choice: Choice, lam: float) -> dict[str, Any]:
-    """Give what was decided, as JSON; ``lam`` is null for the common subspace."""
+    """Return what was decided, as JSON; ``lam`` is null for the common subspace."""
     is_common = np.isinf(lam)
     return {
         **choice.facts,

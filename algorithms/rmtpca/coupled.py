@@ -51,14 +51,14 @@ class Optimum:
 
 
 def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
-    """Give the objective in the form that is fastest for matrices of this size."""
+    """Return the objective in the form that is fastest for matrices of this size."""
     if C.dense is not None:
         return compile_for(C, lam=lam, k=k)
     return BlasCoupledTraces(C, lam, k)
 
 
 def good_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
-    """Give I-PCA, C-PCA, and one parallel step of ascent from C-PCA, each (T, k, d).
+    """Return I-PCA, C-PCA, and one parallel step of ascent from C-PCA, each (T, k, d).
 
     The parallel step U_t = top-k(C_t + λG), with G = T·P at C-PCA including the task's own
     projector, cannot lower J: without coupling terms of its own J is convex in the projectors.
@@ -74,7 +74,7 @@ def good_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
 def maximise(
     C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, loop: str = "newton"
 ) -> Optimum:
-    """Give the critical point above the best of the good starts."""
+    """Return the critical point above the best of the good starts."""
     objective = coupled_traces(C, lam=lam, k=k)
     states = [start_at(objective, U) for U in good_starts(C, lam=lam, k=k)]
     start = max(states, key=lambda state: state.objective)
@@ -84,7 +84,7 @@ def maximise(
 def maximise_from_many(
     C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, rng: np.random.Generator
 ) -> Optimum:
-    """Give the best critical point above ten starts."""
+    """Return the best critical point above ten starts."""
     objective = coupled_traces(C, lam=lam, k=k)
     good = good_starts(C, lam=lam, k=k)
     if len(good) == 1:
@@ -101,7 +101,7 @@ def maximise_from_many(
 
 
 def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
-    """Give the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the matrices.
+    """Return the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the matrices.
 
     The objective is the finite part of eq. 4, ½ Σ_t tr(U_tᵀ C_t U_t).
     """
@@ -114,7 +114,7 @@ def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
 
 
 def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEEPS) -> Array:
-    """Give the bases after sweeps in which each task in turn takes its exact maximiser.
+    """Return the bases after sweeps in which each task in turn takes its exact maximiser.
 
     That is the top-k of C_t + λ Σ_{s≠t} P_s, which never lowers J.
 
@@ -133,7 +133,7 @@ def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEE
 def follow_path(
     C: Covariances, *, lams: Sequence[float], k: int, effort: Effort, trace: Trace, loop: str
 ) -> list[Optimum]:
-    """Give an optimum for each λ of a rising sequence.
+    """Return an optimum for each λ of a rising sequence.
 
     Once upwards from I-PCA and once downwards from C-PCA, each climb from the last one's end, and
     the better kept: upwards alone, blocks lock into their own starts before λ is large. On its
@@ -161,7 +161,7 @@ def follow_path(
 
 
 def best_of(optima: Sequence[Optimum]) -> Optimum:
-    """Give the optimum of largest objective, the first of those that differ by rounding only."""
+    """Return the optimum of largest objective, the first of those that differ by rounding only."""
     highest = max(optimum.objective for optimum in optima)
     least = highest - SAME_OPTIMUM * abs(highest)
     return next(optimum for optimum in optima if optimum.objective >= least)

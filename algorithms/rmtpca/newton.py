@@ -41,14 +41,14 @@ class NewtonState(LoopState):
 
 
 def start_at(objective: CoupledTraces, U: Array) -> NewtonState:
-    """Give the first state, at bases U (T, k, d)."""
+    """Return the first state, at bases U (T, k, d)."""
     point = objective.pack(U)
     J, residual, F = objective.evaluate(point)
     return NewtonState(objective=J, residual=residual, U=point, F=F, radius=FIRST_RADIUS)
 
 
 def newton_step(objective: CoupledTraces, state: NewtonState, *, rtol: float) -> NewtonState:
-    """Give the state after one trust-region step; J does not fall but by rounding."""
+    """Return the state after one trust-region step; J does not fall but by rounding."""
     # superlinear in the end, but no better than the tolerance asks
     forcing = max(min(LOOSEST_FORCING, state.residual**0.5), min(0.3 * rtol / state.residual, 0.5))
     move = objective.attempt(state.U, state.F, radius=state.radius, forcing=forcing)
@@ -82,7 +82,7 @@ def climb(
     rtol: float,
     trace: Trace,
 ) -> NewtonState:
-    """Give the critical point of J that Newton's iteration reaches from a start."""
+    """Return the critical point of J that Newton's iteration reaches from a start."""
     return trace.run(
         loop,
         lambda state: newton_step(objective, state, rtol=rtol),

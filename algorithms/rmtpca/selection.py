@@ -48,7 +48,7 @@ class Choice:
 
     @classmethod
     def given(cls, c: float) -> "Choice":
-        """Give the choice of whoever gave the coupling."""
+        """Return the choice of whoever gave the coupling."""
         return cls(c, {"selection": "given"})
 
 
@@ -66,13 +66,13 @@ def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
 
 
 def candidates(params: RMTPCAParams) -> list[float]:
-    """Give the couplings to try, rising; infinity stands for the common subspace."""
+    """Return the couplings to try, rising; infinity stands for the common subspace."""
     ends = {"none": [], "common": [np.inf], "both": [0.0, np.inf]}[params.ends]
     return sorted({*params.grid, *ends})
 
 
 def n_loops(params: RMTPCAParams) -> int:
-    """Give the number of loops that :func:`choose_coupling` runs."""
+    """Return the number of loops that :func:`choose_coupling` runs."""
     if params.selection == "given":
         return 0
     return 2 * params.n_folds * len(_inner(candidates(params)))

@@ -27,7 +27,7 @@ def climb(
     max_iter: int = MAX_ITER,
     tolerance: float = ALPHA_ATOL,
 ) -> float:
-    """Give the largest ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ), from α = 0 upwards."""
+    """Return the largest ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ), from α = 0 upwards."""
 
     def step(state: RatioState) -> RatioState:
         alpha = best_ratio(pencils, state.alpha)

@@ -79,7 +79,7 @@ def minimise(
 
 
 def start_at(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsState:
-    """Give the first state."""
+    """Return the first state."""
     value, gradient = objective(z)
     return LbfgsState(
         objective=value,
@@ -94,7 +94,7 @@ def start_at(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsStat
 
 
 def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> LbfgsState:
-    """Give the state after one step; the objective does not rise."""
+    """Return the state after one step; the objective does not rise."""
     trials: list[Point] = []
 
     def evaluate(z: Array) -> Point:

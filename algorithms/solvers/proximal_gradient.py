@@ -59,7 +59,7 @@ def descend(
     max_iter: int,
     tolerance: float,
 ) -> ProximalState:
-    """Give W at which the relative duality gap is below the tolerance.
+    """Return W at which the relative duality gap is below the tolerance.
 
     Parameters
     ----------

@@ -67,12 +67,12 @@ class SubspaceModel(Model):
         return int(self.U.shape[2])
 
     def width(self, method: str, *, task: str) -> int:
-        """Give k for ``inverse_transform``, the number of features otherwise."""
+        """Return k for ``inverse_transform``, the number of features otherwise."""
         self.task_index(task)
         return self.k if method == "inverse_transform" else int(self.U.shape[1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the coordinates (X - mean) U of rows in the subspace of a task.
+        """Return the coordinates (X - mean) U of rows in the subspace of a task.
 
         Parameters
         ----------
@@ -88,7 +88,7 @@ class SubspaceModel(Model):
         return coordinates
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Give the rows Z Uᵀ + mean whose coordinates in the subspace of a task are Z.
+        """Return the rows Z Uᵀ + mean whose coordinates in the subspace of a task are Z.
 
         Parameters
         ----------
@@ -102,15 +102,15 @@ class SubspaceModel(Model):
         return rows @ self.basis_of(task).T + self.mean_of(task)
 
     def basis_of(self, task: str) -> Array:
-        """Give U of a task, (n_features, k)."""
+        """Return U of a task, (n_features, k)."""
         return _own_or_shared(self.U, self.task_index(task))
 
     def mean_of(self, task: str) -> Array:
-        """Give the mean of a task, (n_features,)."""
+        """Return the mean of a task, (n_features,)."""
         return _own_or_shared(self.mean, self.task_index(task))
 
     def relations(self) -> Relations | None:
-        """Give how much the subspaces overlap: ‖U_rᵀU_s‖²/k, the mean squared cosine of angles."""
+        """Return the overlap of the subspaces: ‖U_rᵀU_s‖²/k, the mean squared cosine of angles."""
         T, D, k = self.U.shape
         if len(self.tasks) > T:
             return None  # one subspace serves all
@@ -119,16 +119,16 @@ class SubspaceModel(Model):
         return read_relations(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name."""
+        """Return every learned array by name."""
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def header(self) -> dict[str, Any]:
-        """Give names, facts and warnings."""
+        """Return names, facts and warnings."""
         return write_told(self)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------
@@ -153,7 +153,7 @@ def build_model(
     warnings: Sequence[str] = (),
     shared_mean: Array | None = None,
 ) -> SubspaceModel:
-    """Give the model of the subspaces, each turned to its principal axes.
+    """Return the model of the subspaces, each turned to its principal axes.
 
     Parameters
     ----------
@@ -222,7 +222,7 @@ def extend_model(
 
 
 def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
-    """Give a warning where some tasks have too few rows to determine k dimensions alone."""
+    """Return a warning where some tasks have too few rows to determine k dimensions alone."""
     scarce = [task.name for task in tasks if task.input == "rows" and task.n_samples <= k]
     if not scarce:
         return ()
@@ -234,7 +234,7 @@ def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
 
 
 def _turned(C: Covariances, U: Array) -> tuple[Array, Array]:
-    """Give principal axes (n_tasks or 1, k, n_features), and variances along them (n_tasks, k)."""
+    """Return principal axes (n_tasks or 1, k, n_features) and their variances (n_tasks, k)."""
     every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
     CU = C.times_lifted(every)
     if U.shape[0] == C.n_tasks:

@@ -46,7 +46,7 @@ class Moments:
 
 
 def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
-    """Give means and covariances in the form that is cheapest for subspaces of k dimensions.
+    """Return means and covariances in the form that is cheapest for subspaces of k dimensions.
 
     Raises
     ------
@@ -74,12 +74,12 @@ def order_of(tasks: Iterable[Task]) -> int:
 
 
 def task_mean(task: Task) -> Array:
-    """Give the mean of the rows, (n_features,); zero where covariance matrices stand for them."""
+    """Return the mean of the rows, (n_features,); zero where covariance matrices stand for them."""
     return task.X.mean(axis=0) if task.input == "rows" else np.zeros(task.n_features)
 
 
 def task_covariance(task: Task) -> Array:
-    """Give the unbiased covariance of the rows, or the mean of the matrices, (d, d)."""
+    """Return the unbiased covariance of the rows, or the mean of the matrices, (d, d)."""
     if task.input == "covariances":
         return np.asarray(task.X.mean(axis=0))
     _, A = covariance_factor(task.X)
@@ -87,13 +87,13 @@ def task_covariance(task: Task) -> Array:
 
 
 def retained_ratio(retained: Array, total: Array) -> Array:
-    """Give the retained variance ratio, eq. 6; 1 where there is no variance to lose."""
+    """Return the retained variance ratio, eq. 6; 1 where there is no variance to lose."""
     ratio = np.divide(retained, total, out=np.ones_like(total), where=total > 0)
     return np.clip(ratio, 0.0, 1.0)
 
 
 def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
-    """Give the share of the variance of held-out samples that a subspace retains, eq. 6.
+    """Return the share of the variance of held-out samples that a subspace retains, eq. 6.
 
     Rows are taken about the mean of the *training* rows: a single held-out row then has a
     variance as well, and a subspace is judged with the mean it is used with.

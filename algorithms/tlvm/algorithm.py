@@ -169,7 +169,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     def fit(
         self, tasks: TaskSet, params: TLVMParams, *, trace: Trace, rng: np.random.Generator
     ) -> LatentModel:
-        """Give the source's latent variable model, and what each target makes of it."""
+        """Return the source's latent variable model, and what each target makes of it."""
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
@@ -271,7 +271,7 @@ def _learn(
 
 
 def _facts(learned: Transferred) -> dict[str, Any]:
-    """Give what a transfer ended at, as JSON."""
+    """Return what a transfer ended at, as JSON."""
     return {
         "objective": learned.value,
         "divergence": learned.divergence,

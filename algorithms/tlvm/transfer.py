@@ -41,7 +41,7 @@ class Transferred:
 def transfer(
     source: LatentGP, Yt: Array, params: TLVMParams, *, trace: Trace, name: str
 ) -> Transferred:
-    """Give the process for a target's rows Y_t (m, D), centred by their mean, in source units."""
+    """Return the process for a target's rows Y_t (m, D), centred by their mean, in source units."""
     theta, covariance = source.theta, COVARIANCES[params.kernel]
     noise = float(np.exp(theta[2])) + params.floor
     Xt = project_rows_traced(
@@ -74,7 +74,7 @@ def _divergence(theta: Array, X: Array, Y: Array, r: int, params: TLVMParams) ->
 
 
 def _seen(objective: str, r: int) -> slice:
-    """Give the active rows from which the objective's own model predicts a row of the target."""
+    """Return the active rows from which the objective's own model predicts a row of the target."""
     if objective == "joint":
         return slice(None)
     return slice(r, None) if objective == "marginal" else slice(r)

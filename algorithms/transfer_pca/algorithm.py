@@ -68,7 +68,7 @@ class TransferPCA(_SourceAndTarget[TransferPCAParams, SubspaceModel]):
     def fit(
         self, tasks: TaskSet, params: TransferPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Give the k leading eigenvectors of each weighted covariance."""
+        """Return the k leading eigenvectors of each weighted covariance."""
         del rng
         self.check(tasks.summaries(), params)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
@@ -108,7 +108,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     def fit(
         self, tasks: TaskSet, params: PPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> PPCAModel:
-        """Give W and σ² of each task in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
+        """Return W and σ² of each task in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
         del rng
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
@@ -127,7 +127,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     def _learn(
         self, source: Task, task: Task, params: PPCAParams, *, trace: Trace
     ) -> tuple[Array, float, float]:
-        """Give W (D, k), σ² and the share of the task's variance that is explained."""
+        """Return W (D, k), σ² and the share of the task's variance that is explained."""
         pair = task if params.rows == "own" else source
         A = _weighted_factor(pair, task, params.weight)
         U = _decompose(A, params.k, trace, task.name)
@@ -142,7 +142,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
 
 
 def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
-    """Give the k leading eigenvectors of AᵀA by one step under the trace."""
+    """Return the k leading eigenvectors of AᵀA by one step under the trace."""
 
     def solve() -> tuple[Array, float]:
         U = leading_of_factor(A, k)
@@ -152,7 +152,7 @@ def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
 
 
 def _weighted_factor(source: Task, task: Task, weight: float) -> Array:
-    """Give A with AᵀA the weighted covariance of source and task; of the source where both are."""
+    """Return A, AᵀA the weighted covariance of source and task (of the source if both are one)."""
     Y = centre_columns(source.X)
     if task.name == source.name:
         return np.asarray(Y / np.sqrt(max(len(Y) - 1, 1)))

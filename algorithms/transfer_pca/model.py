@@ -43,12 +43,12 @@ class PPCAModel(Model):
         return {"r2": {name: float(x) for name, x in zip(self.tasks, self.r2, strict=True)}}
 
     def width(self, method: str, *, task: str) -> int:
-        """Give k for ``inverse_transform``, the number of features otherwise."""
+        """Return k for ``inverse_transform``, the number of features otherwise."""
         self.task_index(task)
         return int(self.W.shape[2 if method == "inverse_transform" else 1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Give the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), by the features that are seen.
+        """Return the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), by the features that are seen.
 
         Parameters
         ----------
@@ -62,7 +62,7 @@ class PPCAModel(Model):
         return self._latents(X, "transform", task)
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Give the rows Wz + mean.
+        """Return the rows Wz + mean.
 
         Parameters
         ----------
@@ -77,7 +77,7 @@ class PPCAModel(Model):
         return np.asarray(rows @ self.W[t].T + self.mean[t])
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Give the projections of rows onto the subspace, or what is expected of missing values.
+        """Return the projections of rows onto the subspace, or what is expected of missing values.
 
         Of a complete row that is Wz' + mean, z' without the shrinkage of the expected latent
         (Tipping and Bishop, section 3.3): the least squared error. Where values are missing it is
@@ -106,16 +106,16 @@ class PPCAModel(Model):
         return expected_latents(self.W[t], rows - self.mean[t], noise=float(self.noise[t]))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Give every learned array by name."""
+        """Return every learned array by name."""
         return {"W": self.W, "mean": self.mean, "noise": self.noise, "r2": self.r2}
 
     def header(self) -> dict[str, Any]:
-        """Give the names."""
+        """Return the names."""
         return {"algorithm": self.algorithm, "tasks": list(self.tasks)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Give the model that ``to_arrays`` and ``header`` described.
+        """Return the model that ``to_arrays`` and ``header`` described.
 
         Raises
         ------
@@ -133,7 +133,7 @@ class PPCAModel(Model):
 
 
 def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
-    """Give the expected latents (n, k) of centred rows Y (n, D), NaN where a value is missing.
+    """Return the expected latents (n, k) of centred rows Y (n, D), NaN where a value is missing.
 
     The least of ‖y - Wz‖² + σ²‖z‖² over the features that are seen; solved as least squares, so
     that σ² may be 0.
@@ -150,5 +150,5 @@ def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
 
 
 def reconstruction(W: Array, Y: Array) -> Array:
-    """Give the nearest points (n, D) to centred rows in the span of W, by the features seen."""
+    """Return the nearest points (n, D) to centred rows in the span of W, by the features seen."""
     return np.asarray(expected_latents(W, Y, noise=0.0) @ W.T)

@@ -40,7 +40,7 @@ class Bearer(NamedTuple):
 
 
 def bearer_of(authorization: str | None) -> Bearer | None:
-    """Give the bearer of a header, who may call any number of times; None where there is none."""
+    """Return the bearer of a header, who may call any number of times; None where there is none."""
     return None if authorization is None else Bearer(authorization, _digest(authorization))
 
 
@@ -62,7 +62,7 @@ class Gate:
         self._renewed: set[bytes] = set()
 
     def known_owner(self, bearer: Bearer | None, scope: str | None) -> str | None:
-        """Give what :meth:`owner_of` gives, where the database need not be asked; else None.
+        """Return what :meth:`owner_of` gives, where the database need not be asked; else None.
 
         Called on the event loop, where a key that is in use is looked up again in time.
         """
@@ -93,7 +93,7 @@ class Gate:
             self._renewed.discard(digest)
 
     def owner_of(self, authorization: str | None, scope: str | None) -> str:
-        """Give the owner on whose behalf a request comes.
+        """Return the owner on whose behalf a request comes.
 
         Parameters
         ----------

@@ -33,25 +33,25 @@ class Key:
     secret: str
 
     def text(self) -> str:
-        """Give the key as it is written in a request."""
+        """Return the key as it is written in a request."""
         return f"sib_{self.id}_{self.secret}"
 
     def secret_sha256(self) -> str:
-        """Give what is kept of the secret: it is random and long, so one plain hash will do."""
+        """Return what is kept of the secret: it is random and long, so one plain hash will do."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
 def new_key() -> Key:
-    """Give a fresh key."""
+    """Return a fresh key."""
     return Key(secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES))
 
 
 def parse_key(text: str) -> Key | None:
-    """Give the key in a text, or None where it is not of the form."""
+    """Return the key in a text, or None where it is not of the form."""
     match = _KEY.fullmatch(text)
     return None if match is None else Key(match[1], match[2])
 
 
 def allows(granted: list[str], needed: str | None) -> bool:
-    """Tell whether the scopes of a key allow what is needed; None: any key will do."""
+    """Return whether the scopes of a key allow what is needed; None: any key will do."""
     return needed is None or needed in granted or "admin" in granted

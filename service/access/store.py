@@ -28,17 +28,17 @@ def create(
 
 
 def get(session: Session, key_id: str) -> KeyRow | None:
-    """Give the row of a key."""
+    """Return the row of a key."""
     return session.get(KeyRow, key_id)
 
 
 def list_all(session: Session) -> Sequence[KeyRow]:
-    """Give every key, oldest first."""
+    """Return every key, oldest first."""
     return session.scalars(sa.select(KeyRow).order_by(KeyRow.created_at, KeyRow.id)).all()
 
 
 def has_any(session: Session) -> bool:
-    """Tell whether there is a key that can be used."""
+    """Return whether there is a key that can be used."""
     query = sa.select(KeyRow.id).where(
         KeyRow.revoked_at.is_(None),
         sa.or_(KeyRow.expires_at.is_(None), KeyRow.expires_at > now()),

@@ -48,7 +48,7 @@ class _Work:
         return int(self.sample[0].size)
 
     def block_rows(self) -> int:
-        """Give how many rows are called at a time."""
+        """Return how many rows are called at a time."""
         widest = max(self.n_outputs, int(self.entry["n_features"]))
         return max(1, min(CALLED_ROWS, _MOST_VALUES // widest))
 
@@ -59,7 +59,7 @@ def infer(
     on_step: Callable[[Step], None],
     is_cancelled: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Give what the inference came to; its outputs are in the files that the order names.
+    """Return what the inference came to; its outputs are in the files that the order names.
 
     Raises
     ------
@@ -104,7 +104,7 @@ def infer(
 
 
 def _lay_out(order: Mapping[str, Any], model: Model, source: "_Source") -> list[_Work]:
-    """Give the tasks, each with the outputs of its first row, which tell what is to be stored."""
+    """Return the tasks, each with the outputs of its first row, which tell what is to be stored."""
     entries = {entry["name"]: entry for entry in order["manifest"]["tasks"]}
     method = order["plan"]["method"]
     work = [
@@ -127,7 +127,7 @@ def _outputs(
     *,
     to: tuple[OutputFile, DatasetWriter | None],
 ) -> Iterator[NDArray[Any]]:
-    """Give the outputs block by block, once they are written; after those of a task its targets."""
+    """Yield the outputs block by block once they are written, and after each task its targets."""
     table, dataset = to
     for task in work:
         first = 0
@@ -152,18 +152,18 @@ class _Source:
     orders: Mapping[str, list[int]]
 
     def blocks(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Give the rows of a task, so many at a time."""
+        """Return the rows of a task, so many at a time."""
         order = self.orders.get(task)
         for rows in self.reader.rows(task, n_rows):
             yield rows if order is None else np.ascontiguousarray(rows[:, order])
 
     def first(self, task: str) -> NDArray[np.float64]:
-        """Give the first row of a task."""
+        """Return the first row of a task."""
         return next(self.blocks(task, 1))
 
 
 def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Give what the outputs are of, and what their columns stand for."""
+    """Return what the outputs are of, and what their columns stand for."""
     head = {name: plan[name] for name in ("model", "version", "method", "dataset_id")}
     if plan["method"] in CLASS_METHODS:
         classes = {name: list(model.classes(called)) for name, called in plan["tasks"].items()}

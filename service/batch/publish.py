@@ -47,7 +47,7 @@ def publish_outputs(session: Session, blobs: BlobStore, made: Outputs) -> bool:
 
 
 def _add_dataset(session: Session, made: Outputs, manifest: dict[str, Any], blob: Blob) -> str:
-    """Give the id of the dataset of the outputs."""
+    """Return the id of the dataset of the outputs."""
     job, source, plan = made.job, made.source, made.job.plan
     assert plan is not None
     origin = {name: plan[name] for name in ("model", "version", "version_id", "method")}

@@ -132,7 +132,7 @@ def delete_output(job_id: str, request: Request, services: Context, owner: Owner
 
 
 def _check(job_id: str, job: JobRow | None, blob: BlobRow | None) -> tuple[JobRow, BlobRow]:
-    """Give a job with its outputs, or raise the problem that there are none."""
+    """Return a job with its outputs, or raise the problem that there are none."""
     if job is None:
         raise no_job(job_id)
     if JobState(job.state) not in FINAL:

@@ -20,7 +20,7 @@ def list_algorithms(query: Paging) -> Page[Algorithm]:
 
 @router.get("/{name}", responses=problems("not-found"))
 def get_algorithm(name: str) -> Algorithm:
-    """Give one algorithm."""
+    """Return one algorithm."""
     if name not in ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
         raise Problem("not-found", f"there is no algorithm '{name}'; there are {known}")

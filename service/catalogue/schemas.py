@@ -30,7 +30,7 @@ class Algorithm(BaseModel):
 
     @classmethod
     def describe(cls, algorithm: "AnyAlgorithm[Any, Any]") -> "Algorithm":
-        """Give the wire form of an algorithm."""
+        """Return the wire form of an algorithm."""
         return cls(
             name=algorithm.name,
             title=algorithm.title,

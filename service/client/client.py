@@ -79,12 +79,12 @@ class Client:
         self._http.close()
 
     def health(self) -> dict[str, Any]:
-        """Give whether the service is ready, and why not."""
+        """Return whether the service is ready, and why not."""
         body: dict[str, Any] = self._http.send("GET", "/v2/health/ready", again=False).json()
         return body
 
     def algorithms(self) -> list[dict[str, Any]]:
-        """Give the algorithms with the JSON Schema of their parameters."""
+        """Return the algorithms with the JSON Schema of their parameters."""
         return list(self._http.pages("/v1/algorithms"))
 
     def upload(
@@ -130,11 +130,11 @@ class Client:
         return self._upload(_read(body), "application/x-npz", query)
 
     def datasets(self) -> list[dict[str, Any]]:
-        """Give the datasets, newest first."""
+        """Return the datasets, newest first."""
         return list(self._http.pages("/v1/datasets"))
 
     def dataset(self, dataset_id: str) -> Dataset:
-        """Give one dataset."""
+        """Return one dataset."""
         info = self._http.send("GET", path("v1", "datasets", dataset_id)).json()
         manifest = self._http.send("GET", path("v1", "datasets", dataset_id, "manifest")).json()
         tasks = tuple(task["name"] for task in manifest["tasks"])
@@ -157,7 +157,7 @@ class Client:
         evaluate: bool | Mapping[str, Any] = False,
         **params: Any,
     ) -> JobHandle:
-        """Give a handle of the job that trains an algorithm with these parameters.
+        """Return a handle of the job that trains an algorithm with these parameters.
 
         Parameters
         ----------
@@ -190,7 +190,7 @@ class Client:
     def adapt(
         self, model: RemoteModel, dataset: Dataset | str, *, name: str | None = None
     ) -> JobHandle:
-        """Give a handle of the job that takes the tasks of a dataset into a model.
+        """Return a handle of the job that takes the tasks of a dataset into a model.
 
         What the model has learned is frozen; a new version is made, or a model of another name. Of
         several at once each goes on from the version given, and knows nothing of the others.
@@ -217,7 +217,7 @@ class Client:
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
     ) -> JobHandle:
-        """Give a handle of the job, as :meth:`train` does, with parameters of any name."""
+        """Return a handle of the job, as :meth:`train` does, with parameters of any name."""
         spec: dict[str, Any] = {
             "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
             "algorithm": algorithm,
@@ -243,7 +243,7 @@ class Client:
         name: str | None = None,
         limits: Mapping[str, Any] | None = None,
     ) -> InferenceHandle:
-        """Give a handle of the job that calls a method of a model over a whole dataset.
+        """Return a handle of the job that calls a method of a model over a whole dataset.
 
         Parameters
         ----------
@@ -280,30 +280,30 @@ class Client:
         return job
 
     def job(self, job_id: str) -> JobHandle:
-        """Give a handle of a job that trains."""
+        """Return a handle of a job that trains."""
         return JobHandle(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())
 
     def inference(self, job_id: str) -> InferenceHandle:
-        """Give a handle of a job that calls a model over a dataset."""
+        """Return a handle of a job that calls a model over a dataset."""
         job = self._http.send("GET", path("v1", "jobs", job_id)).json()
         return InferenceHandle(self._http, job)
 
     def jobs(self) -> list[dict[str, Any]]:
-        """Give the jobs, newest first."""
+        """Return the jobs, newest first."""
         return list(self._http.pages("/v1/jobs"))
 
     def models(self) -> list[dict[str, Any]]:
-        """Give the models by name, each by its latest version."""
+        """Return the models by name, each by its latest version."""
         return list(self._http.pages("/v1/models"))
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:
-        """Give a model, by its latest version unless one is named: NAME@ALIAS, or by number."""
+        """Return a model, by its latest version unless one is named: NAME@ALIAS, or by number."""
         suffix = () if version is None else ("versions", version)
         found = self._http.send("GET", path("v1", "models", name, *suffix)).json()
         return RemoteModel(self._http, found)
 
     def aliases(self, name: str) -> dict[str, int]:
-        """Give the aliases of a model with the versions that they name."""
+        """Return the aliases of a model with the versions that they name."""
         listed = self._http.pages(path("v1", "models", name, "aliases"))
         return {item["alias"]: item["version"] for item in listed}
 
@@ -359,7 +359,7 @@ def _pack(
 
 
 def _plain(value: Any) -> Any:
-    """Give a number of numpy, or an array, as JSON has it."""
+    """Return a number of numpy, or an array, as JSON has it."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"{value!r} cannot be a parameter: it is no JSON")

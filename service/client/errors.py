@@ -29,7 +29,7 @@ class ServiceError(Exception):
 
     @classmethod
     def from_response(cls, response: httpx.Response) -> "ServiceError":
-        """Give the error that a response tells."""
+        """Return the error that a response tells."""
         try:
             body = response.json()
             return cls(response.status_code, body["code"], body["detail"], body["errors"])

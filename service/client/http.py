@@ -28,7 +28,7 @@ class Http:
         self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
 
     def send(self, method: str, path: str, *, again: bool = True, **request: Any) -> httpx.Response:
-        """Give the response, or raise the ServiceError that it tells."""
+        """Return the response, or raise the ServiceError that it tells."""
         pause = _FIRST_PAUSE_S
         for retry in range(_RETRIES + 1):
             is_last = retry == _RETRIES or not again
@@ -63,7 +63,7 @@ class Http:
             partial.unlink(missing_ok=True)
 
     def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Give the items of a collection, page after page."""
+        """Return the items of a collection, page after page."""
         while True:
             body = self.send("GET", path, params=params).json()
             yield from body["items"]
@@ -77,11 +77,11 @@ class Http:
 
 
 def path(*parts: str | int) -> str:
-    """Give the path made of parts, each of which may hold any character."""
+    """Return the path made of parts, each of which may hold any character."""
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
 def _asked_pause(response: httpx.Response) -> float:
-    """Give the seconds in Retry-After; a proxy may send a date there, which is not followed."""
+    """Return the seconds in Retry-After; a proxy may send a date there, which is not followed."""
     asked = response.headers.get("retry-after", "")
     return min(float(asked), _MAX_PAUSE_S) if asked.isdecimal() else 0.0

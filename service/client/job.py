@@ -52,7 +52,7 @@ class Handle:
         return self
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Give what has happened to the job so far, in order."""
+        """Return what has happened to the job so far, in order."""
         after = 0
         address = path("v1", "jobs", self.id, "events")
         while True:
@@ -63,7 +63,7 @@ class Handle:
             after = body["next_after"]
 
     def _end(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
-        """Give the job once it has succeeded."""
+        """Return the job once it has succeeded."""
         if progress:
             with _bar() as bar:
                 row = bar.add_task(self.info["model"], total=1.0, note="queued")
@@ -85,7 +85,7 @@ class JobHandle(Handle):
     def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
     ) -> RemoteModel:
-        """Give the model, once the job has made it.
+        """Return the model, once the job has made it.
 
         Parameters
         ----------
@@ -110,7 +110,7 @@ class InferenceHandle(Handle):
     def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
     ) -> RemoteOutputs:
-        """Give the outputs, once the job has computed them; else as :meth:`JobHandle.wait`."""
+        """Return the outputs, once the job has computed them; else as :meth:`JobHandle.wait`."""
         return RemoteOutputs(self._http, self._end(progress=progress, on_change=on_change))
 
 

@@ -55,51 +55,51 @@ class RemoteModel:
         return metrics
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Give the labels of a task, in the order of the columns of :meth:`distances`."""
+        """Return the labels of a task, in the order of the columns of :meth:`distances`."""
         if task not in self.tasks:
             raise ValueError(f"model '{self.name}' has no task '{task}'")
         return tuple(self.info["classes"].get(task, ()))
 
     def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the projected rows (n_samples, k) of rows (n_samples, n_features)."""
+        """Return the projected rows (n_samples, k) of rows (n_samples, n_features)."""
         return self._call("transform", X, task)
 
     def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
+        """Return the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
         return self._call("inverse_transform", Z, task)
 
     def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the rows expected at the projections of rows, missing values (NaN) filled in."""
+        """Return the rows expected at the projections of rows, missing values (NaN) filled in."""
         return self._call("reconstruct", X, task)
 
     def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the variance (n_samples,) of a value of each row at its projection."""
+        """Return the variance (n_samples,) of a value of each row at its projection."""
         return self._call("variance", X, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
+        """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
         return self._call("predict", X, task)
 
     def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give how far rows (n_samples, n_features) are from each class, (n_samples, n_classes)."""
+        """Return distances (n_samples, n_classes) of rows (n_samples, n_features) to each class."""
         return self._call("distances", X, task)
 
     def decision_function(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Give the values behind the predictions, (n_samples,) or one column per class."""
+        """Return the values behind the predictions, (n_samples,) or one column per class."""
         return self._call("decision_function", X, task)
 
     def history(self) -> dict[str, Any]:
-        """Give how the fit went, step by step."""
+        """Return how the fit went, step by step."""
         history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
         return history
 
     def report(self) -> dict[str, Any]:
-        """Give what was tried before it was trained; a model of a plain job has none."""
+        """Return what was tried before it was trained; a model of a plain job has none."""
         report: dict[str, Any] = self._http.send("GET", f"{self._path}/report").json()
         return report
 
     def relations(self) -> dict[str, Any]:
-        """Give how its tasks are related: names, strengths and a sentence."""
+        """Return how its tasks are related: names, strengths and a sentence."""
         relations: dict[str, Any] = self._http.send("GET", f"{self._path}/relations").json()
         return relations
 

@@ -22,7 +22,7 @@ _NAME_SHOWN: Final = 40
 
 
 def check_name(name: str, limits: Limits, *, what: str, place: int | None = None) -> str:
-    """Give a name in Unicode's composed form, or raise Rejected where it cannot be one.
+    """Return a name in Unicode's composed form, or raise Rejected where it cannot be one.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def check_name(name: str, limits: Limits, *, what: str, place: int | None = None
 
 
 def label_problem(label: str) -> str | None:
-    """Give what is wrong with a class label of text."""
+    """Return what is wrong with a class label of text."""
     if len(label) > MAX_LABEL_LENGTH:
         return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
     if _has_refused(label):
@@ -87,7 +87,7 @@ def split_rows(
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
-    """Give the tasks of a long table, in the order of names.
+    """Return the tasks of a long table, in the order of names.
 
     Parameters
     ----------
@@ -109,7 +109,7 @@ def split_rows(
 
 
 def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
-    """Give rows as a slice where they are neighbours, since a slice is no copy."""
+    """Return rows as a slice where they are neighbours, since a slice is no copy."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
@@ -122,7 +122,7 @@ def tasks_of_targets(
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
-    """Give one task per target; all have the very same X."""
+    """Return one task per target; all have the very same X."""
     complaints = Complaints()
     tasks = [
         rows_task(name, X, y, feature_names, complaints, groups=groups)
@@ -141,7 +141,7 @@ def rows_task(
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Give the task of rows and targets, or None after adding the complaint."""
+    """Return the task of rows and targets, or None after adding the complaint."""
     try:
         return Task.from_rows(name, X, y=y, feature_names=feature_names, groups=groups)
     except InvalidData as error:
@@ -201,7 +201,7 @@ def _complain(complaints: Complaints, error: InvalidData) -> None:
 
 
 def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str | None = None) -> Labels:
-    """Give targets as floats or as labels.
+    """Return targets as floats or as labels.
 
     Raises
     ------

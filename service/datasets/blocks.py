@@ -41,11 +41,11 @@ class DatasetReader:
         self._entries = {entry["name"]: entry for entry in manifest["tasks"]}
 
     def rows(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Give the rows of a task, so many at a time."""
+        """Return the rows of a task, so many at a time."""
         return self._blocks(f"{self._entries[task].get('rows_of', task)}/X", n_rows)
 
     def target_layout(self, task: str) -> Layout | None:
-        """Give the type and shape of the targets of a task, as they are stored."""
+        """Return the type and shape of the targets of a task, as they are stored."""
         if self._entries[task]["target"] == "none":
             return None
         spec = self._specs[f"{task}/y"]
@@ -66,7 +66,7 @@ class DatasetReader:
         return self._blocks(f"{task}/groups", _TARGETS)
 
     def targets(self, task: str) -> Iterator[NDArray[Any]]:
-        """Give the targets of a task, if any: numbers, or positions in the manifest's classes."""
+        """Return the targets of a task, if any: numbers, or positions in the manifest's classes."""
         if self._entries[task]["target"] == "none":
             return iter(())
         return self._blocks(f"{task}/y", _TARGETS)

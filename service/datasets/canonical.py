@@ -112,7 +112,7 @@ def names_of(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
 
 
 def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
-    """Give the tasks that :func:`write_tasks` wrote; their rows are read-only, mapped from disk.
+    """Return the tasks that :func:`write_tasks` wrote; their rows are read-only, mapped from disk.
 
     Raises
     ------
@@ -174,7 +174,7 @@ def _read_task(
 
 
 def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Give the arrays of a safetensors file without reading them."""
+    """Return the arrays of a safetensors file without reading them."""
     try:
         data: NDArray[np.uint8] = np.asarray(np.memmap(path, np.uint8, mode="r"))
         begin, specs = read_header(path)
@@ -184,7 +184,7 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def read_header(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Give where the arrays of a safetensors file begin, and the type, shape and place of each."""
+    """Return the offset of the arrays of a safetensors file; type, shape and place of each."""
     with path.open("rb") as file:
         n_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         header = json.loads(file.read(n_bytes))
@@ -218,7 +218,7 @@ def _hash(task: Task) -> str:
 
 
 def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Give statistics of each column; null where they are beyond what floats hold."""
+    """Return statistics of each column; null where they are beyond what floats hold."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(0)
         std = np.sqrt(sum(((part - mean) ** 2).sum(0) for part in _blocks(X)) / len(X))
@@ -230,6 +230,6 @@ def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
 
 
 def _blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Give the rows in parts, so that what is computed of one takes little memory."""
+    """Return the rows in parts, so that what is computed of one takes little memory."""
     n_rows = max(1, _BLOCK_VALUES // X.shape[1])
     return (X[i : i + n_rows] for i in range(0, len(X), n_rows))

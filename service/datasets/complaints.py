@@ -71,7 +71,7 @@ class Complaint:
     parameter: str | None = None
 
     def to_json(self) -> dict[str, Any]:
-        """Give the complaint as JSON."""
+        """Return the complaint as JSON."""
         return {key: value for key, value in asdict(self).items() if value is not None}
 
 
@@ -121,7 +121,7 @@ class Complaints:
 
 
 def needs_more_memory(limit_bytes: int) -> Complaint:
-    """Give the complaint of an upload that is too large to be read here."""
+    """Return the complaint of an upload that is too large to be read here."""
     return Complaint(
         "needs-more-memory",
         f"reading the upload needs more than {limit_bytes // 1024**2} MiB of memory, the limit "

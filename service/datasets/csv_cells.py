@@ -39,7 +39,7 @@ MIXED: Final = TextComplaint(
 
 
 def is_number(cell: str) -> bool:
-    """Tell whether a cell is written as a number, finite or not."""
+    """Return whether a cell is written as a number, finite or not."""
     return _NUMBER.fullmatch(cell) is not None
 
 
@@ -52,7 +52,7 @@ def read_numbers(
     complaints: Complaints,
     text: TextComplaint = TEXT,
 ) -> NDArray[np.float64]:
-    """Give the numbers in some columns of a batch; zeros stand where a complaint was made.
+    """Return the numbers in some columns of a batch; zeros stand where a complaint was made.
 
     Returns
     -------
@@ -85,7 +85,7 @@ def read_numbers(
 
 
 def _problem(cell: str, text: TextComplaint) -> tuple[str, str] | None:
-    """Give the code and the words for a cell that is no finite number."""
+    """Return the code and the words for a cell that is no finite number."""
     if not cell.strip():
         return "empty-cell", "the cell is empty; fill it, or leave the row out"
     if not is_number(cell):
@@ -96,5 +96,5 @@ def _problem(cell: str, text: TextComplaint) -> tuple[str, str] | None:
 
 
 def shown(cell: str) -> str:
-    """Give a cell as a message may quote it: escaped and short."""
+    """Return a cell as a message may quote it: escaped and short."""
     return repr(cell if len(cell) <= _CELL_SHOWN else cell[:_CELL_SHOWN] + "...")

@@ -33,7 +33,7 @@ class Batch:
     is_plain: bool
 
     def place(self, i: int) -> str:
-        """Give the place of a record as a message names it."""
+        """Return the place of a record as a message names it."""
         return f"line {self.lines[i]}"
 
 
@@ -47,7 +47,7 @@ class Records:
         self._reader = csv.reader(self._lines(), strict=True)
 
     def header(self) -> list[str]:
-        """Give the first record."""
+        """Return the first record."""
         try:
             header = next(self._reader, [])
         except csv.Error as error:
@@ -57,7 +57,7 @@ class Records:
         return header
 
     def batches(self, width: int, complaints: Complaints) -> Iterator[Batch]:
-        """Give the records of the right width; the others are complained of."""
+        """Return the records of the right width; the others are complained of."""
         n_rows = max(1, _BATCH_CELLS // width)
         batch = Batch([], [], [], is_plain=True)
         try:

@@ -42,7 +42,7 @@ class _Columns:
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
-    """Give the tasks in a CSV file.
+    """Return the tasks in a CSV file.
 
     Raises
     ------
@@ -162,7 +162,7 @@ class _Table:
             self._features.append(features)
 
     def tasks(self) -> list[Task]:
-        """Give the tasks, in the order of their first rows."""
+        """Return the tasks, in the order of their first rows."""
         if not self._features:
             reject("no-rows", "the table has a header but no rows")
         names = self._columns.feature_names
@@ -181,7 +181,7 @@ class _Table:
         )
 
     def _take_features(self) -> NDArray[np.float64]:
-        """Give all rows as one array, letting go of each part once it is copied."""
+        """Return all rows as one array, letting go of each part once it is copied."""
         n_rows = sum(len(part) for part in self._features)
         X = np.empty((n_rows, len(self._columns.features)))
         row = 0

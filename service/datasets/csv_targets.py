@@ -58,7 +58,7 @@ class TargetColumn:
         self._parts.append(numbers[:, 0])
 
     def values(self) -> NDArray[Any]:
-        """Give float64 numbers, int64 labels or text labels.
+        """Return float64 numbers, int64 labels or text labels.
 
         Returns
         -------

@@ -61,7 +61,7 @@ class UnsupportedFormat(Exception):
 
 
 def find_format(media_type: str) -> Format:
-    """Give the format of a media type.
+    """Return the format of a media type.
 
     Raises
     ------
@@ -102,5 +102,5 @@ def check_magic(format_: Format, head: bytes) -> None:
 
 
 def supported() -> str:
-    """Give the formats as a sentence's part."""
+    """Return the formats as a sentence's part."""
     return ", ".join(f"{f.media_types[0]} ({f.title})" for f in FORMATS)

@@ -100,7 +100,7 @@ class Ingester:
             store.reject(session, dataset_id, [complaint.to_json()])
 
     def _read(self, row: DatasetRow, folder: Path) -> Answer:
-        """Give the manifest or the complaints of an upload."""
+        """Return the manifest or the complaints of an upload."""
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):

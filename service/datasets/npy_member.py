@@ -35,7 +35,7 @@ class Header:
 
 
 def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> NDArray[Any]:
-    """Give the array in a member of an archive, native and in C order.
+    """Return the array in a member of an archive, native and in C order.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> 
 
 
 def _read_header_text(file: IO[bytes], name: str) -> tuple[str, int]:
-    """Give the header as text, and how many bytes it took."""
+    """Return the header as text, and how many bytes it took."""
     start = file.read(8)
     n_length = {1: 2, 2: 4, 3: 4}.get(start[6] if len(start) == 8 else 0, 0)
     if not start.startswith(_MAGIC) or not n_length:
@@ -118,7 +118,7 @@ def _read_dtype(descr: object, name: str, limits: Limits) -> np.dtype[Any]:
 
 
 def _read_bytes(file: IO[bytes], size: int, name: str) -> NDArray[np.uint8]:
-    """Give exactly so many bytes, and see to it that nothing follows them."""
+    """Return exactly so many bytes, and see to it that nothing follows them."""
     data = np.empty(size, np.uint8)
     position = 0
     while position < size:

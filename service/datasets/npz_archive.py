@@ -24,7 +24,7 @@ Arrays = dict[str, NDArray[Any]]
 
 
 def read_archive(path: Path, limits: Limits) -> Arrays:
-    """Give the arrays of an .npz file by name, in the order of its directory.
+    """Return the arrays of an .npz file by name, in the order of its directory.
 
     Raises
     ------

@@ -37,7 +37,7 @@ _MAX_EXACT: Final = 2**53
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
-    """Give the tasks in an .npz file.
+    """Return the tasks in an .npz file.
 
     Raises
     ------
@@ -138,7 +138,7 @@ def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
 
 
 def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
-    """Give the arrays by task and part; takes them out of arrays."""
+    """Return the arrays by task and part; takes them out of arrays."""
     complaints = Complaints()
     parts: dict[str, Arrays] = {}
     for name in list(arrays):

@@ -42,7 +42,7 @@ class ReadOptions(BaseModel):
     @field_validator("task_column", "target_column", "group_column", "ignore_column")
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        """Give names in the Unicode form that the columns' names are brought to."""
+        """Return names in the Unicode form that the columns' names are brought to."""
         if names is None or isinstance(names, str):
             return names and unicodedata.normalize("NFC", names)
         return tuple(unicodedata.normalize("NFC", name) for name in names)
@@ -61,7 +61,7 @@ class Limits(BaseModel):
 
     @classmethod
     def from_settings(cls, settings: "Settings") -> "Limits":
-        """Give the bounds that the operator set."""
+        """Return the bounds that the operator set."""
         return cls(
             expanded_bytes=settings.max_expanded_bytes,
             expansion=settings.max_expansion,

@@ -114,7 +114,7 @@ def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Datase
 async def get_dataset(
     dataset_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
-    """Give a dataset as it stands, or as it ends being read within `wait` seconds."""
+    """Return a dataset as it stands, or as it ends being read within `wait` seconds."""
     deadline = time.monotonic() + wait
     row = await run_in_threadpool(_read, services, dataset_id, owner)
     while row.state not in _SETTLED and time.monotonic() < deadline:
@@ -131,7 +131,7 @@ async def get_dataset(
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
 def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
-    """Give what is in a dataset, task by task."""
+    """Return what is in a dataset, task by task."""
     row = _read(services, dataset_id, owner)
     if row.manifest is None:
         raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}, not ready")

@@ -47,7 +47,7 @@ class Dataset(BaseModel):
 
     @classmethod
     def from_row(cls, row: DatasetRow) -> "Dataset":
-        """Give the wire form of a row."""
+        """Return the wire form of a row."""
         tasks = None if row.manifest is None else row.manifest["tasks"]
         return cls(
             id=row.id,
@@ -122,5 +122,5 @@ class Manifest(BaseModel):
 
 
 def places(complaints: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Give complaints as entries of ``errors``."""
+    """Return complaints as entries of ``errors``."""
     return [{"code": "invalid-dataset", **complaint} for complaint in complaints]

@@ -31,7 +31,7 @@ class NewDataset:
 
 
 def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
-    """Give the row of an upload that is complete and not yet parsed."""
+    """Return the row of an upload that is complete and not yet parsed."""
     row = DatasetRow(
         id=new_id("ds"),
         owner=new.owner,
@@ -51,13 +51,13 @@ def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
 
 
 def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
-    """Give a dataset; another owner's, or a deleted one, is as if it were not there."""
+    """Return a dataset; another owner's, or a deleted one, is as if it were not there."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
     return row if row is not None and row.owner == owner and row.state != "deleted" else None
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
-    """Give the dataset that the owner made of the same bytes, read the same way."""
+    """Return the dataset that the owner made of the same bytes, read the same way."""
     query = sa.select(DatasetRow).where(
         DatasetRow.owner == owner, DatasetRow.fingerprint == fingerprint
     )
@@ -67,7 +67,7 @@ def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | No
 def list_page(
     session: Session, owner: str, *, after: str | None, limit: int
 ) -> Sequence[DatasetRow]:
-    """Give datasets, newest first, older than the dataset ``after``."""
+    """Return datasets, newest first, older than the dataset ``after``."""
     query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != "deleted")
     if after is not None:
         query = query.where(DatasetRow.id < after)
@@ -75,7 +75,7 @@ def list_page(
 
 
 def begin_ingest(session: Session, dataset_id: str) -> DatasetRow | None:
-    """Give an uploaded dataset, now ingesting; None where another process was first."""
+    """Return an uploaded dataset, now ingesting; None where another process was first."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
     if row is None or row.state != "uploaded":
         return None
@@ -118,7 +118,7 @@ def delete(session: Session, row: DatasetRow) -> None:
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
-    """Give what still needs a dataset: jobs that have not ended, and models made from it."""
+    """Return what still needs a dataset: jobs that have not ended, and models made from it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.notin_(FINAL))
@@ -137,7 +137,7 @@ def needed_by(session: Session, dataset_id: str) -> list[str]:
 
 
 def take_orphans(session: Session) -> list[str]:
-    """Give the datasets whose ingestion died with its process, ready to be ingested again."""
+    """Return the datasets whose ingestion died with its process, ready to be ingested again."""
     rows = session.scalars(sa.select(DatasetRow).where(DatasetRow.state.in_(_UNFINISHED)))
     orphans = [row for row in rows if _is_orphan(row)]
     for row in orphans:

@@ -58,7 +58,7 @@ class Order:
 
 
 def read_upload(order: Order) -> dict[str, Any] | Complaint:
-    """Give the child's answer, or the complaint of a child that did not end well.
+    """Return the child's answer, or the complaint of a child that did not end well.
 
     The kernel ends the child when the *thread* that started it ends, so this waits.
     """
@@ -89,7 +89,7 @@ def read_upload(order: Order) -> dict[str, Any] | Complaint:
 
 
 def _post_mortem(code: int, noise: str, order: Order) -> Complaint:
-    """Give the complaint that fits how the child ended, and what it said last."""
+    """Return the complaint that fits how the child ended, and what it said last."""
     if code == -signal.SIGXCPU:
         return _too_slow(order)
     # nobody kills it but the kernel, short of memory; compiled parts abort where Python raises

@@ -35,7 +35,7 @@ class Wish:
 
 
 async def receive(request: Request, services: Services, wish: Wish) -> tuple[DatasetRow, bool]:
-    """Give the row of the upload in a request's body, and whether it is new.
+    """Return the row of the upload in a request's body, and whether it is new.
 
     Raises
     ------
@@ -121,7 +121,7 @@ def _register(
 
 
 def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
-    """Give the dataset of the same bytes; one that was rejected makes way to be read again."""
+    """Return the dataset of the same bytes; one that was rejected makes way to be read again."""
     lock(session, "dataset", owner, same)
     row = store.find_same(session, owner, same)
     if row is None or row.state != "rejected":

@@ -40,7 +40,7 @@ async def live(services: Context) -> Health:
     responses={503: {"model": Health, "description": _NOT_READY}},
 )
 async def ready(services: Context) -> Response:
-    """Tell whether jobs and inference can be served now."""
+    """Return whether jobs and inference can be served now."""
     health = _health(services)
     return json_response(health, status=200 if health.ready else 503)
 
@@ -54,7 +54,7 @@ async def ready(services: Context) -> Response:
     },
 )
 def metrics(request: Request) -> Response:
-    """Give counters and gauges of this process, and the queue as it is in the database."""
+    """Return counters and gauges of this process, and the queue as it is in the database."""
     text: bytes = request.app.state.metrics.text()
     return Response(text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 

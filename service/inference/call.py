@@ -39,10 +39,10 @@ class Rows(Protocol):
     """Rows as they came; they are looked at closely where their width is known."""
 
     def n_values(self) -> int:
-        """Give the number of values in all rows."""
+        """Return the number of values in all rows."""
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the rows (n_rows, width), NaN where a value is missing, or say what is wrong."""
+        """Return the rows (n_rows, width), NaN where a value is missing, or say what is wrong."""
 
 
 class Call(NamedTuple):
@@ -75,11 +75,11 @@ class ArrayRows(NamedTuple):
     array: NDArray[Any]
 
     def n_values(self) -> int:
-        """Give the number of values."""
+        """Return the number of values."""
         return self.array.size
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the rows, without a copy where they are float64."""
+        """Return the rows, without a copy where they are float64."""
         if self.array.ndim != 2 or self.array.shape[1] != wish.width:
             misfit(f"{wish}, got an array of shape {self.array.shape}", task=wish.task)
         return widened(self.array, task=wish.task)
@@ -90,7 +90,7 @@ _EXACT = 2**53
 
 
 def widened(array: NDArray[Any], *, task: str) -> Matrix:
-    """Give numbers (n_rows, n_columns) as float64, or say which integer would not be itself."""
+    """Return numbers (n_rows, n_columns) as float64, or say which integer would not be itself."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         is_beyond = (array > _EXACT) | (array < -_EXACT if array.dtype.kind == "i" else False)
         if is_beyond.any():

@@ -77,7 +77,7 @@ def _add_method(method: str) -> None:
 
 
 def named(model: str) -> tuple[str, int | None]:
-    """Give the name of a model, and the version where one is named."""
+    """Return the name of a model, and the version where one is named."""
     name, _, version = model.partition("/")
     if version and not version.isdecimal():
         raise typer.BadParameter(f"'{model}' is neither NAME nor NAME/VERSION")
@@ -109,7 +109,7 @@ def _read_rows(path: Path) -> NDArray[Any] | bytes:
 
 
 def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
-    """Give one line a row; floats are written so that they read back as the same bits."""
+    """Return one line a row; floats are written so that they read back as the same bits."""
     del head
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -127,7 +127,7 @@ def _as_npy(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]
 
 
 def _as_json(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
-    """Give what the service answers in JSON."""
+    """Return what the service answers in JSON."""
     columns = {"classes": labels} if labels else {}
     return orjson.dumps(
         {**head, **columns, "outputs": outputs.tolist()}, option=orjson.OPT_APPEND_NEWLINE

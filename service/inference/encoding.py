@@ -20,7 +20,7 @@ _LEVEL: Final = 1
 
 
 def expand(body: Body, encoding: str, settings: Settings) -> Body:
-    """Give a body without its Content-Encoding.
+    """Return a body without its Content-Encoding.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:
 
 
 def compress(body: bytes, accepted: str) -> tuple[bytes, str | None]:
-    """Give a body compressed, and how, where the caller asks for it.
+    """Return a body compressed, and how, where the caller asks for it.
 
     Naming one encoding is asking. The headers that HTTP libraries send unasked name several, and
     compressing numbers takes longer than computing them.

@@ -43,11 +43,11 @@ class ComputePool:
         self._n_taken = 0
 
     def is_idle(self) -> bool:
-        """Tell whether nothing is computed."""
+        """Return whether nothing is computed."""
         return self._n_taken == 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
-        """Give the result of the work.
+        """Return the result of the work.
 
         Raises
         ------

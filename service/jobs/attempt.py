@@ -148,7 +148,7 @@ class _Attempt:
         )
 
     def _patiently(self, fetch: Callable[[], T]) -> T:
-        """Give what is fetched, waiting for a database that is away."""
+        """Return what is fetched, waiting for a database that is away."""
         deadline = self._deadline()
         while True:
             try:
@@ -159,7 +159,7 @@ class _Attempt:
                 time.sleep(_TRY_AGAIN_S)
 
     def _fetch(self) -> Path:
-        """Give the dataset's file on this machine; put the checkpoint, if any, in its place."""
+        """Return the dataset's file on this machine; put the checkpoint, if any, in its place."""
         blobs, dataset = self._worker.blobs, self._dataset
         if self._job.checkpoint_blob_id is not None:
             blobs.copy(self._job.checkpoint_blob_id, self._checkpoint)
@@ -168,7 +168,7 @@ class _Attempt:
         return blobs.path(dataset.content_blob_id, dataset.content_sha256)
 
     def _fetch_base(self) -> Path | None:
-        """Give the file of the model that the job starts from, if it is such a one."""
+        """Return the file of the model that the job starts from, if it is such a one."""
         plan = self._job.plan
         if plan is None or plan["kind"] not in (ADAPT, INFER):
             return None
@@ -228,7 +228,7 @@ class _Attempt:
                 time.sleep(_TRY_AGAIN_S)
 
     def _give_up(self, outcome: Outcome, cause: str, *, is_late: bool) -> Outcome:
-        """Give what an outcome that cannot be written down now comes to."""
+        """Return what an outcome that cannot be written down now comes to."""
         if self._heart.wish is None:
             return Outcome("fenced")
         if outcome.kind not in ("succeeded", "scored"):

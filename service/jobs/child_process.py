@@ -56,11 +56,11 @@ class ChildProcess:
         self._is_mute = False
 
     def is_alive(self) -> bool:
-        """Tell whether the process runs and its line is open."""
+        """Return whether the process runs and its line is open."""
         return self.process.poll() is None and not self.wire.is_closed
 
     def begin(self, order: dict[str, Any], *, memory_mb: int) -> None:
-        """Give the child an order, within a memory limit that the kernel keeps.
+        """Return the child an order, within a memory limit that the kernel keeps.
 
         Until its imports are done it reads nothing, so the order waits for its word.
         """
@@ -70,7 +70,7 @@ class ChildProcess:
             self._send_order()
 
     def receive(self, timeout_s: float) -> dict[str, Any] | None:
-        """Give the next message; None after the time, or once the child is gone.
+        """Return the next message; None after the time, or once the child is gone.
 
         What it prints is read all the while: a full pipe would stop it.
         """
@@ -90,7 +90,7 @@ class ChildProcess:
             self.drain_output()
 
     def worked_s(self) -> float:
-        """Give the time since the child was given its order."""
+        """Return the time since the child was given its order."""
         return 0.0 if self._ordered_at is None else time.monotonic() - self._ordered_at
 
     def extend_cpu(self) -> None:
@@ -102,7 +102,7 @@ class ChildProcess:
             resource.prlimit(self.process.pid, resource.RLIMIT_CPU, limits)
 
     def memory_bytes(self) -> int:
-        """Give the resident memory."""
+        """Return the resident memory."""
         try:
             return int(psutil.Process(self.process.pid).memory_info().rss)
         except psutil.NoSuchProcess:
@@ -119,12 +119,12 @@ class ChildProcess:
                 self._tail = (self._tail + data)[-_STDERR_TAIL_BYTES:]
 
     def tail(self) -> str:
-        """Give the end of what the child printed."""
+        """Return the end of what the child printed."""
         self.drain_output()
         return self._tail.decode(errors="replace").strip()
 
     def end(self) -> int:
-        """Give the exit code of a child that has closed its line, ended if it does not end."""
+        """Return the exit code of a child that has closed its line, ended if it does not end."""
         deadline = time.monotonic() + TERM_GRACE_S
         while (code := self.process.poll()) is None:
             self.drain_output()  # a full pipe would keep it from ending

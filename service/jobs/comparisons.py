@@ -38,7 +38,7 @@ Result = Mapping[str, Any]
 def plan_comparison(
     algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Compare
 ) -> Plan:
-    """Give what a job remembers of its comparison.
+    """Return what a job remembers of its comparison.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def plan_comparison(
 def plan_evaluation(
     algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Evaluate
 ) -> Plan:
-    """Give what a job remembers of its evaluation.
+    """Return what a job remembers of its evaluation.
 
     Raises
     ------
@@ -75,7 +75,7 @@ def plan_evaluation(
 
 
 def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part]:
-    """Give the parts in which each method is judged on all splits.
+    """Return the parts in which each method is judged on all splits.
 
     Parameters
     ----------
@@ -123,7 +123,7 @@ def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
 
 
 def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
-    """Give the report of an evaluation."""
+    """Return the report of an evaluation."""
     asked = Evaluate.model_validate(plan["asked"], strict=False)
     (itself,) = _scores(plan, results)
     check_judged(itself.scores, tasks)
@@ -159,7 +159,7 @@ def _scores(
 
 
 def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
-    """Give the splits without the rows of others, where rows are given, and the indices in them."""
+    """Return the splits without named rows of other splits, and the indices in them."""
     if splits.scheme != "given":
         return splits, list(indices)
     given = [(splits.given or [])[index] for index in indices]

@@ -97,7 +97,7 @@ class Dispatcher:
             self._engine.close()
 
     def status(self) -> str:
-        """Give where it stands: ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
+        """Return where it stands: ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
 
         It asks the scheduler, which may take a second.
         """
@@ -131,7 +131,7 @@ class Dispatcher:
         self._admit(self._ready_engine())  # last: without a pool the rows are looked after
 
     def _ready_engine(self) -> Engine:
-        """Give the pool, opened anew where its scheduler was away for longer than Dask waits."""
+        """Return the pool, opened anew where its scheduler was away for longer than Dask waits."""
         if self._engine is not None and self._engine.is_closed():
             log.warning("engine.lost")
             self._engine.close()
@@ -221,7 +221,7 @@ class Dispatcher:
         self._wake.set()
 
     def _drain(self) -> None:
-        """Give our running jobs time to end, then time to keep a checkpoint and stop."""
+        """Return our running jobs time to end, then time to keep a checkpoint and stop."""
         with contextlib.suppress(SQLAlchemyError):  # without a database the heartbeats tell later
             self._await_ours(self._drain_s)
             with self._database.write() as session:

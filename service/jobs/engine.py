@@ -76,7 +76,7 @@ class Engine:
         return self._cluster is not None
 
     def slots(self) -> int:
-        """Give the number of jobs that the workers can run at a time.
+        """Return the number of jobs that the workers can run at a time.
 
         Raises
         ------
@@ -90,7 +90,7 @@ class Engine:
         return sum(threads.values())
 
     def is_closed(self) -> bool:
-        """Tell whether the connection has ended for good."""
+        """Return whether the connection has ended for good."""
         return self._client.status in ("closing", "closed")
 
     def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
@@ -113,7 +113,7 @@ class Engine:
 
     @staticmethod
     def defect(future: Any) -> str | None:
-        """Give what an attempt raised; None where it did not, or its process has died."""
+        """Return what an attempt raised; None where it did not, or its process has died."""
         from distributed import KilledWorker
 
         if future is None or future.status != "error":
@@ -122,7 +122,7 @@ class Engine:
         return None if isinstance(error, KilledWorker) else f"raised {error!r}"
 
     def is_healthy(self) -> bool:
-        """Tell whether the scheduler is connected and answers; that may take a second."""
+        """Return whether the scheduler is connected and answers; that may take a second."""
         if self._client.status != "running" or self._client.scheduler is None:
             return False
         try:

@@ -45,7 +45,7 @@ class Lease:
         return is_held
 
     def release(self) -> None:
-        """Give the lease back, so that another process need not wait."""
+        """Return the lease back, so that another process need not wait."""
         self._renewed_at = -math.inf
         with self._database.write() as session:
             session.execute(

@@ -27,7 +27,7 @@ _COUNTS: Final = (
 
 
 def create_with_parts(session: Session, job: store.NewJob, parts: Sequence[Part]) -> JobRow:
-    """Give the row of a new job that waits for its parts, which are queued."""
+    """Return the row of a new job that waits for its parts, which are queued."""
     parent = store.create(session, job, state=JobState.WAITING)
     add_parts(session, parent, parts)
     return parent
@@ -44,26 +44,26 @@ def add_parts(session: Session, parent: JobRow, parts: Sequence[Part]) -> None:
 
 
 def hold_waiting(session: Session, job_id: str) -> JobRow | None:
-    """Give a job that waits for its parts; until the session ends nobody else writes it."""
+    """Return a job that waits for its parts; until the session ends nobody else writes it."""
     query = sa.select(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.WAITING)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
 def parts_of(session: Session, job_id: str) -> Sequence[JobRow]:
-    """Give the parts of a job in their order, without what they came to, which may be large."""
+    """Return the parts of a job in their order, without what they came to, which may be large."""
     query = sa.select(JobRow).where(JobRow.parent_id == job_id).options(defer(JobRow.result))
     rows = session.scalars(query.execution_options(populate_existing=True)).all()
     return sorted(rows, key=_position)
 
 
 def results_of_parts(session: Session, job_id: str) -> list[dict[str, Any]]:
-    """Give what the parts of a job came to, in their order."""
+    """Return what the parts of a job came to, in their order."""
     query = sa.select(JobRow).where(JobRow.parent_id == job_id)
     return [row.result or {} for row in sorted(session.scalars(query), key=_position)]
 
 
 def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Give the number of parts of each of some jobs by state."""
+    """Return the number of parts of each of some jobs by state."""
     query = (
         sa.select(JobRow.parent_id, JobRow.state, sa.func.count())
         .where(JobRow.parent_id.in_(job_ids))
@@ -88,7 +88,7 @@ def news_of_parts(session: Session) -> dict[str, Any]:
 
 
 def have_succeeded(parts: Sequence[JobRow]) -> bool:
-    """Tell whether every one of some parts has come to something."""
+    """Return whether every one of some parts has come to something."""
     return all(part.state == JobState.SUCCEEDED for part in parts)
 
 

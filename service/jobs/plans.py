@@ -70,7 +70,7 @@ def lay_out(
     *,
     seed: int,
 ) -> Study:
-    """Give the plan and the first parts of what is asked for.
+    """Return the plan and the first parts of what is asked for.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def adaptation(
 
 
 def next_parts(plan: Plan, results: Sequence[Result]) -> tuple[Part, ...]:
-    """Give the parts that follow from what those so far came to; none where all is known."""
+    """Return the parts that follow from what those so far came to; none where all is known."""
     if SEARCH not in plan:
         return ()
     algorithm = ALGORITHMS[plan["algorithm"]]
@@ -133,7 +133,7 @@ def next_parts(plan: Plan, results: Sequence[Result]) -> tuple[Part, ...]:
 def carry_out(
     plan: Plan, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
-    """Give what a part comes to."""
+    """Return what a part comes to."""
     tried = plan["tried"]
     if plan["search"] is None:
         fit = fit_all(algorithm, tried)
@@ -168,7 +168,7 @@ def _scored(
 def draw_on(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Give the parameters that a search found, if there was one, and the report for the model.
+    """Return the parameters that a search found, if there was one, and the report for the model.
 
     Parameters
     ----------

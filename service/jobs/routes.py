@@ -132,7 +132,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
 async def get_job(
     job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
-    """Give a job as it stands, or as it ends within `wait` seconds."""
+    """Return a job as it stands, or as it ends within `wait` seconds."""
     job = await wait_for(services, job_id, owner, wait)
     tag = etag(fingerprint(job.model_dump_json())[:32])
     if is_not_modified(request, tag):
@@ -179,7 +179,7 @@ async def get_events(
     page_size: Annotated[int, Query(ge=1, le=1000)] = 200,
     last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="As `after`.")] = 0,
 ) -> Response:
-    """Give the events of a job, by page or as they come."""
+    """Return the events of a job, by page or as they come."""
     await run_in_threadpool(_read, services, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
         stream = _stream(services, job_id, owner, max(after, last_event_id))
@@ -217,7 +217,7 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
 
 
 async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
-    """Give a job as it stands, or as it ends within a time."""
+    """Return a job as it stands, or as it ends within a time."""
     deadline = time.monotonic() + wait_s
     pause_s = FIRST_POLL_S  # what is short is told at once, and who waits long asks no more often
     while True:
@@ -229,7 +229,7 @@ async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -
 
 
 async def _stream(services: Services, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:
-    """Give events as server-sent ones until the job has ended and all are told."""
+    """Return events as server-sent ones until the job has ended and all are told."""
     quiet_since = time.monotonic()
     while True:
         job = await run_in_threadpool(_read, services, job_id, owner)
@@ -250,5 +250,5 @@ async def _stream(services: Services, job_id: str, owner: str, after: int) -> As
 
 
 def no_job(job_id: str) -> Problem:
-    """Give the problem that there is no such job."""
+    """Return the problem that there is no such job."""
     return Problem("not-found", f"there is no job '{job_id}'")

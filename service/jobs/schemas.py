@@ -141,7 +141,7 @@ class Attempt(BaseModel):
 
     @classmethod
     def from_row(cls, row: AttemptRow) -> "Attempt":
-        """Give the wire form of a row."""
+        """Return the wire form of a row."""
         return cls(
             attempt=row.attempt,
             worker=ProcessIdentity.from_text(row.worker).name(),
@@ -161,7 +161,7 @@ class Base(BaseModel):
 
     @classmethod
     def from_plan(cls, plan: dict[str, Any] | None) -> "Base | None":
-        """Give the wire form of a plan, if it is of such a job."""
+        """Return the wire form of a plan, if it is of such a job."""
         if plan is None or plan["kind"] != ADAPT or "model" not in plan:
             return None
         return cls(model=plan["model"], version=plan["version"], version_id=plan["version_id"])
@@ -179,7 +179,7 @@ class Inference(BaseModel):
 
     @classmethod
     def from_plan(cls, plan: dict[str, Any]) -> "Inference":
-        """Give the wire form of a plan."""
+        """Return the wire form of a plan."""
         return cls(version_id=plan["version_id"], method=plan["method"], tasks=plan["mapping"])
 
 
@@ -236,7 +236,7 @@ class Job(BaseModel):
         attempts: Sequence[AttemptRow],
         parts: dict[str, int],
     ) -> "Job":
-        """Give the wire form of a row, with its version, its attempts and its parts."""
+        """Return the wire form of a row, with its version, its attempts and its parts."""
         inference = row.plan if (row.plan or {}).get("kind") == INFER else None
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
@@ -283,7 +283,7 @@ class Event(BaseModel):
 
     @classmethod
     def from_row(cls, row: EventRow) -> "Event":
-        """Give the wire form of a row."""
+        """Return the wire form of a row."""
         return cls(
             id=row.id,
             kind=row.kind,

@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def make_scratch(parent: Path) -> Path:
-    """Give a new folder in ``parent`` for this process, and remove those of dead ones.
+    """Return a new folder in ``parent`` for this process, and remove those of dead ones.
 
     A process that is killed cannot tidy up: a worker killed in the middle of a job would leave its
     checkpoint behind for ever. The kernel keeps the lock just as long as the process lives, frozen

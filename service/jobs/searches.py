@@ -39,7 +39,7 @@ def plan_search(
     *,
     seed: int,
 ) -> Plan:
-    """Give what a job remembers of its search.
+    """Return what a job remembers of its search.
 
     Raises
     ------
@@ -69,14 +69,14 @@ def plan_search(
 
 
 def count_parts(algorithm: Algo, plan: Plan) -> int:
-    """Give the number of parts in all rounds, at the most."""
+    """Return the number of parts in all rounds, at the most."""
     n_groups = len(groups(algorithm, plan["tried"]))
     steps = rounds(_asked(plan), len(plan["tried"]))
     return sum(min(n_groups, step.n_candidates) for step in steps)
 
 
 def parts_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> list[Part]:
-    """Give the parts of the round after those that have come to some results; none at the end."""
+    """Return the parts of the round after those that have come to some results; none at the end."""
     search, tried = _asked(plan), plan["tried"]
     steps = rounds(search, len(tried))
     n_done = 1 + max((part["plan"]["round"] for part in results), default=-1)
@@ -106,7 +106,7 @@ def parts_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> li
 def conclude_search(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Give the best parameters, and the report."""
+    """Return the best parameters, and the report."""
     search, metric = _asked(plan), METRICS[plan["metric"]]
     scores = _scores(results)
     chosen = _ranked(plan, results)[0]
@@ -136,7 +136,7 @@ def conclude_search(
 
 
 def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, seed: int) -> Fit:
-    """Give what makes a model of training rows with parameters searched inside them."""
+    """Return what makes a model of training rows with parameters searched inside them."""
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         metrics = metrics_for([algorithm], train.tasks)
@@ -170,7 +170,7 @@ def _asked(plan: Plan) -> Search:
 
 
 def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
-    """Give the candidates of the last round, the best first."""
+    """Return the candidates of the last round, the best first."""
     last = max(part["plan"]["round"] for part in results)
     scores = _scores(results)
     left = {
@@ -183,7 +183,7 @@ def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
 
 
 def _scores(results: Sequence[Result]) -> dict[int, Scores]:
-    """Give what each candidate came to in all its rounds."""
+    """Return what each candidate came to in all its rounds."""
     pieces: dict[int, list[Scores]] = {}
     for part in results:
         for which, scores in zip(part["plan"]["candidates"], part["scores"], strict=True):

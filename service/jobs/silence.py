@@ -29,7 +29,7 @@ class Silence(Generic[Key]):
         self._looked_at = now
 
     def of(self, key: Key, sign: int) -> float:
-        """Give the seconds of listening in which a counter has stood as it stands."""
+        """Return the seconds of listening in which a counter has stood as it stands."""
         before, since = self._signs.get(key, (None, 0.0))
         if before != sign:
             self._signs[key] = (sign, self._listened_s)

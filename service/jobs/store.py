@@ -53,7 +53,7 @@ def create(
     state: JobState = JobState.QUEUED,
     parent_id: str | None = None,
 ) -> JobRow:
-    """Give the row of a new job."""
+    """Return the row of a new job."""
     values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
     row = JobRow(id=new_id("job"), state=state, attempt=0, parent_id=parent_id, **values)
     session.add(row)
@@ -63,7 +63,7 @@ def create(
 
 
 def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | None:
-    """Give the row of a job; another owner's is as if it were not there."""
+    """Return the row of a job; another owner's is as if it were not there."""
     row = session.get(JobRow, job_id, populate_existing=True)
     return row if row is not None and owner in (None, row.owner) else None
 
@@ -77,7 +77,7 @@ def list_page(
     state: str | None,
     parent: str | None,
 ) -> Sequence[JobRow]:
-    """Give jobs, newest first, older than the job ``after``: whole ones, or the parts of one."""
+    """Return jobs, newest first, older than the job ``after``: whole ones, or the parts of one."""
     query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == parent)
     query = query.order_by(JobRow.id.desc())
     if after is not None:
@@ -88,13 +88,13 @@ def list_page(
 
 
 def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Sequence[EventRow]:
-    """Give the events of a job after one of them, in order."""
+    """Return the events of a job after one of them, in order."""
     query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
 
 
 def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """Give the attempts at each of some jobs, in order."""
+    """Return the attempts at each of some jobs, in order."""
     found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
     query = sa.select(AttemptRow).where(AttemptRow.job_id.in_(job_ids))
     for row in session.scalars(query.order_by(AttemptRow.attempt)):
@@ -255,13 +255,13 @@ def beat(
 
 
 def is_free(session: Session, job_id: str) -> bool:
-    """Tell whether nobody else is writing a row; then, until the session ends, nobody does."""
+    """Return whether nobody else is writing a row; then, until the session ends, nobody does."""
     query = sa.select(JobRow.id).where(JobRow.id == job_id)
     return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
 def is_held(session: Session, job_id: str, attempt: int) -> bool:
-    """Tell whether an attempt has the row; while the session writes, nobody takes it away."""
+    """Return whether an attempt has the row; while the session writes, nobody takes it away."""
     query = sa.select(JobRow.id).where(
         JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == JobState.RUNNING
     )
@@ -286,7 +286,7 @@ def keep_output(session: Session, job_id: str, blob_id: str, result: dict[str, A
 
 
 def output_of(session: Session, job: JobRow) -> BlobRow | None:
-    """Give the outputs of an inference, while they are kept."""
+    """Return the outputs of an inference, while they are kept."""
     return None if job.output_blob_id is None else session.get(BlobRow, job.output_blob_id)
 
 
@@ -349,7 +349,7 @@ def lose(session: Session, job: JobRow, lost: Lost) -> bool:
 
 
 def count_waiting(session: Session, owner: str) -> int:
-    """Give the number of jobs of an owner that wait; the parts of one count as one."""
+    """Return the number of jobs of an owner that wait; the parts of one count as one."""
     query = sa.select(sa.func.count()).where(
         JobRow.owner == owner,
         JobRow.parent_id.is_(None),
@@ -359,7 +359,7 @@ def count_waiting(session: Session, owner: str) -> int:
 
 
 def count_by_state(session: Session) -> dict[str, int]:
-    """Give the number of jobs in each state that is not an end."""
+    """Return the number of jobs in each state that is not an end."""
     states = [state for state in JobState if state not in FINAL]
     query = (
         sa.select(JobRow.state, sa.func.count())
@@ -370,25 +370,25 @@ def count_by_state(session: Session) -> dict[str, int]:
 
 
 def oldest_queued(session: Session) -> datetime | None:
-    """Give when the job was created that has been queued for longest."""
+    """Return when the job was created that has been queued for longest."""
     query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
     return session.scalar(query)
 
 
 def active(session: Session) -> Sequence[JobRow]:
-    """Give the jobs that are submitted or running."""
+    """Return the jobs that are submitted or running."""
     query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
 def has_queued(session: Session) -> bool:
-    """Tell whether there is a job to admit."""
+    """Return whether there is a job to admit."""
     query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
     return session.scalar(query.limit(1)) is not None
 
 
 def next_queued(session: Session, limit: int) -> list[JobRow]:
-    """Give the jobs to admit next: by priority, then the owner with fewest busy, then age."""
+    """Return the jobs to admit next: by priority, then the owner with fewest busy, then age."""
     # a part is as old as its whole
     age = (sa.func.coalesce(JobRow.parent_id, JobRow.id), JobRow.id)
     rank = sa.func.row_number().over(

@@ -59,7 +59,7 @@ class Checked:
 
 
 def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
-    """Give the job made from a specification, or the one that the same request made before.
+    """Return the job made from a specification, or the one that the same request made before.
 
     Raises
     ------
@@ -102,7 +102,7 @@ def check_room(session: Session, owner: str, settings: Settings) -> None:
 
 
 def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:
-    """Give what a job may take, by the names of its columns."""
+    """Return what a job may take, by the names of its columns."""
     return {
         "priority": spec.priority,
         "timeout_s": spec.timeout_s or settings.default_timeout_s,
@@ -150,7 +150,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
 def find_dataset(
     session: Session, dataset_id: str, *, owner: str
 ) -> tuple[DatasetRow, dict[str, Any]]:
-    """Give a dataset that is ready, and its manifest."""
+    """Return a dataset that is ready, and its manifest."""
     dataset = session.get(DatasetRow, dataset_id)
     if dataset is None or dataset.owner != owner:
         detail = f"there is no dataset '{dataset_id}'"
@@ -268,5 +268,5 @@ def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any
 
 
 def place(pointer: str, detail: str) -> dict[str, str]:
-    """Give an entry of ``errors`` about a place in the body."""
+    """Return an entry of ``errors`` about a place in the body."""
     return {"pointer": pointer, "code": "invalid", "detail": detail}

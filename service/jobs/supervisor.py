@@ -51,7 +51,7 @@ class Supervisor:
         self._child: ChildProcess | None = None
 
     def warm_up(self, threads: int | None = None) -> ChildProcess:
-        """Give the child, started where there is none that uses so many threads."""
+        """Return the child, started where there is none that uses so many threads."""
         threads = threads or self.threads
         child = self._child
         if child is not None and (child.threads != threads or not child.is_alive()):
@@ -69,7 +69,7 @@ class Supervisor:
         memory_mb: int,
         threads: int | None = None,
     ) -> Outcome:
-        """Give the outcome of one order."""
+        """Return the outcome of one order."""
         child = self.warm_up(threads)
         child.begin(order, memory_mb=memory_mb)
         watch = _Watch(child, beat, self._heartbeat_s, self._grace_s, timeout_s, memory_mb)
@@ -108,7 +108,7 @@ class _Watch:
     _signalled: signal.Signals | None = None
 
     def until_end(self) -> Outcome:
-        """Give the outcome."""
+        """Return the outcome."""
         started = time.monotonic()
         next_beat = started + self.heartbeat_s  # what ends sooner costs no write
         while True:
@@ -182,7 +182,7 @@ class _Watch:
         return Outcome("failed", message["code"], detail, message["place"])
 
     def _from_end(self) -> Outcome:
-        """Tell how the child ended without an answer."""
+        """Return how the child ended without an answer."""
         code = self.child.end()
         if self._stop is not None:
             return self._stop

@@ -21,7 +21,7 @@ _CLOCKS_APART: Final = timedelta(minutes=5)
 
 
 def find_security(url: str, folder: Path | None) -> Any:
-    """Give what Dask needs to speak TLS, or None for a scheduler on this machine without it.
+    """Return what Dask needs to speak TLS, or None for a scheduler on this machine without it.
 
     Raises
     ------

@@ -27,7 +27,7 @@ _DISTRIBUTIONS: Final = ("sibling", "numpy", "scipy", "numba")
 
 
 def answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
-    """Give the answer to an order; progress and cancel go over the wire meanwhile."""
+    """Return the answer to an order; progress and cancel go over the wire meanwhile."""
     try:
         return _carry_out(order, wire)
     except Cancelled:
@@ -128,7 +128,7 @@ class _Progress:
 
 
 def _history(trace: Trace, fit_s: float) -> dict[str, Any]:
-    """Give the steps of the fit by column, why its loops stopped, and what it took."""
+    """Return the steps of the fit by column, why its loops stopped, and what it took."""
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     columns = ("loop", "iteration", "objective", "residual", "elapsed_s")
     return {

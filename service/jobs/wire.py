@@ -20,7 +20,7 @@ class Wire:
         self.is_closed = False
 
     def fileno(self) -> int:
-        """Give the file descriptor, for selectors."""
+        """Return the file descriptor, for selectors."""
         return self._socket.fileno()
 
     def send(self, message: dict[str, Any]) -> None:
@@ -33,7 +33,7 @@ class Wire:
             self._socket.sendall(line)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
-        """Give the next message; None after the time, or once the peer is gone."""
+        """Return the next message; None after the time, or once the peer is gone."""
         while b"\n" not in self._buffer:
             if self.is_closed or not select.select([self._socket], [], [], timeout_s)[0]:
                 return None

@@ -26,7 +26,7 @@ def hold(session: Session, owner: str, name: str) -> None:
 def list_aliases(
     session: Session, owner: str, name: str, *, after: str | None, limit: int
 ) -> Sequence[NamedAlias]:
-    """Give the aliases of a model in order, after the alias ``after``."""
+    """Return the aliases of a model in order, after the alias ``after``."""
     query = _aliases(owner, name).order_by(AliasRow.alias).limit(limit)
     if after is not None:
         query = query.where(AliasRow.alias > after)
@@ -34,7 +34,7 @@ def list_aliases(
 
 
 def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias | None:
-    """Give an alias of a model."""
+    """Return an alias of a model."""
     found = session.execute(_aliases(owner, name).where(AliasRow.alias == alias)).first()
     return None if found is None else NamedAlias(*found)
 

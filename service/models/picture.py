@@ -29,7 +29,7 @@ _STEPS: Final = 16
 
 
 def draw(relations: Relations) -> str:
-    """Give an SVG of the strengths, related outputs side by side; from blue, -1, to red, 1."""
+    """Return an SVG of the strengths, related outputs side by side; from blue, -1, to red, 1."""
     order = list(relations.order)
     names = [_short(relations.names[i]) for i in order]
     strength = _thinned(relations.strength[np.ix_(order, order)])
@@ -64,7 +64,7 @@ def draw(relations: Relations) -> str:
 
 
 def _thinned(strength: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Give at most so many cells on a side: means of neighbours."""
+    """Return at most so many cells on a side: means of neighbours."""
     n = len(strength)
     if n <= _MOST_CELLS:
         return strength
@@ -75,7 +75,7 @@ def _thinned(strength: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _cells(strength: NDArray[np.float64]) -> list[str]:
-    """Give the cells of unit side: one path for all of a colour."""
+    """Return the cells of unit side: one path for all of a colour."""
     level = np.rint(strength * _STEPS).astype(int)
     paths = []
     for one in np.unique(level):
@@ -85,7 +85,7 @@ def _cells(strength: NDArray[np.float64]) -> list[str]:
 
 
 def _scale(x: int, y: int) -> list[str]:
-    """Give the colours with the strengths that they stand for."""
+    """Return the colours with the strengths that they stand for."""
     values = np.arange(-_STEPS, _STEPS + 1) / _STEPS
     step = 6
     bars = [

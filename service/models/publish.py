@@ -28,7 +28,7 @@ def publish(
 
 
 def _take_number(session: Session, job: JobRow) -> ModelRow:
-    """Give the model row with ``latest_version`` raised to a number of our own."""
+    """Return the model row with ``latest_version`` raised to a number of our own."""
     lock(session, "model", job.owner, job.model_name)
     model = session.scalar(
         sa.select(ModelRow).where(ModelRow.owner == job.owner, ModelRow.name == job.model_name)

@@ -23,5 +23,5 @@ def _page() -> str:
 
 @router.get("/")
 def start_page() -> HTMLResponse:
-    """Give the start page."""
+    """Return the start page."""
     return HTMLResponse(_page(), headers={"Content-Security-Policy": _POLICY})

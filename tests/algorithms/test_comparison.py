@@ -32,7 +32,7 @@ def numbers(n, *, name="t", seed=0) -> Task:
 
 
 def study(algorithm, tasks, *, seed=0, **values):
-    """Give the report of a comparison, carried out as the parts of a job are."""
+    """Return the report of a comparison, carried out as the parts of a job are."""
     algorithm = ALGORITHMS[algorithm]
     asked = values.pop("compare", Compare())
     wanted = plans.Asked(compare=asked)
@@ -206,7 +206,7 @@ def test_rows_that_cannot_be_held_out_are_told(given, told) -> None:
 
 
 def subspaces(*, related: bool, n_tasks=8, n_samples=12, d=10, k=2, seed=0) -> TaskSet:
-    """Give rows around k-dimensional subspaces, one for all tasks or another for each."""
+    """Return rows around k-dimensional subspaces, one for all tasks or another for each."""
     rng = np.random.default_rng(seed)
     common = np.linalg.qr(rng.normal(size=(d, k)))[0]
     made = []
@@ -218,7 +218,7 @@ def subspaces(*, related: bool, n_tasks=8, n_samples=12, d=10, k=2, seed=0) -> T
 
 
 def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **means):
-    """Give the report of methods with these mean errors: role (and a number) = mean."""
+    """Return the report of methods with these mean errors: role (and a number) = mean."""
     rng = np.random.default_rng(seed)
     methods = []
     for label, mean in means.items():
@@ -352,7 +352,7 @@ def test_unrelated_tasks_cannot_be_told() -> None:
 
 
 def linear_tasks(*, n_tasks=10, n_samples=10, d=20, own=0.3, noise=0.5, seed=0) -> TaskSet:
-    """Give tasks whose coefficients are common but for a part of their own."""
+    """Return tasks whose coefficients are common but for a part of their own."""
     rng = np.random.default_rng(seed)
     common = rng.normal(size=d)
     made = []

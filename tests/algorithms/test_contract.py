@@ -30,7 +30,7 @@ NEAREST_RTOL = 1e-9
 
 
 def with_targets(tasks: TaskSet, kind: str) -> TaskSet:
-    """Give the tasks with targets that depend on their first column."""
+    """Return the tasks with targets that depend on their first column."""
     made = []
     for task in tasks:
         numbers = task.X[:, 0] + 0.1 * task.X[:, 1]
@@ -41,7 +41,7 @@ def with_targets(tasks: TaskSet, kind: str) -> TaskSet:
 
 
 def heterogeneous(kind: str) -> TaskSet:
-    """Give tasks of unlike widths, the widest with fewer rows than features; three classes."""
+    """Return tasks of unlike widths, the widest with fewer rows than features; three classes."""
     rng = np.random.default_rng(4)
     made = []
     for name, width, n in (("narrow", 3, 15), ("middle", 6, 18), ("wide", 40, 12)):
@@ -57,7 +57,7 @@ def heterogeneous(kind: str) -> TaskSet:
 
 
 def shared_rows(kind: str) -> TaskSet:
-    """Give tasks on the very same rows, their targets along unlike columns."""
+    """Return tasks on the very same rows, their targets along unlike columns."""
     rows = np.random.default_rng(5).standard_normal((16, 4))
     X = [np.roll(rows, t, axis=1) for t in range(3)]
     targets = with_targets(
@@ -80,7 +80,7 @@ PROBLEMS: dict[str, Callable[[str], TaskSet]] = {
 
 
 def kinds_of_targets(algorithm: Algorithm) -> tuple[str, ...]:
-    """Give the kinds of targets that an algorithm takes."""
+    """Return the kinds of targets that an algorithm takes."""
     need = algorithm.needs.target
     return ("numbers", "classes") if need == "any" else (need,)
 
@@ -116,7 +116,7 @@ def same_bits(a, b) -> bool:
 
 
 def answers(model, task: Task, rows) -> dict[str, np.ndarray]:
-    """Give what each method answers for a task; rows are cut or repeated to the width."""
+    """Return what each method answers for a task; rows are cut or repeated to the width."""
     found = {}
     for method in model.own_methods():
         width = model.width(method, task=task.name)
@@ -536,7 +536,7 @@ sized_cases = [case for case in CASES if case.id.split("-")[-2] not in ("identic
 
 
 def times(tasks: TaskSet, *, rows: float = 1.0, targets: float = 1.0) -> TaskSet:
-    """Give the tasks in other units."""
+    """Return the tasks in other units."""
     made = []
     for task in tasks:
         y = task.y * targets if task.target == "numbers" else task.y
@@ -545,7 +545,7 @@ def times(tasks: TaskSet, *, rows: float = 1.0, targets: float = 1.0) -> TaskSet
 
 
 def is_a_power(answer, before, size: float) -> bool:
-    """Tell whether an answer is one before times a power of the size, or the same label."""
+    """Return whether an answer is one before times a power of the size, or the same label."""
     if answer.dtype.kind in "iuU":
         return np.array_equal(answer, before)
     atol = SIZED_RTOL * np.abs(before).max()

@@ -19,7 +19,7 @@ PIECES = st.sampled_from([*'[]]],,,.-+eE01907 \n\t"{}x', "1.5", "-2e3", "null", 
 
 
 def read(text, most_hard=100, stop=TO_END):
-    """Give the place after the list that begins a text, its values, and what is known of them."""
+    """Return the place after the list that begins a text, its values, and what is known of them."""
     data = (text + "}").encode()
     values = np.full(len(data) + 1, np.nan)
     hard, facts = np.empty((most_hard, 3), np.uint64), np.empty(4, np.uint64)

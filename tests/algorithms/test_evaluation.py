@@ -19,7 +19,7 @@ from algorithms.interface.trace import Checkpoint, Trace
 
 
 def numbered(*counts, name="t") -> Task:
-    """Give a task of rows that no other row and no other task has, so many of each class."""
+    """Return a task of rows that no other row and no other task has, so many of each class."""
     y = np.repeat(np.arange(len(counts)), counts)
     X = 1000.0 * ord(name[0]) + np.arange(2.0 * len(y)).reshape(-1, 2)
     return Task.from_rows(name, X, y=y)

@@ -43,7 +43,7 @@ over_penalties = pytest.mark.parametrize(("penalty", "k"), PENALTIES)
 
 
 def related(kind, *, T=4, n=20, d=4, is_shared=False, noise=0.3, seed=0):
-    """Give tasks of two groups: linear functions near one weight vector or its negative."""
+    """Return tasks of two groups: linear functions near one weight vector or its negative."""
     rng = np.random.default_rng(seed)
     common, shared = rng.standard_normal(d), rng.standard_normal((n, d))
     made = []
@@ -86,13 +86,13 @@ def fit(tasks, *, seed=0, trace=None, **values):
 
 
 def indicator(problem):
-    """Give the task of each example as 0 and 1, (n, T)."""
+    """Return the task of each example as 0 and 1, (n, T)."""
     _, output = problem.examples.row_and_output()
     return np.eye(problem.examples.n_outputs)[output]
 
 
 def full_kernel(problem):
-    """Give K of all examples (n, n)."""
+    """Return K of all examples (n, n)."""
     row, _ = problem.examples.row_and_output()
     return problem.K[np.ix_(row, row)]
 
@@ -213,7 +213,7 @@ def test_extreme_strengths_neither_overflow_nor_fail() -> None:
 
 
 def paper_dual(alpha, problem, *, C, lam, penalty, k, loss):
-    """Give minus (11) and its gradient, in the paper's variables."""
+    """Return minus (11) and its gradient, in the paper's variables."""
     e, Z, K = problem.examples, indicator(problem), full_kernel(problem)
     B = K @ (alpha[:, np.newaxis] * Z)
     rho = Z.T @ (alpha[:, np.newaxis] * B) / (2 * lam)
@@ -351,7 +351,7 @@ def test_what_a_pass_keeps_current_is_what_is_computed_afresh(method, features, 
 
 
 def convex_okl(X, Y, *, C, lam):
-    """Give the optimum of p = 2 by the published alternation, in the primal, W exact for each Θ."""
+    """Return the optimum of p = 2 by the published alternation in the primal, W exact given Θ."""
     d, T = X.shape[1], Y.shape[1]
     Theta, value = np.eye(T), np.inf
     for _ in range(20_000):
@@ -437,13 +437,13 @@ def test_newton_in_the_weights_finds_what_coordinate_ascent_finds(loss, C) -> No
 
 
 def features_of(K):
-    """Give rows whose products are K."""
+    """Return rows whose products are K."""
     values, V = np.linalg.eigh(K)
     return V * np.sqrt(np.maximum(values, 0.0))
 
 
 def single_machine(K, y, loss, C):
-    """Give the predictions of scikit-learn's machine without an intercept."""
+    """Return the predictions of scikit-learn's machine without an intercept."""
     Z = features_of(K)
     if loss == "squared":
         return KernelRidge(alpha=1 / C, kernel="precomputed").fit(K, y).predict(K)

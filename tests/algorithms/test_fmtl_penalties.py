@@ -59,7 +59,7 @@ def problem_of(kind, loss, penalty, C):
 
 
 def values_of_v(penalty, rho, *, top=40.0):
-    """Give Θ and V* of (10) and (11), entry by entry; from ``top`` on V* goes on as a line.
+    """Return Θ and V* of (10) and (11), entry by entry; from ``top`` on V* goes on as a line.
 
     No optimum is out there, but the other solver tries such points.
     """
@@ -95,7 +95,7 @@ class Paper:
         return np.full_like(self.y, -top), np.full_like(self.y, top)
 
     def minus_dual(self, alpha):
-        """Give minus (11) and its gradient; ε|α| is left out."""
+        """Return minus (11) and its gradient; ε|α| is left out."""
         C, y, kappa = self.C, self.y, alpha / self.C
         _, _, V, F = self.parts(alpha)
         if self.loss == "logistic":
@@ -107,7 +107,7 @@ class Paper:
         return C * conjugate.sum() + self.lam * V.sum(), slope + F
 
     def solve(self, start):
-        """Give the α with the largest dual value that L-BFGS-B finds, and that value."""
+        """Return the α with the largest dual value that L-BFGS-B finds, and that value."""
         low, high = self.bounds()
         epsilon = EPSILON if self.loss == "epsilon-insensitive" else 0.0
         n, size = len(self.y), max(float(np.abs(start).max()), 1e-3 * self.C)
@@ -132,7 +132,7 @@ class Paper:
         return size * (signs @ x.reshape(len(signs), n)), -value(x)[0]
 
     def primal(self, alpha):
-        """Give (6) at Θ and F of α."""
+        """Return (6) at Θ and F of α."""
         G, Theta, _, F = self.parts(alpha)
         margin, error = 1 - self.y * F, np.abs(self.y - F)
         losses = {
@@ -151,7 +151,7 @@ class Paper:
 
 
 def another_optimum(kind, loss, penalty, C):
-    """Give the dual value that L-BFGS-B finds for C, by way of smaller ones."""
+    """Return the dual value that L-BFGS-B finds for C, by way of smaller ones."""
     alpha = None
     for strength in [c for c in 10.0 ** np.arange(-2, 4) if c < 0.99 * C] + [C]:
         problem, lam = problem_of(kind, loss, penalty, strength)

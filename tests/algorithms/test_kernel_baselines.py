@@ -210,7 +210,7 @@ def test_rows_that_are_not_shared_are_refused_by_okl() -> None:
 
 
 def block_diagonal(tasks, *, gamma=0.3):
-    """Give tasks of precomputed kernel rows, in full and without what joins tasks."""
+    """Return tasks of precomputed kernel rows, in full and without what joins tasks."""
     X = np.concatenate([task.X for task in tasks])
     K = np.exp(-gamma * ((X[:, np.newaxis] - X) ** 2).sum(axis=2))
     which = np.repeat(np.arange(len(tasks)), [len(task.X) for task in tasks])
@@ -268,7 +268,7 @@ def test_learned_scales_take_classes_on_shared_rows() -> None:
 
 
 def unlike_noise(*, T=4, n=24, d=3):
-    """Give tasks that want strengths far apart: without noise, and of noise alone."""
+    """Return tasks that want strengths far apart: without noise, and of noise alone."""
     rng = np.random.default_rng(1)
     made = []
     for t in range(T):

@@ -46,7 +46,7 @@ over_divergences = pytest.mark.parametrize("name", sorted(DIVERGENCES))
 
 
 def differences(f, z, h=1e-5):
-    """Give the gradient of f by central differences of fourth order."""
+    """Return the gradient of f by central differences of fourth order."""
     steps = h * np.eye(len(z))
     return np.array(
         [(8 * (f(z + e) - f(z - e)) - (f(z + 2 * e) - f(z - 2 * e))) / (12 * h) for e in steps]
@@ -125,7 +125,7 @@ def test_likelihood_and_predictions_are_those_of_scikit_learn() -> None:
 
 
 def by_integration(name, s, st_):
-    """Give the divergence of N(0, s) and N(0, st_) from its definition, over numbers."""
+    """Return the divergence of N(0, s) and N(0, st_) from its definition, over numbers."""
     p, q = norm(scale=np.sqrt(s)).pdf, norm(scale=np.sqrt(st_)).pdf
 
     def integral(f):

@@ -303,7 +303,7 @@ def test_single_rows_leave_nothing_to_choose_by() -> None:
 
 
 def unlike_noise(*, classes=False) -> TaskSet:
-    """Give tasks that want gammas far apart: nearly without noise, and of noise alone."""
+    """Return tasks that want gammas far apart: nearly without noise, and of noise alone."""
     rng = np.random.default_rng(7)
     tasks = []
     for t in range(4):

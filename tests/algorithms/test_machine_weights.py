@@ -34,7 +34,7 @@ def fit(algorithm, tasks, **values):
 
 
 def machine(loss, X, y, C, weight):
-    """Give the decision values of scikit-learn's machine, the intercept as one more feature."""
+    """Return the decision values of scikit-learn's machine, the intercept as one more feature."""
     Z = np.column_stack([X, np.full(len(X), INTERCEPT)])
     if loss == "logistic":
         one = LogisticRegression(

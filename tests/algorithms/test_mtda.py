@@ -35,7 +35,7 @@ SHAPES = {
 
 
 def made(seed, shape="many", *, spread=1.0) -> TaskSet:
-    """Give tasks of other widths and classes whose class means are drawn apart."""
+    """Return tasks of other widths and classes whose class means are drawn apart."""
     rng = np.random.default_rng(seed)
     tasks = []
     for i, (d, n, c) in enumerate(SHAPES[shape]):
@@ -52,7 +52,7 @@ def fit(tasks, *, seed=0, trace=None, **values):
 
 
 def scatter(task, gamma=0.0):
-    """Give S_b and S_t of a task in its full space, from their definitions."""
+    """Return S_b and S_t of a task in its full space, from their definitions."""
     X = task.X - task.X.mean(axis=0)
     n, d = X.shape
     S_b = np.zeros((d, d))
@@ -64,7 +64,7 @@ def scatter(task, gamma=0.0):
 
 
 def full_space_alpha(tasks, d, gamma=0.0) -> float:
-    """Give the root of F(α) by Brent's method on dense eigenvalues: no span, no Newton.
+    """Return the root of F(α) by Brent's method on dense eigenvalues: no span, no Newton.
 
     A task of fewer than d features gives all of them.
     """
@@ -386,7 +386,7 @@ def test_theorem_1_mended_is_the_sum_of_products(seed, d) -> None:
 
 
 def table_1_as_printed(tasks, *, d, d_prime):
-    """Give the changes of the objective from step to step, and its last value."""
+    """Return the changes of the objective from step to step, and its last value."""
     matrices = [scatter(task) for task in tasks]
     rng = np.random.default_rng(0)
     P = orthonormal(rng, d_prime, d)

@@ -41,7 +41,7 @@ PLAIN = {
 
 
 def made(seed=0, *, n_tasks=8, d=6, sizes=(4, 12), rank=2, classes=0, noise=0.3) -> TaskSet:
-    """Give tasks that depend on a few common combinations of columns."""
+    """Return tasks that depend on a few common combinations of columns."""
     rng = np.random.default_rng(seed)
     B = rng.standard_normal((d, rank))
     tasks = []
@@ -57,7 +57,7 @@ def made(seed=0, *, n_tasks=8, d=6, sizes=(4, 12), rank=2, classes=0, noise=0.3)
 
 
 def shared(seed=0, *, n=20, d=6, n_tasks=5) -> TaskSet:
-    """Give tasks on the same rows."""
+    """Return tasks on the same rows."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     W = rng.standard_normal((d, 2)) @ rng.standard_normal((2, n_tasks))
@@ -71,7 +71,7 @@ def fit(tasks, *, seed=0, trace=None, **values):
 
 
 def certificate(tasks, model, *, gamma, features="learned"):
-    """Give the objective (7) and the dual bound of a model, from their definitions."""
+    """Return the objective (7) and the dual bound of a model, from their definitions."""
     order = 2 if features == "learned" else None
 
     def dual_norm(Z):
@@ -634,7 +634,7 @@ def test_the_prox_is_a_minimum(norm, power, tau) -> None:
 
 
 def relative_unit(tasks) -> float:
-    """Give tr S² / tr S of the rows about the means of their tasks, by its definition."""
+    """Return tr S² / tr S of the rows about the means of their tasks, by its definition."""
     rows = np.concatenate([task.X - task.X.mean(axis=0) for task in tasks])
     values = np.linalg.eigvalsh(rows.T @ rows / len(rows))
     return float(np.sum(values**2) / np.sum(values))

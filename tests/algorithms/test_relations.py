@@ -11,7 +11,7 @@ from algorithms.registry import ALGORITHMS
 
 
 def two_groups(T=6, n=40, target="numbers"):
-    """Give tasks whose functions are w or -w', by turns."""
+    """Return tasks whose functions are w or -w', by turns."""
     rng = np.random.default_rng(4)
     w = rng.standard_normal((2, 5))
     tasks = []
@@ -89,7 +89,7 @@ def test_an_output_without_scale_is_related_to_none() -> None:
 
 
 def sentence(*pairs: float) -> str:
-    """Give the sentence of outputs a, b, ... with these strengths, row by row."""
+    """Return the sentence of outputs a, b, ... with these strengths, row by row."""
     T = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     G = np.eye(T)
     G[np.triu_indices(T, 1)] = pairs

@@ -68,7 +68,7 @@ def of_covariances(matrices):
 
 
 def distances(a, b):
-    """Give projection distances of two models' subspaces."""
+    """Return projection distances of two models' subspaces."""
     return projector_distance(np.swapaxes(a.U, 1, 2), np.swapaxes(b.U, 1, 2))
 
 

@@ -27,7 +27,7 @@ def search(**values) -> Search:
 
 
 def scores(values):
-    """Give scores whose value in each split is given."""
+    """Return scores whose value in each split is given."""
     return {"by_task": {"rmse": {"t": list(values)}}, "over_rows": {"rmse": list(values)}}
 
 
@@ -286,7 +286,7 @@ def test_a_path_of_couplings_climbs_as_high_as_a_climb_alone(seed) -> None:
 
 
 def objective(model, tasks) -> float:
-    """Give eq. 4: the variance that each task's subspace keeps, and how near they are in pairs."""
+    """Return eq. 4: the variance that each subspace keeps, and how near they are in pairs."""
     P = np.einsum("tik,tjk->tij", model.U, model.U)
     C = np.stack([np.cov(task.X.T, bias=True) for task in tasks])
     S = P.sum(axis=0)

@@ -66,7 +66,7 @@ def fit(name, tasks, **values):
 
 
 def scaled(tasks, factors) -> TaskSet:
-    """Give the tasks with the targets of some multiplied."""
+    """Return the tasks with the targets of some multiplied."""
     return TaskSet(
         tuple(
             Task(task.name, task.X, "rows", task.y * factors.get(task.name, 1.0)) for task in tasks

@@ -38,7 +38,7 @@ def fit(tasks, algorithm=None, *, trace=None, seed=0, **values):
 
 
 def curved(rng, n, *, shift=0.0, noise=0.05, width=8):
-    """Give rows near a curved surface, which is another for another shift."""
+    """Return rows near a curved surface, which is another for another shift."""
     Z = rng.uniform(-1, 1, (n, 2))
     mix = np.random.default_rng(99).standard_normal((2, width))
     return np.sin(2 * Z @ mix + shift) + noise * rng.standard_normal((n, width)) + 3.0
@@ -508,7 +508,7 @@ def load(name):
 
 
 def distances(model, rows, name):
-    """Give the paper's reconstruction error, the mean of ‖y - ŷ‖."""
+    """Return the paper's reconstruction error, the mean of ‖y - ŷ‖."""
     return np.linalg.norm(model.reconstruct(rows, task=name) - rows, axis=1).mean()
 
 

@@ -97,7 +97,7 @@ def test_every_class_trains_and_what_can_be_held_out_is_so_once(tasks, n_folds, 
 
 
 def is_needed(task, units, unit, folds, n_folds) -> bool:
-    """Tell whether a class of the task would have no training row, were a unit held out."""
+    """Return whether a class of the task would have no training row, were a unit held out."""
     classes = task.y if task.target == "classes" else np.zeros(task.n_samples)
     mine = units.of(task.name) == unit
     return any(

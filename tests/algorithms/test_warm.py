@@ -11,7 +11,7 @@ from algorithms.numerics import warm
 
 
 def signatures() -> set[tuple[str, str]]:
-    """Give what is compiled, by kernel: the types that it takes."""
+    """Return what is compiled, by kernel: the types that it takes."""
     kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
     return {
         (f"{kernel.__module__}.{kernel.__name__}", str(types))
@@ -22,7 +22,7 @@ def signatures() -> set[tuple[str, str]]:
 
 
 def compiled_in_use() -> set[tuple[str, str]]:
-    """Give what fits and answers compile though the set-up has compiled all it knows."""
+    """Return what fits and answers compile though the set-up has compiled all it knows."""
     from test_contract import CASES, answers, fit
 
     warm.main()

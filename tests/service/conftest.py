@@ -40,7 +40,7 @@ class Service:
     database_url: str
 
     def command_env(self) -> dict[str, str]:
-        """Give what a command needs in its environment to work on the data of this server."""
+        """Return what a command needs in its environment to work on the data of this server."""
         return {
             "PATH": "",
             "SIBLING_DATA_DIR": str(self.data_dir),
@@ -108,7 +108,7 @@ def running_service(
 
 
 def clean_environment(**env: Any) -> dict[str, str]:
-    """Give the environment without settings of whoever runs the tests, but with these."""
+    """Return the environment without settings of whoever runs the tests, but with these."""
     inherited = {
         name: value
         for name, value in os.environ.items()
@@ -253,7 +253,7 @@ class Uploads:
         return self.http.get(f"/v1/datasets/{dataset_id}", params=query)
 
     def traces(self) -> dict[str, list[Any]]:
-        """Give everything that an upload could leave behind, read beside the server."""
+        """Return everything that an upload could leave behind, read beside the server."""
         columns = {
             "datasets": (DatasetRow.id, DatasetRow.state),
             "blobs": (BlobRow.id,),
@@ -323,7 +323,7 @@ class Cluster:
 
     @staticmethod
     def family(process: "subprocess.Popen[Any]") -> list[psutil.Process]:
-        """Give the process and all below it, the deepest first."""
+        """Return the process and all below it, the deepest first."""
         try:
             root = psutil.Process(process.pid)
             return [*reversed(root.children(recursive=True)), root]

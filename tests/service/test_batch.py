@@ -49,7 +49,7 @@ def source(client, rows, targets):
 
 
 def read(outputs, folder):
-    """Give the outputs by task as they stand in the file, in the order of the rows."""
+    """Return the outputs by task as they stand in the file, in the order of the rows."""
     table = pq.read_table(outputs.download(folder / "outputs.parquet"))
     assert table.column_names == ["task", "row", "outputs"]
     task, row = table["task"].to_numpy(), table["row"].to_numpy()
@@ -63,7 +63,7 @@ def read(outputs, folder):
 
 
 def online(model, method, X, task):
-    """Give the answers of calls with as many rows as the job takes at a time."""
+    """Return the answers of calls with as many rows as the job takes at a time."""
     calls = [X[i : i + CALLED_ROWS] for i in range(0, len(X), CALLED_ROWS)]
     return np.concatenate([getattr(model, method)(part, task=task) for part in calls])
 
@@ -157,7 +157,7 @@ def test_the_dataset_of_the_outputs_has_the_same_tasks_rows_and_targets(
 
 
 def stored(service, dataset_id, folder):
-    """Give the tasks of a dataset as they stand in the database, read by two readers."""
+    """Return the tasks of a dataset as they stand in the database, read by two readers."""
     with service.open_database() as database:
         with database.read() as session:
             row = session.get_one(DatasetRow, dataset_id)

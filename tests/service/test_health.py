@@ -14,7 +14,7 @@ TOLD_WITHIN_S = 2.5
 
 
 def until(url, is_right):
-    """Give the health once it is as expected, and how long that took."""
+    """Return the health once it is as expected, and how long that took."""
     started = time.monotonic()
     while True:
         response = httpx.get(f"{url}/v2/health/ready", timeout=1)

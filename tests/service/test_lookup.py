@@ -21,7 +21,7 @@ FOUND = Found(Served("none", 1, "v", "pca", ["transform"], "ds", "b", "s", 1), "
 
 
 def count_queries(database):
-    """Give the queries of a database from now on, as they come."""
+    """Return the queries of a database from now on, as they come."""
     queries = []
 
     def note(_connection, _cursor, statement, *_):

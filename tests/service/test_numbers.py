@@ -21,7 +21,7 @@ VALUES = st.recursive(
 
 
 def put_back(value, numbers):
-    """Give a document with the numbers where the token stands, and how often it stands there."""
+    """Return a document with the numbers where the token stands, and how often it stands there."""
     if value == TOKEN:
         return numbers, 1
     if isinstance(value, dict):

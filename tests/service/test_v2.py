@@ -56,7 +56,7 @@ def labelled(client, dataset, tmp_path_factory):
 
 
 def checked(response, kind, status=200):
-    """Give the body, which is as the protocol has it."""
+    """Return the body, which is as the protocol has it."""
     assert response.status_code == status, response.text
     length = response.headers.get(LENGTH)
     content = response.content if length is None else response.content[: int(length)]

@@ -36,7 +36,7 @@ dims = st.lists(st.integers(-3, 7) | st.sampled_from([2**31, 2**63, 2**70]), max
 
 
 def nearly(**fields):
-    """Give objects with these fields, of which any may be missing, or hold anything."""
+    """Return objects with these fields, of which any may be missing, or hold anything."""
     return st.fixed_dictionaries(
         {}, optional={name: st.one_of(value, json_values) for name, value in fields.items()}
     )

@@ -41,7 +41,7 @@ _LISTED: Final = ", ".join(FORMATS)
 
 
 def format_of(content_type: str) -> Format:
-    """Give the format that a body is sent in."""
+    """Return the format that a body is sent in."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     found = FORMATS.get(media_type)
     if found is None:
@@ -52,7 +52,7 @@ def format_of(content_type: str) -> Format:
 
 @lru_cache(256)
 def accepted_type(accept: str) -> str:
-    """Give the format to answer in: of those the caller accepts, the most wanted of ours."""
+    """Return the format to answer in: of those the caller accepts, the most wanted of ours."""
     wanted = sorted(_ranges(accept or "*/*"), key=lambda item: -item[1])
     refused = {media_range for media_range, weight in wanted if weight <= 0}
     for media_range, weight in wanted:
@@ -63,7 +63,7 @@ def accepted_type(accept: str) -> str:
 
 
 def _ranges(accept: str) -> Iterator[tuple[str, float]]:
-    """Give the media ranges of an Accept header with their weights."""
+    """Return the media ranges of an Accept header with their weights."""
     for part in accept.split(","):
         media_range, *params = (text.strip().lower() for text in part.split(";"))
         weight = next((p[2:] for p in params if p.startswith("q=")), "1")

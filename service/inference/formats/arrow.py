@@ -38,7 +38,7 @@ _DICTIONARY_BATCH: Final = 2
 
 
 def read_arrow(body: Body, task: str | None) -> Call:
-    """Give the call in an IPC stream."""
+    """Return the call in an IPC stream."""
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
             if message.type in ("record batch", "dictionary batch"):
@@ -50,7 +50,7 @@ def read_arrow(body: Body, task: str | None) -> Call:
 
 
 def read_parquet(body: Body, task: str | None) -> Call:
-    """Give the call in a Parquet file."""
+    """Return the call in a Parquet file."""
     try:
         with _open(body, []) as file:
             found, names = file.metadata, file.schema.names
@@ -66,7 +66,7 @@ def read_parquet(body: Body, task: str | None) -> Call:
 
 
 def write_arrow(answer: Answer) -> bytes:
-    """Give an IPC stream of one batch."""
+    """Return an IPC stream of one batch."""
     table = _table(answer)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
@@ -75,7 +75,7 @@ def write_arrow(answer: Answer) -> bytes:
 
 
 def write_parquet(answer: Answer) -> bytes:
-    """Give a Parquet file."""
+    """Return a Parquet file."""
     sink = pa.BufferOutputStream()
     pq.write_table(_table(answer), sink)
     return bytes(sink.getvalue())
@@ -124,7 +124,7 @@ def _check_is_plain(message: Any) -> None:
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Give where a field of a flatbuffer's table is, counted from the table; 0: it is not there."""
+    """Return the offset of a field in a flatbuffer's table, or 0 if the field is absent."""
     (back,) = struct.unpack_from("<i", data, table)
     start = table - back
     (size,) = struct.unpack_from("<H", data, start)
@@ -147,7 +147,7 @@ def _check_size(n_bytes: int) -> None:
 
 
 def _names(column: Any) -> list[str]:
-    """Give the task of each row."""
+    """Return the task of each row."""
     if column.null_count:
         row = column.is_null().index(True).as_py()
         misfit(f"row {row} names no task", row=row, column=TASK)
@@ -169,7 +169,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    """Give the numbers of a column, NaN where one is missing."""
+    """Return the numbers of a column, NaN where one is missing."""
     if column.null_count:
         column = column.cast(pa.float64(), safe=True)
     return np.asarray(column.to_numpy())

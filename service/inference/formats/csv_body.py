@@ -17,7 +17,7 @@ _DIGITS: Final = frozenset("0123456789+-.eE \t")
 
 
 def read_csv(body: Body, task: str | None) -> Call:
-    """Give the call in a table; a first line of numbers only is a row, not a header."""
+    """Return the call in a table; a first line of numbers only is a row, not a header."""
     # each line becomes a list, which takes many times the bytes of a short one
     n_lines = body.count(b"\n") + body.count(b"\r")
     if n_lines > _MAX_LINES:
@@ -50,7 +50,7 @@ def read_csv(body: Body, task: str | None) -> Call:
 
 
 def write_csv(answer: Answer) -> bytes:
-    """Give a header and one line a row; floats are written so that they read as the same bits."""
+    """Return a header and one line a row; floats are written so that they read as the same bits."""
     columns = columns_of(answer)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -81,7 +81,7 @@ def _numbers(
 
 
 def _is_number(cell: str) -> bool:
-    """Tell whether a cell is a number, or empty: a missing value."""
+    """Return whether a cell is a number, or empty: a missing value."""
     if not cell.strip() or cell.strip().lower() == "nan":
         return True
     if not _DIGITS.issuperset(cell):

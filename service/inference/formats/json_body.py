@@ -44,18 +44,18 @@ class ListRows:
     flat_width: int | None = None
 
     def n_values(self) -> int:
-        """Give the number of values, were all of them numbers in rows."""
+        """Return the number of values, were all of them numbers in rows."""
         rows = self.rows if isinstance(self.rows, list) else []
         return sum(len(row) if isinstance(row, list) else 1 for row in rows)
 
     def place(self, row: int, column: int) -> str:
-        """Give the pointer to a value."""
+        """Return the pointer to a value."""
         if self.flat_width is not None:
             return f"{self.pointer}/{row * self.flat_width + column}"
         return f"{self.pointer}/{row}/{column}"
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the rows; where missing values are taken, null is one, as NaN is in an array."""
+        """Return the rows; where missing values are taken, null is one, as NaN is in an array."""
         if not isinstance(self.rows, list):
             invalid(self.pointer, f"{wish}; {self.pointer[1:]} is no list of rows")
         for i, row in enumerate(self.rows):
@@ -92,11 +92,11 @@ class ParsedRows(NamedTuple):
     pointer: str
 
     def n_values(self) -> int:
-        """Give the number of values."""
+        """Return the number of values."""
         return self.array.size
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the rows."""
+        """Return the rows."""
         came = self.array.shape[1]
         if came != wish.width:
             place = f"{self.pointer}/0"
@@ -105,13 +105,13 @@ class ParsedRows(NamedTuple):
 
 
 def read_json(body: Body, task: str | None) -> Call:
-    """Give the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
+    """Return the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
     del task  # the body names it
     return _read_plain(body) or _read_closely(body)
 
 
 def write_json(answer: Answer) -> bytes:
-    """Give the body of an answer."""
+    """Return the body of an answer."""
     head: dict[str, Any] = {
         "model": answer.name,
         "version": answer.version,
@@ -125,7 +125,7 @@ def write_json(answer: Answer) -> bytes:
 
 
 def _read_plain(body: Body) -> Call | None:
-    """Give the call where it is as it should be, read without an object for each number."""
+    """Return the call where it is as it should be, read without an object for each number."""
     cut = cut_out(body, _INPUTS)
     if cut is None or cut.numbers.ndim == 1:
         return None

@@ -23,21 +23,21 @@ _NUMBERS: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 
 
 def read_npy(body: Body, task: str | None) -> Call:
-    """Give the call with the array in a body; its task is named in the query."""
+    """Return the call with the array in a body; its task is named in the query."""
     if task is None:
         invalid("query:task", "name the task as ?task=...")
     return Call(task, ArrayRows(_read_array(body)))
 
 
 def write_npy(answer: Answer) -> bytes:
-    """Give the body of an answer."""
+    """Return the body of an answer."""
     buffer = io.BytesIO()
     npy_format.write_array(buffer, answer.outputs, allow_pickle=False)
     return buffer.getvalue()
 
 
 def _read_array(body: Body) -> NDArray[Any]:
-    """Give the array of numbers in a body, without a copy and without trust.
+    """Return the array of numbers in a body, without a copy and without trust.
 
     Raises
     ------
@@ -63,7 +63,7 @@ def _read_array(body: Body) -> NDArray[Any]:
 
 
 def _split(body: Body) -> tuple[str, int]:
-    """Give the header as text, and where the numbers begin."""
+    """Return the header as text, and where the numbers begin."""
     n_length = _LENGTH_BYTES.get(body[6], 0) if len(body) > 8 else 0
     if not body.startswith(_MAGIC) or not n_length:
         _refuse("it does not begin as one")
@@ -75,7 +75,7 @@ def _split(body: Body) -> tuple[str, int]:
 
 
 def _is_shape(shape: object) -> bool:
-    """Tell whether this is a shape that numpy can hold."""
+    """Return whether this is a shape that numpy can hold."""
     if not isinstance(shape, tuple) or len(shape) > _MAX_DIMENSIONS:
         return False
     return all(type(n) is int and 0 <= n < 2**31 for n in shape)

@@ -56,12 +56,12 @@ class Cut(NamedTuple):
 
 
 def beginning_of(member: str) -> re.Pattern[bytes]:
-    """Give what a list begins with that is the value of a member."""
+    """Return what a list begins with that is the value of a member."""
     return re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[' % member.encode())
 
 
 def cut_out(body: Body, beginning: re.Pattern[bytes]) -> Cut | None:
-    """Give the first list of numbers that begins so; None where there is none that is plain."""
+    """Return the first list of numbers that begins so; None where there is none that is plain."""
     text = np.frombuffer(body, np.uint8, count=body.rfind(b"}") + 1)
     is_small = text.size <= _SMALL_BYTES
     values = np.empty(text.size // 2 if is_small else count_of(text, _COMMA) + 1)

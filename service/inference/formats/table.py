@@ -31,11 +31,11 @@ class TableRows:
     n_rows: int
 
     def n_values(self) -> int:
-        """Give the number of values."""
+        """Return the number of values."""
         return self.n_rows * len(self.columns)
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the columns by the names that the model knows, else by their order."""
+        """Return the columns by the names that the model knows, else by their order."""
         chosen = positions_of(self.names, len(self.columns), wish)
         matrix = np.empty((self.n_rows, len(chosen)))
         for j, position in enumerate(chosen):
@@ -67,7 +67,7 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, wish: Wish) -> l
 
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
-    """Give the call of a table: its tasks from its column, or one task from the query."""
+    """Return the call of a table: its tasks from its column, or one task from the query."""
     if tasks is not None and task is not None:
         invalid("query:task", "the table has a column 'task'; name the tasks there or in the query")
     if tasks is None and task is None:
@@ -76,7 +76,7 @@ def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
 
 
 def columns_of(answer: Answer) -> dict[str, NDArray[Any]]:
-    """Give the columns of an answer, named by the classes where they are classes."""
+    """Return the columns of an answer, named by the classes where they are classes."""
     outputs = answer.outputs
     if outputs.ndim == 1:
         return {answer.method: outputs}

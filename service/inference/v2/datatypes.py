@@ -27,12 +27,12 @@ _LENGTH: Final = struct.Struct("<I")
 
 
 def datatype_of(array: NDArray[Any]) -> str:
-    """Give the datatype that an output is sent as."""
+    """Return the datatype that an output is sent as."""
     return _OF_KIND.get(array.dtype.kind, BYTES)
 
 
 def to_bytes(array: NDArray[Any]) -> bytes:
-    """Give the values of an output as they stand in a binary body."""
+    """Return the values of an output as they stand in a binary body."""
     datatype = datatype_of(array)
     if datatype != BYTES:
         return array.astype(NUMBERS[datatype], copy=False).tobytes()
@@ -41,7 +41,7 @@ def to_bytes(array: NDArray[Any]) -> bytes:
 
 
 def read_texts(data: bytes) -> Iterable[str]:
-    """Give the texts of a binary tensor, each after its length in four bytes.
+    """Return the texts of a binary tensor, each after its length in four bytes.
 
     Raises
     ------

@@ -80,7 +80,7 @@ class _RawRows(NamedTuple):
     body: Body
 
     def n_values(self) -> int:
-        """Give the number of values."""
+        """Return the number of values."""
         return len(self.body) // 8
 
     def as_matrix(self, wish: Wish) -> Matrix:
@@ -92,7 +92,7 @@ class _RawRows(NamedTuple):
 
 
 def read_request(body: Body, header_length: str | None, named: Named) -> tuple[Asked, Call]:
-    """Give what a body asks for, and the rows in it.
+    """Return what a body asks for, and the rows in it.
 
     Parameters
     ----------
@@ -138,7 +138,7 @@ def _close(header: bytes, tail: memoryview, named: Named) -> tuple[Asked, Call]:
 
 
 def _understand(header: bytes, named: Named) -> Asked:
-    """Give what a header asks for; callers send the same one, but for the numbers."""
+    """Return what a header asks for; callers send the same one, but for the numbers."""
     return _remembered(header, named) if len(header) <= _SMALL_BYTES else _read(header, named)
 
 
@@ -195,7 +195,7 @@ def _call(asked: Asked, tail: memoryview, numbers: NDArray[Any] | None) -> Call:
 
 
 def _tensors(inputs: object) -> list[Tensor]:
-    """Give the tensors, with their values as they stand in the header, or the size they have."""
+    """Return the tensors, with their values as they stand in the header, or the size they have."""
     if not isinstance(inputs, list):
         invalid("/inputs", "inputs are a list of tensors")
     tensors: dict[str, Tensor] = {}
@@ -224,7 +224,7 @@ def _tensors(inputs: object) -> list[Tensor]:
 def _values(
     tensors: list[Tensor], tail: memoryview, numbers: NDArray[Any] | None
 ) -> dict[str, tuple[Tensor, Values]]:
-    """Give tensors and their values: in the header, behind it, or those cut out of it."""
+    """Return tensors and their values: in the header, behind it, or those cut out of it."""
     values: dict[str, tuple[Tensor, Values]] = {}
     for tensor in tensors:
         data: Any = tensor.data
@@ -280,7 +280,7 @@ def _flag(parameters: dict[str, Any], name: str, pointer: str, *, default: bool 
 
 
 def _typed(cut: Cut, tensor: Tensor) -> NDArray[Any] | None:
-    """Give numbers as their tensor has them; None where that is to be looked at closely."""
+    """Return numbers as their tensor has them; None where that is to be looked at closely."""
     dtype, numbers = NUMBERS.get(tensor.datatype), cut.numbers
     if dtype is None or (numbers.ndim == 2 and numbers.shape != tensor.shape):
         return None

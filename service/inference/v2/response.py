@@ -14,7 +14,7 @@ CLASSES: Final = "classes"
 
 
 def write_response(asked: Asked, answer: Answer, model_name: str) -> tuple[bytes, int | None]:
-    """Give the body, and how much of it is JSON where that is not all of it."""
+    """Return the body, and how much of it is JSON where that is not all of it."""
     tensors = {answer.method: answer.outputs}
     if answer.classes:
         tensors[CLASSES] = np.array(answer.classes)
@@ -36,7 +36,7 @@ def write_response(asked: Asked, answer: Answer, model_name: str) -> tuple[bytes
 
 
 def _output(name: str, array: NDArray[Any], binary: list[bytes] | None) -> dict[str, Any]:
-    """Give the head of an output, with its values, or those added to what follows as bytes."""
+    """Return the head of an output, with its values, or those added to what follows as bytes."""
     datatype = datatype_of(array)
     entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": array.shape}
     if binary is not None:

@@ -52,11 +52,11 @@ class _NarrowRows(NamedTuple):
     tensor: Tensor
 
     def n_values(self) -> int:
-        """Give the number of values."""
+        """Return the number of values."""
         return self.rows.n_values()
 
     def as_matrix(self, wish: Wish) -> Matrix:
-        """Give the rows rounded, or say which value is too large."""
+        """Return the rows rounded, or say which value is too large."""
         wide = self.rows.as_matrix(wish)
         with np.errstate(over="ignore"):
             narrow = wide.astype(NUMBERS[self.tensor.datatype]).astype(np.float64)
@@ -74,7 +74,7 @@ class _NarrowRows(NamedTuple):
 
 
 def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
-    """Give name, shape, datatype and parameters of an input, or say which is wrong."""
+    """Return name, shape, datatype and parameters of an input, or say which is wrong."""
     if not isinstance(entry, dict):
         invalid(pointer, "an input is an object {name, shape, datatype, data}")
     if not entry.keys() <= _FIELDS:
@@ -96,7 +96,7 @@ def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, 
 
 
 def rows_of(tensor: Tensor, values: Values) -> Rows:
-    """Give the rows in the values of the input that holds them."""
+    """Return the rows in the values of the input that holds them."""
     if tensor.datatype == BYTES:
         detail = f"input '{tensor.name}' holds numbers, BYTES came; send FP64 or another of them"
         invalid(f"{tensor.pointer}/datatype", detail)
@@ -121,7 +121,7 @@ def _narrow(rows: Rows, tensor: Tensor) -> Rows:
 
 
 def texts_of(tensor: Tensor, values: Values) -> list[str]:
-    """Give the texts of an input of BYTES, (n,) or (n, 1)."""
+    """Return the texts of an input of BYTES, (n,) or (n, 1)."""
     if tensor.datatype != BYTES:
         detail = f"input '{tensor.name}' holds names, {tensor.datatype} came; send BYTES"
         invalid(f"{tensor.pointer}/datatype", detail)

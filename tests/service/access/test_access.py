@@ -66,7 +66,7 @@ def ada(guarded):
 
 
 def requests_of(service, ids):
-    """Give a request for every route of the document, with ids that exist."""
+    """Return a request for every route of the document, with ids that exist."""
     document = httpx.get(f"{service.url}/openapi.json").json()
     for path, methods in document["paths"].items():
         filled = path

@@ -13,7 +13,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 @pytest.fixture
 def complain(make_reader):
-    """Give a function that reads an archive, and gives the first of its complaints."""
+    """Return a function that reads an archive, and gives the first of its complaints."""
     reader = make_reader(tasks=5, features=300, name_length=50)
 
     def read(body, **options):
@@ -43,7 +43,7 @@ def npy(array) -> bytes:
 
 
 def npy_header(text: str, data: bytes = b"") -> bytes:
-    """Give a .npy file with a header of our own making."""
+    """Return a .npy file with a header of our own making."""
     head = text.encode("latin1") + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
 

@@ -31,7 +31,7 @@ def uploads(launch_service, uploads_to):
 
 @pytest.fixture
 def refuse(uploads):
-    """Give a function that uploads, and checks that the upload is refused without a trace."""
+    """Return a function that uploads, and checks that the upload is refused without a trace."""
 
     def upload(body, media_type="text/csv", *, status=422, code="invalid-dataset", **query):
         before = uploads.traces()
@@ -64,7 +64,7 @@ def npy(array) -> bytes:
 
 
 def npy_header(text: str) -> bytes:
-    """Give a .npy file with a header of our own making."""
+    """Return a .npy file with a header of our own making."""
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text.encode() + b"\n"
 
 

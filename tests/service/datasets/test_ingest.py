@@ -79,7 +79,7 @@ def test_a_reader_without_memory_to_begin_is_a_complaint(tmp_path):
 
 @pytest.fixture
 def stuck_reader(tmp_path):
-    """Give a process and the reader it has started, which waits on its upload for ever."""
+    """Return a process and the reader it has started, which waits on its upload for ever."""
     os.mkfifo(tmp_path / "upload")
     secret = {
         "DATABASE_URL": "postgresql://secret@nowhere/db",

@@ -12,7 +12,7 @@ NPZ = "application/x-npz"
 
 @pytest.fixture
 def new(uploads):
-    """Give a function that uploads a dataset unlike all others."""
+    """Return a function that uploads a dataset unlike all others."""
 
     def upload(number: int, **query):
         response = uploads.post(CSV + f"u,{number},1\nu,0,1\n".encode(), **query)

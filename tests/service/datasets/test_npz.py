@@ -28,7 +28,7 @@ def npy(array) -> bytes:
 
 
 def archive(members, *, method=zipfile.ZIP_STORED) -> bytes:
-    """Give an archive of (name, bytes), also of kinds that NumPy does not write."""
+    """Return an archive of (name, bytes), also of kinds that NumPy does not write."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as zipped:
         for name, data in members:

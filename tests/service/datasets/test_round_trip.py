@@ -29,7 +29,7 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 
 @pytest.fixture
 def read(reader):
-    """Give a function that reads an upload here, and gives the manifest and the tasks."""
+    """Return a function that reads an upload here, and gives the manifest and the tasks."""
 
     def read_and_store(body, media_type, **options):
         answer = reader.read(body, media_type, **options)
@@ -41,7 +41,7 @@ def read(reader):
 
 @pytest.fixture(scope="module")
 def stored(uploads, tmp_path_factory):
-    """Give a function that uploads, and gives the manifest and the tasks as they are stored."""
+    """Return a function that uploads, and gives the manifest and the tasks as they are stored."""
     database = uploads.database
     blobs = BlobStore(database, tmp_path_factory.mktemp("cache"), cache_bytes=2**30)
 
@@ -94,7 +94,7 @@ def targets(draw, n):
 
 
 def expected_targets(y):
-    """Give targets as they are kept: text stays, every number is a float."""
+    """Return targets as they are kept: text stays, every number is a float."""
     return y if y is None or y.dtype.kind == "U" else y.astype(np.float64)
 
 

@@ -24,7 +24,7 @@ def uploads(start_service, uploads_to):
 
 
 def npz_stream(size):
-    """Give a valid .npz of about this size, piece by piece; it is never whole anywhere."""
+    """Return a valid .npz of about this size, piece by piece; it is never whole anywhere."""
     n_rows = size // (256 * 8)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(

@@ -6,7 +6,7 @@ from service.rows import DatasetRow, JobRow
 
 @pytest.fixture
 def new_job(database):
-    """Give a function that queues a job in the database."""
+    """Return a function that queues a job in the database."""
     with database.write() as session:
         session.add(
             DatasetRow(

@@ -33,13 +33,13 @@ class Slow:
             self.dataset = client.upload({"a": rows, "b": rows[:10]}, name="many")
 
     def begin(self, client, **limits):
-        """Give a job that has computed some of its rows."""
+        """Return a job that has computed some of its rows."""
         job = client.infer("slow", "transform", self.dataset, limits=limits)
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.05)
         return job
 
     def kept(self, service):
-        """Give what there is beside the upload: outputs, datasets of them, bytes of nobody."""
+        """Return what there is beside the upload: outputs, datasets of them, bytes of nobody."""
         with service.open_database() as database, database.read() as session:
             outputs = session.scalars(
                 sa.select(JobRow.id).where(JobRow.output_blob_id.is_not(None))
@@ -193,7 +193,7 @@ def files(service):
 
 
 def child_of(service):
-    """Give the process that computes, of a service with one slot."""
+    """Return the process that computes, of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
         if "service.jobs.child" in process.cmdline():
             return process

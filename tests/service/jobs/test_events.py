@@ -15,7 +15,7 @@ def job(client):
 
 
 def stream(http, job, **headers):
-    """Give the events of a stream that the service ends with the job."""
+    """Return the events of a stream that the service ends with the job."""
     path = f"/v1/jobs/{job.id}/events"
     events = []
     with http.stream("GET", path, headers={"Accept": "text/event-stream", **headers}) as response:

@@ -78,7 +78,7 @@ class Faulty:
         return self.client.train(self.small, "pca", model=name, seed=seed, limits=limits, k=k)
 
     def train_long(self, name, *, k=5):
-        """Give a job that has begun to iterate, and will for some seconds on any machine."""
+        """Return a job that has begun to iterate, and will for some seconds on any machine."""
         job = self.client.train(self.large, "rmt-pca", model=name, seed=SLOW, k=k, **LONG)
         wait_for(lambda: job.refresh().info["progress"])
         return job
@@ -91,12 +91,12 @@ class Faulty:
         return psutil.Process(json.loads(self.row(job).worker)["pid"])
 
     def children(self):
-        """Give the training processes."""
+        """Return the training processes."""
         family = psutil.Process(self.service.process.pid).children(recursive=True)
         return [p for p in family if "service.jobs.child" in _command(p)]
 
     def n_models(self, name):
-        """Give the number of versions under a name, and make sure that their bytes are whole."""
+        """Return the number of versions under a name, and make sure that their bytes are whole."""
         with self.database.read() as session:
             query = sa.select(VersionRow).join(ModelRow).where(ModelRow.name == name)
             versions = session.scalars(query).all()
@@ -109,7 +109,7 @@ class Faulty:
         return len(versions)
 
     def files(self, pattern):
-        """Give what attempts have put down."""
+        """Return what attempts have put down."""
         work = self.service.data_dir / "work"
         return [path for path in work.rglob(pattern) if path.is_file()]
 
@@ -241,7 +241,7 @@ def wait_for(condition, *, seconds=50):
 
 
 def fail(job):
-    """Give the error of a job that fails."""
+    """Return the error of a job that fails."""
     with pytest.raises(JobFailed):
         job.wait()
     return job.info["error"]

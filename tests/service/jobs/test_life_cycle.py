@@ -267,7 +267,7 @@ class LifeCycle(RuleBasedStateMachine):
         return job_id
 
     def recall(self, job_id):
-        """Give a row as it was read some time ago, or else as it is."""
+        """Return a row as it was read some time ago, or else as it is."""
         if job_id not in self.seen:
             self.look(job_id)
         return self.seen.pop(job_id)

@@ -21,7 +21,7 @@ LOST = store.Lost("worker_lost", "gone")
 
 @pytest.fixture
 def whole(database, new_job):
-    """Give a function that makes a job of three parts."""
+    """Return a function that makes a job of three parts."""
 
     def create(owner="ada") -> tuple[str, list[str]]:
         new_job(owner)  # the dataset is there
@@ -52,7 +52,7 @@ def whole(database, new_job):
 
 @pytest.fixture
 def end(database):
-    """Give a function that runs a queued job to an end."""
+    """Return a function that runs a queued job to an end."""
 
     def run(job_id, state=JobState.SUCCEEDED, **values):
         with database.write() as session:

@@ -13,7 +13,7 @@ LOST = store.Lost("worker_lost", "gone")
 
 @pytest.fixture
 def begin(database):
-    """Give a function that brings a queued job to running, as a worker would."""
+    """Return a function that brings a queued job to running, as a worker would."""
 
     def run(job_id, worker="w"):
         with database.write() as session:

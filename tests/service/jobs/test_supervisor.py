@@ -35,7 +35,7 @@ def supervisor(tmp_path_factory):
 
 @pytest.fixture
 def order(tmp_path):
-    """Give a function that makes an order of tasks, as an attempt would."""
+    """Return a function that makes an order of tasks, as an attempt would."""
 
     def make(rows, algorithm="rmt-pca", **params):
         tasks = [Task.from_rows(f"t{i}", X) for i, X in enumerate(rows)]
@@ -63,7 +63,7 @@ def small(order):
 
 @pytest.fixture
 def long(order):
-    """Give an order of many iterations: it would take minutes."""
+    """Return an order of many iterations: it would take minutes."""
     rng = np.random.default_rng(0)
     rows = [rng.normal(size=(40, 40)) for _ in range(60)]
     grid = [float(c) for c in np.geomspace(0.01, 1e4, 200)]
@@ -72,7 +72,7 @@ def long(order):
 
 @pytest.fixture
 def native(order):
-    """Give an order that spends many seconds in one LAPACK call, which hears no flag."""
+    """Return an order that spends many seconds in one LAPACK call, which hears no flag."""
     rng = np.random.default_rng(0)
     return order([rng.normal(size=(6000, 5000))], "pca", k=2)
 
@@ -218,7 +218,7 @@ def _have_every_child(monkeypatch, folder, code):
 
 @pytest.fixture(autouse=True)
 def fresh_child(request, supervisor):
-    """Give no child that was started for another test's code."""
+    """Return no child that was started for another test's code."""
     is_special = "monkeypatch" in request.fixturenames
     if is_special and supervisor._child is not None:
         supervisor._drop(supervisor._child)

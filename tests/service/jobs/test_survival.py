@@ -179,7 +179,7 @@ def test_a_second_service_on_the_same_data_stands_by_and_takes_over(start_servic
 
 
 def _child(service):
-    """Give the training process of a service with one slot."""
+    """Return the training process of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
         try:
             if "service.jobs.child" in process.cmdline():
