@@ -19,7 +19,7 @@ from service.catalogue.routes import router as catalogue
 from service.context import Services
 from service.crew import counts_folder
 from service.database import Database
-from service.datasets.ingest import Ingester
+from service.datasets.ingestion.ingester import Ingester
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
 from service.health.routes import metrics_router
@@ -48,8 +48,8 @@ from service.metrics import Metrics
 from service.middleware import RequestContext
 from service.models.alias_routes import router as aliases
 from service.models.columns import ColumnNames
-from service.models.part_routes import router as model_parts
 from service.models.routes import router as models
+from service.models.version_routes import router as model_versions
 from service.schema import check_schema, migrate
 from service.settings import Settings
 from service.ui.routes import router as ui
@@ -99,7 +99,7 @@ def create_app(settings: Settings) -> FastAPI:
         jobs,
         batch,
         models,
-        model_parts,
+        model_versions,
         aliases,
         ui,
     ):

@@ -11,7 +11,7 @@ from service.settings import Settings
 
 if TYPE_CHECKING:
     from service.access.gate import Gate
-    from service.datasets.ingest import Ingester
+    from service.datasets.ingestion.ingester import Ingester
     from service.health.watch import Watch
     from service.inference.cache import ModelCache
     from service.inference.lookup import Lookup

@@ -10,10 +10,10 @@ from pydantic import Field
 
 from service.context import Context, Services
 from service.datasets import store
-from service.datasets.formats import FORMATS
-from service.datasets.options import ReadOptions
+from service.datasets.formats.options import ReadOptions
+from service.datasets.formats.registry import FORMATS
+from service.datasets.ingestion.upload import Wish, receive
 from service.datasets.schemas import Dataset, Manifest, places
-from service.datasets.upload import Wish, receive
 from service.errors import Problem
 from service.http import (
     Owner,

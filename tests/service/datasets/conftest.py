@@ -20,11 +20,11 @@ from service.blobs import BlobStore
 from service.context import Services
 from service.database import Database
 from service.datasets.canonical import read_tasks
-from service.datasets.ingest import Ingester
-from service.datasets.ingest_child import _answer
-from service.datasets.options import Limits
+from service.datasets.formats.options import Limits
+from service.datasets.ingestion.child import _answer
+from service.datasets.ingestion.ingester import Ingester
+from service.datasets.ingestion.supervision import Order
 from service.datasets.routes import router
-from service.datasets.supervision import Order
 from service.errors import install_handlers
 from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow
 from service.settings import Settings

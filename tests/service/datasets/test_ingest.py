@@ -13,8 +13,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.database import now
-from service.datasets import supervision
-from service.datasets.options import Limits
+from service.datasets.formats.options import Limits
+from service.datasets.ingestion import supervision
 from service.processes import this_process
 from service.rows import BlobRow, DatasetRow
 
@@ -52,8 +52,8 @@ LIMITS = Limits(expanded_bytes=1000, expansion=10, tasks=5, features=5, name_len
 READ = f"""
 import sys
 from pathlib import Path
-from service.datasets import supervision
-from service.datasets.options import Limits
+from service.datasets.ingestion import supervision
+from service.datasets.formats.options import Limits
 limits = Limits(**{LIMITS.model_dump()!r})
 supervision.read_upload(supervision.Order(Path(sys.argv[1]), "text/csv", {{}}, limits, 2**29, 60))
 """

@@ -12,9 +12,9 @@ from hypothesis.extra import numpy as arrays_of
 
 from algorithms.interface.errors import InvalidArtifact
 from service.datasets.canonical import read_tasks, summaries, write_tasks
-from service.datasets.complaints import Rejected
-from service.datasets.npz_arrays import parse
-from service.datasets.options import Limits, ReadOptions
+from service.datasets.formats.npz_arrays import parse
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.issues import Rejected
 
 NPZ = "application/x-npz"
 LIMITS = Limits(expanded_bytes=10**8, expansion=200, tasks=50, features=50, name_length=30)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from algorithms.interface.tasks import Task
-from service.datasets.target_kinds import MAX_CODES, warn_of_codes
+from service.datasets.formats.target_kinds import MAX_CODES, warn_of_codes
 
 RNG = np.random.default_rng(0)
 

@@ -11,7 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
-from service.datasets.assembly import (
+from service.datasets.formats.npz_archive import Arrays, read_archive
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.validation import (
     aligned,
     as_targets,
     check_counts,
@@ -21,9 +23,7 @@ from service.datasets.assembly import (
     rows_task,
     split_rows,
 )
-from service.datasets.complaints import Complaints, Rejected, reject
-from service.datasets.npz_archive import Arrays, read_archive
-from service.datasets.options import Limits, ReadOptions
+from service.datasets.issues import Complaints, Rejected, reject
 
 _TABLE: Final = frozenset({"X", "task", "y", "groups", "feature_names"})
 _NAMES: Final = "feature_names"

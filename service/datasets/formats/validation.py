@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
-from service.datasets.complaints import Complaints, reject
-from service.datasets.options import Limits, TargetWish
+from service.datasets.formats.options import Limits, TargetWish
+from service.datasets.issues import Complaints, reject
 
 Labels = NDArray[Any]
 

@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.assembly import label_problem
-from service.datasets.complaints import Complaints
-from service.datasets.csv_cells import TaskOf
-from service.datasets.csv_records import Batch
+from service.datasets.formats.csv_cells import TaskOf
+from service.datasets.formats.csv_records import Batch
+from service.datasets.formats.validation import label_problem
+from service.datasets.issues import Complaints
 
 
 class GroupColumn:

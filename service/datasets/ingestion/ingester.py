@@ -15,9 +15,9 @@ from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from service.blobs import BlobStore
 from service.database import Database
 from service.datasets import store
-from service.datasets.complaints import Complaint
-from service.datasets.options import Limits
-from service.datasets.supervision import Order, read_upload
+from service.datasets.formats.options import Limits
+from service.datasets.ingestion.supervision import Order, read_upload
+from service.datasets.issues import Complaint
 from service.logs import log
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow

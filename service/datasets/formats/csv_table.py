@@ -14,13 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
-from service.datasets.assembly import check_counts, check_name, split_rows, tasks_of_targets
-from service.datasets.complaints import Complaint, Complaints, Rejected, reject
-from service.datasets.csv_cells import TaskOf, is_number, read_numbers
-from service.datasets.csv_groups import GroupColumn
-from service.datasets.csv_records import Batch, Records
-from service.datasets.csv_targets import TargetColumn
-from service.datasets.options import Limits, ReadOptions
+from service.datasets.formats.csv_cells import TaskOf, is_number, read_numbers
+from service.datasets.formats.csv_groups import GroupColumn
+from service.datasets.formats.csv_records import Batch, Records
+from service.datasets.formats.csv_targets import TargetColumn
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.validation import (
+    check_counts,
+    check_name,
+    split_rows,
+    tasks_of_targets,
+)
+from service.datasets.issues import Complaint, Complaints, Rejected, reject
 
 _DEFAULT_TASK_COLUMN: Final = "task"
 _COLUMNS_SHOWN: Final = 20

@@ -1,4 +1,4 @@
-"""The process that reads untrusted bytes: ``python -m service.datasets.ingest_child ORDER``.
+"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child ORDER``.
 
 ORDER is a JSON file that names the upload and where to put the result. The process knows no
 database and no settings, has bounded memory and time, and dies with its parent.
@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from service.datasets.canonical import write_tasks
-from service.datasets.complaints import Rejected, needs_more_memory
-from service.datasets.formats import find_format
-from service.datasets.options import Limits, ReadOptions
-from service.datasets.target_kinds import warn_of_codes
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.registry import find_format
+from service.datasets.formats.target_kinds import warn_of_codes
+from service.datasets.issues import Rejected, needs_more_memory
 from service.processes import die_with
 
 

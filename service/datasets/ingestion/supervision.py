@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from service.datasets.complaints import Complaint, needs_more_memory
-from service.datasets.options import Limits
+from service.datasets.formats.options import Limits
+from service.datasets.issues import Complaint, needs_more_memory
 from service.logs import log
 
 _NOISE_SHOWN: Final = 2000
@@ -65,7 +65,7 @@ def read_upload(order: Order) -> dict[str, Any] | Complaint:
     noise = order.folder / "noise"
     with noise.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-P", "-m", "service.datasets.ingest_child", str(order.write())],
+            [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(order.write())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,

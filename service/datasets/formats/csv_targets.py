@@ -12,11 +12,11 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.assembly import check_classes, label_problem
-from service.datasets.complaints import Complaints
-from service.datasets.csv_cells import MIXED, TEXT, TaskOf, is_number, read_numbers, shown
-from service.datasets.csv_records import Batch
-from service.datasets.options import TargetWish
+from service.datasets.formats.csv_cells import MIXED, TEXT, TaskOf, is_number, read_numbers, shown
+from service.datasets.formats.csv_records import Batch
+from service.datasets.formats.options import TargetWish
+from service.datasets.formats.validation import check_classes, label_problem
+from service.datasets.issues import Complaints
 
 #: Labels that are kept as integers: all of them fit 64 bits.
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")

@@ -7,9 +7,9 @@ from typing import Any, Final
 
 from numpy.typing import NDArray
 
-from service.datasets.complaints import Complaints, Rejected, reject
-from service.datasets.npy_member import read_member
-from service.datasets.options import Limits
+from service.datasets.formats.npy_member import read_member
+from service.datasets.formats.options import Limits
+from service.datasets.issues import Complaints, Rejected, reject
 
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1

@@ -9,8 +9,8 @@ from typing import IO, Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.complaints import reject
-from service.datasets.options import Limits
+from service.datasets.formats.options import Limits
+from service.datasets.issues import reject
 
 _MAGIC: Final = b"\x93NUMPY"
 #: The header of a plain array has some hundred bytes.

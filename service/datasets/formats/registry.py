@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Final
 
 from algorithms.interface.tasks import Task
-from service.datasets import csv_table, npz_arrays
-from service.datasets.options import Limits, ReadOptions
+from service.datasets.formats import csv_table, npz_arrays
+from service.datasets.formats.options import Limits, ReadOptions
 
 Parse = Callable[[Path, ReadOptions, Limits], list[Task]]
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, NoReturn
 
-from service.datasets.complaints import Complaints, reject
+from service.datasets.issues import Complaints, reject
 
 #: Cells held as Python strings at a time: some tens of MB, however wide the table is.
 _BATCH_CELLS: Final = 200_000

@@ -11,9 +11,9 @@ from service.blobs import BlobWriter
 from service.context import Services
 from service.database import lock
 from service.datasets import store
-from service.datasets.complaints import Complaint
-from service.datasets.formats import Format, UnsupportedFormat, check_magic, find_format
-from service.datasets.options import ReadOptions
+from service.datasets.formats.options import ReadOptions
+from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
+from service.datasets.issues import Complaint
 from service.errors import Problem
 from service.http import check_length, fingerprint, too_large
 from service.idempotency import find_created, remember_created

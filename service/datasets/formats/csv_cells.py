@@ -9,8 +9,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from service.datasets.complaints import Complaints
-from service.datasets.csv_records import Batch
+from service.datasets.formats.csv_records import Batch
+from service.datasets.issues import Complaints
 
 #: Python reads 1_000 and digits of every script as numbers; no other program does.
 _NUMBER: Final = re.compile(

@@ -1,0 +1,1 @@
+"""Readers of upload formats: CSV tables and NumPy archives."""

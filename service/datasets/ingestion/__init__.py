@@ -1,0 +1,1 @@
+"""Uploads: received as a stream, parsed in a supervised process, stored."""
