@@ -40,9 +40,10 @@ class RMTPCAParams(SubspaceParams):
         title="Choice of λ",
         description="'given': take 'lam'. 'cv': choose from 'grid' by cross-validation of the "
         "retained variance ratio on held-out samples, then fit on all. Taken is the coupling "
-        "nearest to 5 (relative) that is within one standard error of the best one. Worth it from "
-        "some five tasks of ten rows on; with fewer tasks 'lam' = 5 is as good or better, unless "
-        "tasks may be unrelated.",
+        "nearest to 5 (relative) that is within one standard error of the best one. From some five "
+        "tasks of ten rows on it beats one common subspace reliably. For tasks known to be related "
+        "'lam' = 5 is as good or better; the choice pays where they may be related less or more, "
+        "and unrelated tasks want PCA per task, so compare.",
     )
     grid: Grid[Coupling] = Field(
         DEFAULT_GRID,
