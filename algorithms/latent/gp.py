@@ -185,7 +185,7 @@ def project_rows_traced(
 
 def project(process: Predictor, Y: Array, *, is_robust: bool) -> Array:
     """Return the latents (n, L) of centred and scaled rows (n, D), NaN where a value is missing."""
-    X = np.empty((len(Y), process.active.shape[1]))
+    X = np.full((len(Y), process.active.shape[1]), np.nan)
     for first in range(0, len(Y), BLOCK):
         rows = slice(first, first + BLOCK)
         start, values = first_latents(process, Y[rows], is_robust=is_robust)

@@ -339,6 +339,35 @@ def test_more_starts_are_never_worse() -> None:
     assert many.value <= one.value
 
 
+def test_the_best_of_unlike_starts_is_kept() -> None:
+    rng = np.random.default_rng(9)
+    Y = np.sin(rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8)) * 2)
+    Y -= Y.mean(axis=0)
+    trace = Trace()
+    params = GPLVMParams(L=2, n_init=4, max_iter=30)
+    gp = fit_latent_gp(Y, params, trace=trace, loop="g", rng=np.random.default_rng(0))
+    first = [step.objective for step in trace.history if step.iteration == 0]
+    last = {step.loop: step.objective for step in trace.history}
+    assert len(set(np.round(first, 6))) == 4
+    assert len(set(np.round(list(last.values()), 6))) == 4
+    assert gp.value == min(last.values())
+    assert list(last) == ["g", "g, start 2", "g, start 3", "g, start 4"]
+
+
+def test_the_residual_is_the_largest_gradient_per_value() -> None:
+    rng = np.random.default_rng(9)
+    Y = rng.standard_normal((30, 8))
+    Y -= Y.mean(axis=0)
+    trace = Trace()
+    fit_latent_gp(Y, GPLVMParams(L=2, r=11), trace=trace, loop="g", rng=rng)
+    X, theta = principal_latents(Y, L=2), np.zeros(3)
+    active = informative_rows(COVARIANCES["rbf"], X, theta, noise=1.01, r=11)
+    terms = partial(negative_log_likelihood, Y=Y[active], n_columns=8)
+    f = LatentObjective(COVARIANCES["rbf"], terms, 2, 0.01)
+    steepest = np.abs(differences(lambda z: f(z)[0], pack(theta, X[active]))).max()
+    assert trace.history[0].residual == pytest.approx(steepest / (11 * 8), rel=1e-6)
+
+
 def test_principal_latents_are_as_many_as_the_rank() -> None:
     rng = np.random.default_rng(10)
     Y = rng.standard_normal((15, 2)) @ rng.standard_normal((2, 6))
@@ -411,12 +440,25 @@ def test_the_detour_by_robust_noise_needs_no_digits(process) -> None:
     assert np.mean(found <= expected + 1e-7) >= 0.95
 
 
-def test_no_row_ends_above_the_best_active_latent() -> None:
-    rng = np.random.default_rng(2)
+def steep_problem(seed, *, noise, spread):
+    """Return a process of little noise, and rows away from its mean."""
+    rng = np.random.default_rng(seed)
     X, mix = rng.standard_normal((10, 2)), rng.standard_normal((2, 7))
     rows = np.sin(X @ mix) + 0.05 * rng.standard_normal((10, 7))
-    steep = predictor("rbf", np.log([1.5, 0.7, 0.01]), X, rows, floor=1e-4)
-    Y = steep.mean(rng.standard_normal((60, 2))) + 0.3 * rng.standard_normal((60, 7))
+    steep = predictor("rbf", np.log([1.5, 0.7, noise]), X, rows, floor=1e-4)
+    return steep, steep.mean(rng.standard_normal((60, 2))) + spread * rng.standard_normal((60, 7))
+
+
+def test_the_detour_frees_rows_from_the_active_latents_of_a_model_of_little_noise() -> None:
+    steep, Y = steep_problem(0, noise=1e-3, spread=0.1)
+    start, _ = first_latents(steep, Y, is_robust=False)
+    _, direct = settle(steep, Y, start, is_robust=False)
+    found = steep.values(project(steep, Y, is_robust=False), Y, is_robust=False)
+    assert found.sum() < direct.sum() - 20
+
+
+def test_no_row_ends_above_the_best_active_latent() -> None:
+    steep, Y = steep_problem(2, noise=0.01, spread=0.3)
     start, first = first_latents(steep, Y, is_robust=False)
     middle, _ = settle(steep, Y, start, is_robust=True, tolerance=DETOUR_TOLERANCE)
     assert (settle(steep, Y, middle, is_robust=False)[1] > first + 1e-3).any()  # else no check
