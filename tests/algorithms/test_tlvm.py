@@ -12,6 +12,7 @@ from algorithms.gplvm import GPLVM, GPLVMParams
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
+from algorithms.latent import model as model_module
 from algorithms.latent.gp import project
 from algorithms.latent.model import LatentModel
 from algorithms.latent.objective import LatentObjective, pack
@@ -296,6 +297,18 @@ def test_labels_are_the_tasks_own_or_else_the_sources(tasks) -> None:
     assert answer.dtype.kind == "i"
     truth = np.where(tasks["away-2"].X[:, 0] > tasks["away-2"].X[:, 0].mean(), 7, -2)
     assert np.mean(answer == truth) > 0.7
+
+
+@pytest.mark.parametrize("n", [1, 3, 4, 5, 60])
+def test_the_label_is_that_of_the_nearest_latent_in_every_block(tasks, n, monkeypatch) -> None:
+    monkeypatch.setattr(model_module, "BLOCK", 4)
+    model = fit(tasks, L=3, r=12)
+    rows = curved(np.random.default_rng(14), 60, shift=0.4)[:n]
+    Z = model.transform(rows, task="away-1")
+    references = model.part_of("away-1").references
+    nearest = [np.argmin(np.sum((references.X - z) ** 2, axis=1)) for z in Z]
+    expected = np.array(["a", "b", "c"] * 5)[nearest]
+    np.testing.assert_array_equal(model.predict(rows, task="away-1"), expected)
 
 
 def test_without_labels_there_is_nothing_to_predict(tasks) -> None:

@@ -118,6 +118,9 @@ def test_long_histories_are_thinned() -> None:
     run(trace, max_iter=3 * MAX_HISTORY, tolerance=-1.0)
     assert len(trace.history) <= MAX_HISTORY
     assert trace.history[-1].iteration > 2.9 * MAX_HISTORY
+    # evenly, so that the newest steps are no denser than the oldest
+    kept = [step.iteration for step in trace.history[2:]]
+    assert set(np.diff(kept)) == {4}
 
 
 def test_a_broken_fit_goes_on_where_it_was(tmp_path) -> None:
