@@ -435,6 +435,18 @@ def test_a_cut_descent_is_warned_of(tasks) -> None:
     assert fit(tasks, **SMALL).warnings == ()
 
 
+@pytest.mark.parametrize("algorithm", [TLVM(), GPLVM()])
+def test_tasks_that_join_under_one_trace_are_warned_of_one_by_one(tasks, algorithm) -> None:
+    model = fit(TaskSet((tasks["home"],)), algorithm, **SMALL, max_iter=3)
+    trace = Trace()
+    for name in ("away-1", "away-2"):
+        before = model.warnings
+        model = algorithm.adapt(model, tasks[name], trace=trace)
+        (added,) = model.warnings[len(before) :]
+        assert added.startswith("1 descents")
+        assert f"'{name}'" in added
+
+
 def test_a_target_of_another_scale_is_warned_of(tasks) -> None:
     home = tasks["home"]
     dim = Task.from_rows("dim", 1e-6 * home.X)
