@@ -49,8 +49,8 @@ METHODS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
     ("TLVM joint, nll", "tlvm", ({"projection": "nll"},)),
     ("TLVM joint, lam=0.1", "tlvm", ({"lam": 0.1},)),
     ("TLVM joint, lam=1", "tlvm", ({"lam": 1.0},)),
-    ("TLVM joint, order", "tlvm", ({"pairing": "order"},)),
-    ("TLVM joint, spectral", "tlvm", ({"pairing": "spectral"},)),
+    ("TLVM joint, order", "tlvm", ({"pairing": "order", "lam": 0.1},)),
+    ("TLVM joint, spectral", "tlvm", ({"pairing": "spectral", "lam": 0.1},)),
     (
         "TLVM joint, chosen",
         "tlvm",

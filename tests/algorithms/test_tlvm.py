@@ -5,6 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from pydantic import ValidationError
+from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 from scipy.stats import multivariate_normal
 
@@ -267,6 +268,51 @@ def test_a_target_is_predicted_from_the_rows_of_its_objective(tasks, objective) 
     np.testing.assert_allclose(process.A @ process.A.T, process.C, rtol=1e-9, atol=1e-12)
 
 
+@pytest.mark.parametrize("pairing", ["assign", "order"])
+def test_the_facts_are_the_objective_and_the_divergence_at_the_end(tasks, pairing) -> None:
+    model = fit(tasks, **SMALL, source="home", lam=0.3, pairing=pairing, max_iter=50)
+    part, facts = model.part_of("away-1"), model.facts["by_task"]["away-1"]
+    a, g, w = np.exp(facts["theta"])
+    X, Y = part.process.active, np.linalg.solve(part.process.P, part.process.A)
+    assert facts["n_active"] == len(X) == 24
+    K = a * np.exp(-0.5 * g * cdist(X, X, "sqeuclidean")) + (w + 0.01) * np.eye(24)
+    likelihood = -sum(multivariate_normal(np.zeros(24), K).logpdf(y) for y in Y.T)
+    rows, columns = linear_sum_assignment(cdist(Y[:12], Y[12:], "sqeuclidean"))
+    if pairing == "order":
+        rows, columns = np.arange(12), np.arange(12)
+    P, Q = K[np.ix_(rows, rows)], K[np.ix_(12 + columns, 12 + columns)]
+    kl = np.linalg.slogdet(Q)[1] - np.linalg.slogdet(P)[1] + np.trace(np.linalg.solve(Q, P)) - 12
+    assert facts["divergence"] == pytest.approx(kl / 2, rel=1e-6)
+    assert facts["objective"] == pytest.approx(likelihood + 0.3 * 8 * kl / 2, rel=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "values"),
+    [(TLVM(), {}), (GPLVM(), {"rows": "own"}), (GPLVM(), {"rows": "source"})],
+)
+def test_a_task_that_joins_has_its_own_labels(tasks, algorithm, values) -> None:
+    model = fit(TaskSet((tasks["home"],)), algorithm, **SMALL, **values)
+    adapted = algorithm.adapt(model, tasks["away-1"])
+    answer = adapted.predict(tasks["away-1"].X, task="away-1")
+    assert np.mean(answer == tasks["away-1"].y) >= 0.9
+
+
+def test_a_task_that_joins_has_the_mean_of_the_source_where_asked(tasks) -> None:
+    values = {"rows": "source", "mean": "source"}
+    model = fit(TaskSet((tasks["home"],)), GPLVM(), **SMALL, **values)
+    adapted = GPLVM().adapt(model, tasks["away-1"])
+    np.testing.assert_array_equal(adapted.part_of("away-1").mean, tasks["home"].X.mean(axis=0))
+
+
+def test_latent_spaces_of_their_own_share_no_labels(tasks) -> None:
+    bare = TaskSet((Task("home", tasks["home"].X), tasks["away-1"]))
+    values = {**SMALL, "source": "away-1"}
+    own, shared = (fit(bare, GPLVM(), **values, rows=rows) for rows in ("own", "source"))
+    with pytest.raises(InvalidData, match="no class labels"):
+        own.predict(tasks["home"].X, task="home")
+    assert len(shared.predict(tasks["home"].X, task="home")) == 40
+
+
 def test_labelled_rows_of_the_source_are_taken_about_its_own_mean() -> None:
     rng = np.random.default_rng(13)
     y = np.arange(40) % 2
@@ -345,11 +391,12 @@ def test_nll_projection_is_at_least_as_likely_as_the_robust_one(tasks) -> None:
     assert (values[1] <= values[0] + 1e-9).all()
 
 
-def test_answers_do_not_hang_on_units(tasks) -> None:
-    model = fit(tasks, **SMALL, max_iter=40)
+@pytest.mark.parametrize("algorithm", [TLVM(), GPLVM()])
+def test_answers_do_not_hang_on_units(tasks, algorithm) -> None:
+    model = fit(tasks, algorithm, **SMALL, max_iter=40)
     for scale, offset in ((1e6, 0.0), (1e-6, 0.0), (1.0, 1e6)):
         moved = TaskSet(tuple(Task(t.name, t.X * scale + offset, y=t.y) for t in tasks))
-        other = fit(moved, **SMALL, max_iter=40)
+        other = fit(moved, algorithm, **SMALL, max_iter=40)
         for task in tasks:
             there = other.reconstruct(task.X * scale + offset, task=task.name)
             error = np.abs((there - offset) / scale - model.reconstruct(task.X, task=task.name))
@@ -449,11 +496,15 @@ def test_tasks_that_join_under_one_trace_are_warned_of_one_by_one(tasks, algorit
 
 def test_a_target_of_another_scale_is_warned_of(tasks) -> None:
     home = tasks["home"]
-    dim = Task.from_rows("dim", 1e-6 * home.X)
-    told = "the rows of 'dim' differ from their mean by up to"
-    assert any(told in w for w in fit(TaskSet((home, dim)), source="home", **SMALL).warnings)
-    model = fit(TaskSet((home,)), source="home", **SMALL)
-    assert any(told in w for w in TLVM().adapt(model, dim).warnings)
+    for name, factor in (("dim", 1e-6), ("loud", 1e6)):
+        far = Task.from_rows(name, factor * home.X)
+        told = f"the rows of '{name}' differ from their mean by up to"
+        model = fit(TaskSet((home, far)), source="home", **SMALL, max_iter=20)
+        assert any(told in warning for warning in model.warnings)
+        model = fit(TaskSet((home,)), source="home", **SMALL)
+        assert any(told in warning for warning in TLVM().adapt(model, far).warnings)
+    near = Task.from_rows("near", 100 * home.X)
+    assert not any("differ from" in warning for warning in TLVM().adapt(model, near).warnings)
 
 
 def test_arrays_that_do_not_fit_are_refused(tasks) -> None:

@@ -74,6 +74,17 @@ def test_expected_latents_are_those_of_the_joint_gaussian(tasks) -> None:
     np.testing.assert_allclose(model.transform(row, task="task-3")[0], expected)
 
 
+def test_rows_of_several_patterns_of_missing_values_are_answered_one_by_one(tasks) -> None:
+    model = fit(PPCA(), tasks, k=2)
+    rows = tasks["task-1"].X[:9].copy()
+    rows[1::3, 0] = np.nan
+    rows[2::3, [2, 5]] = np.nan
+    for method in (model.transform, model.reconstruct):
+        together = method(rows, task="task-1")
+        alone = np.concatenate([method(row[np.newaxis], task="task-1") for row in rows])
+        np.testing.assert_allclose(together, alone, atol=1e-12)
+
+
 def test_missing_values_are_filled_in_by_what_is_expected_of_them() -> None:
     rng = np.random.default_rng(8)
     w = np.array([0.1, 2.0, 2.0, 2.0])
