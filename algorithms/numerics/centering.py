@@ -28,11 +28,14 @@ def is_flat(variance: float | Array, peak: float | Array) -> NDArray[np.bool_]:
     variance, peak : (...)
         Mean square about the mean, and the largest absolute value.
     """
-    return np.asarray(variance <= (FLAT_RTOL * np.asarray(peak)) ** 2)
+    return np.asarray(np.sqrt(variance) <= FLAT_RTOL * np.asarray(peak))
 
 
 def centre_columns(rows: Array) -> Array:
     """Return rows (n, d) about their mean, a flat column as zeros."""
     centred = rows - column_means(rows)
-    centred[:, is_flat(np.mean(centred**2, axis=0), np.abs(rows).max(axis=0))] = 0.0
+    peak = np.abs(rows).max(axis=0)
+    # in parts of the largest value, whose square may be no number
+    parts = centred / np.where(peak > 0, peak, 1.0)
+    centred[:, is_flat(np.mean(parts**2, axis=0), 1.0)] = 0.0
     return centred

@@ -12,6 +12,7 @@ from algorithms.evaluation.validation import judge, mean_score
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.targets import Targets, training_scores
+from algorithms.numerics.centering import centre_columns
 from algorithms.registry import ALGORITHMS
 
 flat_values = st.floats(-1e6, 1e6).filter(lambda v: v == 0 or abs(v) > 1e-6)
@@ -114,3 +115,13 @@ def test_constant_columns_leave_the_unit_of_a_kernel_alone() -> None:
     assert relative_gamma("rbf", flat) == relative_gamma("laplacian", flat) == 1.0
     X = np.random.default_rng(0).normal(size=(7, 2))
     assert relative_gamma("rbf", np.hstack([X, flat])) == pytest.approx(relative_gamma("rbf", X))
+
+
+@pytest.mark.parametrize("scale", [1e-200, 1e-160, 1.0, 1e160, 1e200])
+def test_columns_are_centred_at_any_scale_of_numbers(scale) -> None:
+    rows = np.random.default_rng(3).standard_normal((20, 3)) + 0.1
+    rows[:, 1] = 0.3
+    found = centre_columns(scale * rows)
+    np.testing.assert_allclose(found, scale * centre_columns(rows), rtol=1e-9)
+    np.testing.assert_allclose(found[:, 0], scale * (rows[:, 0] - rows[:, 0].mean()), rtol=1e-9)
+    assert not found[:, 1].any()
