@@ -73,9 +73,19 @@ class Rows:
         return self.by_unit[self.starts]
 
     @cached_property
+    def n_cells(self) -> int:
+        """Number of classes of all tasks."""
+        return int(self.cell.max()) + 1
+
+    @cached_property
     def totals(self) -> Indices:
         """Number of rows of each class of each task, then of each task."""
         return np.concatenate([np.bincount(self.cell), np.bincount(self.task)])
+
+    @cached_property
+    def is_free(self) -> NDArray[np.bool_]:
+        """Whether a unit can be held out: every class of a task has another, (n_units,)."""
+        return ~sole_units(self.cell, self.unit)
 
     def members(self, unit: int) -> Indices:
         """Return the rows of a unit."""
@@ -85,8 +95,7 @@ class Rows:
     def contents(self, unit: int) -> tuple[Indices, Indices]:
         """Return the positions in :attr:`totals` that a unit has rows in, and how many."""
         rows = self.members(unit)
-        n_cells = int(self.cell.max()) + 1
-        both = np.concatenate([self.cell[rows], n_cells + self.task[rows]])
+        both = np.concatenate([self.cell[rows], self.n_cells + self.task[rows]])
         columns, amounts = np.unique(both, return_counts=True)
         return columns, amounts
 
@@ -147,7 +156,7 @@ def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
 
 def _single_rows(rows: Rows) -> Iterator[Indices]:
     """Return the units of one row that can be held out, those of a class at a time."""
-    units = np.flatnonzero((rows.sizes == 1) & ~sole_units(rows.cell, rows.unit))
+    units = np.flatnonzero((rows.sizes == 1) & rows.is_free)
     cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
     return _parts(units[np.lexsort((rank, cell))], np.sort(cell))
 
@@ -163,7 +172,7 @@ def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
     is_random
         Whether the sizes of the units do not count.
     """
-    units = np.flatnonzero((rows.sizes > 1) & ~sole_units(rows.cell, rows.unit))
+    units = np.flatnonzero((rows.sizes > 1) & rows.is_free)
     if not units.size:
         return iter(())
     rank = rows.rank[rows.lead[units]]
@@ -189,7 +198,7 @@ def _draw_units(rows: Rows, is_held: NDArray[np.bool_], held: Array, *, size: fl
     the rows so far. Where units of several of its rows leave a task without, the first that brings
     it nearer to its part is held out.
     """
-    n_cells = int(rows.cell.max()) + 1
+    n_cells = rows.n_cells
     seen = np.zeros(len(rows.totals))
     waiting = []
     for units in _strata(rows, is_random=True):
