@@ -30,7 +30,7 @@ RUN cd / && find /opt/sibling -name '*.py' -exec touch -d 2000-01-01 {} + \
     && python -m compileall -q /opt/sibling/lib/python3*/site-packages/service \
         /opt/sibling/lib/python3*/site-packages/algorithms \
         /opt/sibling/lib/python3*/site-packages/migrations \
-    && python -c "import service.jobs.tls, distributed.cli.dask_scheduler, distributed.cli.dask_worker" \
+    && python -c "import service.jobs.worker.tls, distributed.cli.dask_scheduler, distributed.cli.dask_worker" \
     && python -c "import sqlalchemy as sa; sa.create_engine('postgresql+psycopg://')" \
     && { sibling demo > /tmp/demo & } \
     && until grep Pages /tmp/demo; do kill -0 $! && sleep 1 || exit 1; done \

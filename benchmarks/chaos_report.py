@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.database import Database
-from service.jobs.states import FINAL
+from service.jobs.queue.states import FINAL
 from service.rows import AttemptRow, EventRow, JobRow, ModelRow, VersionRow
 
 #: Ends of attempts that a kill explains; a job may fail of them once its attempts are used up.

@@ -23,7 +23,7 @@ from chaos_load import Load, make_owners
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.database import Database
-from service.jobs.scratch import make_scratch
+from service.jobs.worker.scratch import make_scratch
 from service.processes import ProcessIdentity
 from service.rows import JobRow
 
@@ -109,7 +109,7 @@ class Chaos:
                 is_worker = "spawn_main" in command and "service" not in command
                 if (
                     (layer in ("worker", "freeze") and is_worker)
-                    or (layer == "child" and "service.jobs.child" in command)
+                    or (layer == "child" and "service.jobs.worker.child" in command)
                     or (layer == "nanny" and "dask worker" in command)
                 ):
                     found.append(process)

@@ -20,7 +20,7 @@ from algorithms.evaluation.splits import Splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.jobs import plans
+from service.jobs.studies import plans
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--sets", type=int, default=40)

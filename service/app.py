@@ -40,10 +40,10 @@ from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
 from service.inference.v2.schemas import InferBody
-from service.jobs.child_process import TERM_GRACE_S
-from service.jobs.dispatcher import Dispatcher
-from service.jobs.engine import Engine
+from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.routes import router as jobs
+from service.jobs.worker.child_process import TERM_GRACE_S
+from service.jobs.worker.engine import Engine
 from service.metrics import Metrics
 from service.middleware import RequestContext
 from service.models.alias_routes import router as aliases

@@ -83,7 +83,7 @@ def scheduler(
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8786,
 ) -> None:
     """Run a scheduler for workers on several machines; with SIBLING_TLS_DIR it speaks TLS."""
-    from service.jobs.cluster import run_scheduler
+    from service.jobs.worker.cluster import run_scheduler
     from service.settings import Settings
 
     run_scheduler(host, port, Settings())
@@ -92,7 +92,7 @@ def scheduler(
 @app.command()
 def worker() -> None:
     """Run workers of the scheduler that ENGINE_URL names, one for each of SIBLING_SLOTS."""
-    from service.jobs.cluster import run_worker
+    from service.jobs.worker.cluster import run_worker
     from service.settings import Settings
 
     run_worker(Settings())
@@ -103,7 +103,7 @@ def certificates(
     folder: Annotated[Path, typer.Argument(help="Where to put ca.pem, cert.pem and key.pem.")],
 ) -> None:
     """Make the files that let API, scheduler and workers trust each other, and nobody else."""
-    from service.jobs.tls import make_certificates
+    from service.jobs.worker.tls import make_certificates
 
     made = make_certificates(folder)
     _out.print(f"{folder}: {'made' if made else 'there already'}")

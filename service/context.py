@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from service.inference.lookup import Lookup
     from service.inference.pool import ComputePool
     from service.inference.statistics import Statistics
-    from service.jobs.dispatcher import Dispatcher
+    from service.jobs.queue.dispatcher import Dispatcher
     from service.models.columns import ColumnNames
 
 

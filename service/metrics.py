@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.context import Services
 from service.crew import counts_folder
 from service.database import now
-from service.jobs import store
+from service.jobs.queue import store
 from service.tally import MANY, Event, Tally
 
 #: Seconds; most calls are inference, of milliseconds.

@@ -106,7 +106,7 @@ class JobRow(Row):
     parent_id: Mapped[str | None] = mapped_column(
         ForeignKey("jobs.id", ondelete="CASCADE"), index=True
     )
-    #: What else is to be done than one fit, as ``service.jobs.plans`` writes it.
+    #: What else is to be done than one fit, as ``service.jobs.studies.plans`` writes it.
     plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
 
     state: Mapped[str] = mapped_column(sa.String(16), index=True)

@@ -7,9 +7,9 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
-from service.jobs import store
-from service.jobs.states import JobState
-from service.jobs.supervisor import Outcome
+from service.jobs.queue import store
+from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.states import JobState
 from service.rows import DatasetRow, JobRow, new_id
 
 #: What a dataset of outputs was made from: nothing that anybody has sent.

@@ -22,10 +22,10 @@ from service.http import (
     trace_parent,
 )
 from service.idempotency import IdempotencyKey
-from service.jobs import store
+from service.jobs.queue import store
+from service.jobs.queue.states import FINAL, JobState
 from service.jobs.routes import Wait, no_job, wait_for
 from service.jobs.schemas import Job
-from service.jobs.states import FINAL, JobState
 from service.jobs.submission import Origin
 from service.rows import BlobRow, JobRow
 

@@ -17,8 +17,8 @@ from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
 from service.inference.call import Wish
 from service.inference.formats.table import positions_of
-from service.jobs import store
-from service.jobs.parts import INFER, Plan
+from service.jobs.queue import store
+from service.jobs.studies.child_jobs import INFER, Plan
 from service.jobs.submission import (
     Origin,
     check_limits,

@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.database import Database
-from service.jobs.dispatcher import Dispatcher
+from service.jobs.queue.dispatcher import Dispatcher
 from service.schema import SchemaMismatch, check_schema
 
 _LOOK_EVERY_S: Final = 0.5

@@ -27,9 +27,10 @@ from service.http import (
     trace_parent,
 )
 from service.idempotency import IdempotencyKey
-from service.jobs import part_store, store, submission
+from service.jobs import submission
+from service.jobs.queue import child_store, store
+from service.jobs.queue.states import FINAL, JobState
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
-from service.jobs.states import FINAL, JobState
 from service.models.store import version_of_job, versions_of_jobs
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
@@ -116,7 +117,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
         ids = [row.id for row in rows]
         versions = versions_of_jobs(session, ids)
         attempts = store.attempts_of(session, ids)
-        parts = part_store.count_parts(session, ids)
+        parts = child_store.count_parts(session, ids)
     jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], parts[r.id]) for r in rows]
     return page(jobs, query, key=lambda job: job.id)
 
@@ -207,7 +208,7 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
         if row is None:
             raise no_job(job_id)
         attempts = store.attempts_of(session, [job_id])[job_id]
-        parts = part_store.count_parts(session, [job_id])[job_id]
+        parts = child_store.count_parts(session, [job_id])[job_id]
         return Job.from_row(row, version_of_job(session, job_id), attempts, parts)
 
 

@@ -9,8 +9,8 @@ from pydantic import BaseModel, BeforeValidator, Field
 from algorithms.evaluation.comparison import Compare, Evaluate
 from algorithms.evaluation.search import Search
 from service.http import WireModel
-from service.jobs.parts import ADAPT, INFER
-from service.jobs.states import CANCELLING, FINAL, JobState
+from service.jobs.queue.states import CANCELLING, FINAL, JobState
+from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
 

@@ -17,10 +17,10 @@ from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
-from service.jobs import part_store, store
-from service.jobs.parts import Plan
-from service.jobs.plans import Asked, Study, adaptation, lay_out
+from service.jobs.queue import child_store, store
 from service.jobs.schemas import JobLimits, JobSpec, WarmStart
+from service.jobs.studies.child_jobs import Plan
+from service.jobs.studies.plans import Asked, Study, adaptation, lay_out
 from service.models.columns import column_names
 from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
@@ -88,7 +88,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     elif not study.parts:
         row = store.create(session, replace(job, plan=study.plan))
     else:
-        row = part_store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
+        row = child_store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 

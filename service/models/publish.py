@@ -5,9 +5,9 @@ from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
 from service.database import lock
-from service.jobs import store as jobs
-from service.jobs.states import JobState
-from service.jobs.supervisor import Outcome
+from service.jobs.queue import store as jobs
+from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.states import JobState
 from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 
 

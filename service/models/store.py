@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.jobs.states import FINAL
+from service.jobs.queue.states import FINAL
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Stands between a model and an alias; no name of a model has it.

@@ -21,7 +21,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.problems import identical_gaussians
 from algorithms.registry import ALGORITHMS
-from service.jobs import plans
+from service.jobs.studies import plans
 
 RMSE = METRICS["rmse"]
 

@@ -20,7 +20,7 @@ import sqlalchemy as sa
 
 from service.client import Client, Dataset, RemoteModel
 from service.database import Database
-from service.jobs.tls import make_certificates
+from service.jobs.worker.tls import make_certificates
 from service.rows import BlobChunkRow, BlobRow, DatasetRow
 
 ROOT = Path(__file__).parents[2]

@@ -74,4 +74,4 @@ def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_s
 
 def _trains(service):
     family = psutil.Process(service.process.pid).children(recursive=True)
-    return any("service.jobs.child" in process.cmdline() for process in family)
+    return any("service.jobs.worker.child" in process.cmdline() for process in family)

@@ -1,6 +1,6 @@
 import pytest
 
-from service.jobs import store
+from service.jobs.queue import store
 from service.rows import DatasetRow, JobRow
 
 

@@ -195,6 +195,6 @@ def files(service):
 def child_of(service):
     """Return the process that computes, of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
-        if "service.jobs.child" in process.cmdline():
+        if "service.jobs.worker.child" in process.cmdline():
             return process
     raise AssertionError("there is no child")

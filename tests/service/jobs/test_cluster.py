@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from service.client import Client
-from service.jobs.tls import find_security, make_certificates
+from service.jobs.worker.tls import find_security, make_certificates
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 #: Dask's client gives up for good when it has not found its scheduler for 10 s.
@@ -144,7 +144,7 @@ def test_a_missing_file_is_named(tmp_path):
 
 
 def _can_connect(url, security):
-    from service.jobs.cluster import check_version
+    from service.jobs.worker.cluster import check_version
 
     try:
         check_version(url, security)

@@ -93,7 +93,7 @@ class Faulty:
     def children(self):
         """Return the training processes."""
         family = psutil.Process(self.service.process.pid).children(recursive=True)
-        return [p for p in family if "service.jobs.child" in _command(p)]
+        return [p for p in family if "service.jobs.worker.child" in _command(p)]
 
     def n_models(self, name):
         """Return the number of versions under a name, and make sure that their bytes are whole."""
@@ -365,7 +365,7 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
 def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
     job = faulty.train_long("frozen")
     worker = faulty.worker_of(job)
-    (child,) = [p for p in worker.children() if "service.jobs.child" in _command(p)]
+    (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
     with faulty.frozen(job, [worker]):  # its child goes on, and finishes
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
@@ -387,7 +387,7 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
 def test_a_frozen_family_is_replaced_and_its_attempt_ended(faulty):
     job = faulty.train_long("frozen-all")
     worker = faulty.worker_of(job)
-    (child,) = [p for p in worker.children() if "service.jobs.child" in _command(p)]
+    (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
     with faulty.frozen(job, [worker, child]):
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()

@@ -7,8 +7,8 @@ import sqlalchemy as sa
 
 import service.database
 from service.database import Database
-from service.jobs import store
-from service.jobs.dispatcher import Dispatcher
+from service.jobs.queue import store
+from service.jobs.queue.dispatcher import Dispatcher
 from service.rows import JobRow
 
 

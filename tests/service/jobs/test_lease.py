@@ -5,15 +5,15 @@ import time
 
 import pytest
 
-from service.jobs.lease import Lease
-from service.jobs.silence import Silence
+from service.jobs.queue.lease import Lease
+from service.jobs.queue.liveness import Silence
 from service.processes import ProcessIdentity, identity_of, this_process
 from service.rows import LeaseRow
 
 TAKE = """
 import sys, time
 from service.database import Database
-from service.jobs.lease import Lease
+from service.jobs.queue.lease import Lease
 print(Lease(Database(sys.argv[1]), "l", lease_s=60).hold(), flush=True)
 time.sleep(60)
 """

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from service.jobs import part_store, store
-from service.jobs.states import ACTIVE, FINAL, JobState, Wish
+from service.jobs.queue import child_store, store
+from service.jobs.queue.states import ACTIVE, FINAL, JobState, Wish
 from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
 WORKERS = ("w1", "w2")
@@ -84,8 +84,8 @@ class LifeCycle(RuleBasedStateMachine):
     def create_with_parts(self, n_parts):
         parts = [new_job(1, {"kind": "score", "position": n}) for n in range(n_parts)]
         with self.database.write() as session:
-            whole = part_store.create_with_parts(session, new_job(1), parts).id
-            part_ids = [part.id for part in part_store.parts_of(session, whole)]
+            whole = child_store.create_with_parts(session, new_job(1), parts).id
+            part_ids = [part.id for part in child_store.parts_of(session, whole)]
         self.add(whole, Job(parts=part_ids, state=JobState.WAITING))
         return multiple(whole, *(self.add(part_id, Job()) for part_id in part_ids))
 
@@ -197,9 +197,9 @@ class LifeCycle(RuleBasedStateMachine):
     @rule()
     def collect(self):
         with self.database.write() as session:
-            for job_id in part_store.news_of_parts(session):
-                part_store.collect(
-                    session, store.get(session, job_id), part_store.parts_of(session, job_id)
+            for job_id in child_store.news_of_parts(session):
+                child_store.collect(
+                    session, store.get(session, job_id), child_store.parts_of(session, job_id)
                 )
         for job in list(self.model.values()):
             if job.state != JobState.WAITING:

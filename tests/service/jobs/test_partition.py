@@ -20,7 +20,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.client import Client
-from service.jobs.tls import make_certificates
+from service.jobs.worker.tls import make_certificates
 
 ROOT = Path(__file__).parents[3]
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}

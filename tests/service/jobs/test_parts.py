@@ -12,9 +12,9 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
-from service.jobs import part_store, store
-from service.jobs.parts import Part
-from service.jobs.states import JobState
+from service.jobs.queue import child_store, store
+from service.jobs.queue.states import JobState
+from service.jobs.studies.child_jobs import Part
 
 LOST = store.Lost("worker_lost", "gone")
 
@@ -44,8 +44,8 @@ def whole(database, new_job):
             parts = [
                 Part("pca", {}, {"kind": "score", "position": position}) for position in range(3)
             ]
-            row = part_store.create_with_parts(session, job, parts)
-            return row.id, [part.id for part in part_store.parts_of(session, row.id)]
+            row = child_store.create_with_parts(session, job, parts)
+            return row.id, [part.id for part in child_store.parts_of(session, row.id)]
 
     return create
 
@@ -70,9 +70,9 @@ def end(database):
 def collect(database, read_job):
     def run(job_id):
         with database.write() as session:
-            for waiting in part_store.news_of_parts(session):
+            for waiting in child_store.news_of_parts(session):
                 job = store.get(session, waiting)
-                part_store.collect(session, job, part_store.parts_of(session, waiting))
+                child_store.collect(session, job, child_store.parts_of(session, waiting))
         return read_job(job_id)
 
     return run
@@ -86,8 +86,8 @@ def test_a_whole_is_queued_once_all_its_parts_have_succeeded(whole, end, collect
         row = collect(job_id)
         assert (row.state == "queued") == (n_done == 3)
     with database.read() as session:
-        assert [r["part"] for r in part_store.results_of_parts(session, job_id)] == [0, 1, 2]
-        assert part_store.count_parts(session, [job_id]) == {job_id: {"succeeded": 3}}
+        assert [r["part"] for r in child_store.results_of_parts(session, job_id)] == [0, 1, 2]
+        assert child_store.count_parts(session, [job_id]) == {job_id: {"succeeded": 3}}
 
 
 def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_else(
@@ -98,7 +98,7 @@ def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_e
 
     def news():
         with database.read() as session:
-            return part_store.news_of_parts(session)
+            return child_store.news_of_parts(session)
 
     def submit():
         with database.write() as session:

@@ -4,12 +4,12 @@ import signal
 import subprocess
 import sys
 
-from service.jobs.scratch import make_scratch
+from service.jobs.worker.scratch import make_scratch
 
 _HOLD = """
 import sys, time
 from pathlib import Path
-from service.jobs.scratch import make_scratch
+from service.jobs.worker.scratch import make_scratch
 folder = make_scratch(Path(sys.argv[1]))
 (folder / "a.checkpoint").write_text("state")
 print(folder, flush=True)

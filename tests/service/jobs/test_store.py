@@ -4,8 +4,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
-from service.jobs import store
-from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.jobs.queue import store
+from service.jobs.queue.states import ACTIVE, FINAL, MOVES, JobState, Wish
 from service.rows import BlobRow
 
 LOST = store.Lost("worker_lost", "gone")

@@ -17,7 +17,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.datasets.canonical import read_tasks, summaries, write_tasks
-from service.jobs import plans
+from service.jobs.studies import plans
 
 N, D = 8, 4
 SPLITS = Splits(n_folds=2, repeats=1)

@@ -13,9 +13,9 @@ import pytest
 from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
-from service.jobs.child_process import TERM_GRACE_S
-from service.jobs.states import Wish
-from service.jobs.supervisor import Supervisor
+from service.jobs.queue.states import Wish
+from service.jobs.worker.child_process import TERM_GRACE_S
+from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings
 
 GRACE_S = 0.5
@@ -259,7 +259,7 @@ def test_an_attempt_that_was_fenced_out_stops_and_leaves_nothing(supervisor, lon
 def test_the_child_dies_with_its_supervisor():
     script = (
         "import sys, time\n"
-        "from service.jobs.supervisor import Supervisor\n"
+        "from service.jobs.worker.supervisor import Supervisor\n"
         "from service.settings import Settings\n"
         "s = Supervisor(Settings()); s.warm_up()\n"
         "print(s._child.process.pid, flush=True)\n"

@@ -182,7 +182,7 @@ def _child(service):
     """Return the training process of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
         try:
-            if "service.jobs.child" in process.cmdline():
+            if "service.jobs.worker.child" in process.cmdline():
                 return process
         except psutil.NoSuchProcess:
             continue

@@ -4,7 +4,7 @@ import threading
 from hypothesis import given
 from hypothesis import strategies as st
 
-from service.jobs.wire import Wire
+from service.jobs.worker.wire import Wire
 
 messages = st.dictionaries(
     st.text(), st.none() | st.booleans() | st.integers() | st.text(), max_size=5

@@ -50,7 +50,7 @@ def arm_child():
     if how == "raise":
         sys.modules["algorithms.registry"] = None
     from service.datasets import canonical
-    from service.jobs.wire import Wire
+    from service.jobs.worker.wire import Wire
 
     receive, read_tasks = Wire.receive, canonical.read_tasks
     seeds = [0]
@@ -95,7 +95,7 @@ def set_clock_forward_when_told():
     (FOLDER / "clock is set").touch()
 
 
-if "service.jobs.child" in sys.orig_argv:
+if "service.jobs.worker.child" in sys.orig_argv:
     arm_child()
 elif "serve" in sys.orig_argv:
     threading.Thread(target=set_clock_forward_when_told, daemon=True).start()

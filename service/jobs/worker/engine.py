@@ -8,9 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from service.jobs.attempt import prepare_worker, run_attempt
-from service.jobs.cluster import DASK_CONFIG, check_version
-from service.jobs.tls import find_security
+from service.jobs.worker.attempt import prepare_worker, run_attempt
+from service.jobs.worker.cluster import DASK_CONFIG, check_version
+from service.jobs.worker.tls import find_security
 
 _CLOSE_TIMEOUT_S: Final = 2
 _ANSWER_TIMEOUT_S: Final = 1
@@ -112,7 +112,7 @@ class Engine:
         return future
 
     @staticmethod
-    def defect(future: Any) -> str | None:
+    def failure(future: Any) -> str | None:
         """Return what an attempt raised; None where it did not, or its process has died."""
         from distributed import KilledWorker
 

@@ -8,7 +8,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
 
-from service.jobs.tls import find_security
+from service.jobs.worker.tls import find_security
 from service.settings import Settings
 
 #: What helped when it was measured: no second guesses by the scheduler, little idle work.
@@ -93,7 +93,7 @@ def _become(*command: str, settings: Settings) -> None:
     """Go on as Dask's command, with our settings for it."""
     # without the address its pages would be on every interface, dashboard or not
     arguments = [*command, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
-    arguments += ["--preload", "service.jobs.preload"]
+    arguments += ["--preload", "service.jobs.worker.preload"]
     if settings.tls_dir is not None:
         for option, name in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
             arguments += [f"--tls-{option}", str(settings.tls_dir.resolve() / f"{name}.pem")]

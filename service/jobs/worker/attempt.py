@@ -17,12 +17,13 @@ from sqlalchemy.orm import Session
 from service.batch.publish import Outputs, publish_outputs
 from service.blobs import BlobStore
 from service.database import Database
-from service.jobs import part_store, store
-from service.jobs.heart import Heart
-from service.jobs.parts import ADAPT, INFER
-from service.jobs.scratch import make_scratch
-from service.jobs.states import JobState, Wish
-from service.jobs.supervisor import Outcome, Supervisor
+from service.jobs.queue import child_store, store
+from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.states import JobState, Wish
+from service.jobs.studies.child_jobs import ADAPT, INFER
+from service.jobs.worker.heartbeat import Heart
+from service.jobs.worker.scratch import make_scratch
+from service.jobs.worker.supervisor import Supervisor
 from service.logs import configure_logs, log
 from service.models import publish
 from service.processes import this_process
@@ -75,7 +76,7 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
             return  # another claimant was first, or the job was cancelled
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
-        parts = part_store.results_of_parts(session, job_id)
+        parts = child_store.results_of_parts(session, job_id)
     log.info("attempt.began", job_id=job_id, attempt=attempt)
     outcome = _Attempt(worker, job, dataset, parts).run()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)

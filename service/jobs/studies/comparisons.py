@@ -23,7 +23,7 @@ from algorithms.evaluation.verdict import conclude
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
-from service.jobs.parts import Algo, Part, Plan
+from service.jobs.studies.child_jobs import Algo, Part, Plan
 
 #: What the parts of a comparison, and of an evaluation, are told by.
 COMPARISON: Final = "comparison"

@@ -1,14 +1,14 @@
 """The process that trains. It knows the algorithms and nothing of web or database.
 
-Started as ``python -m service.jobs.child FD PARENT``: FD is its end of a socket pair, PARENT the
-pid of its supervisor. It dies with its supervisor, whatever it is doing.
+Started as ``python -m service.jobs.worker.child FD PARENT``: FD is its end of a socket pair,
+PARENT the pid of its supervisor. The kernel kills it when its supervisor dies.
 """
 
 import signal
 import socket
 import sys
 
-from service.jobs.wire import Wire
+from service.jobs.worker.wire import Wire
 from service.processes import die_with
 
 
@@ -18,7 +18,7 @@ def main() -> None:
     die_with(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor to decide on
     # only now: these imports take a second and more, in which it would outlive its supervisor
-    from service.jobs.training import answer
+    from service.jobs.worker.training import answer
 
     wire = Wire(socket.socket(fileno=wire_fd))
     wire.send({"type": "ready"})

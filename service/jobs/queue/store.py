@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.database import now
-from service.jobs.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.jobs.queue.states import ACTIVE, FINAL, MOVES, JobState, Wish
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 
@@ -31,7 +31,7 @@ class NewJob:
     max_attempts: int
     threads: int | None
     traceparent: str | None
-    #: What else is to be done than one fit, as :mod:`service.jobs.plans` writes it.
+    #: What else is to be done than one fit, as :mod:`service.jobs.studies.plans` writes it.
     plan: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
 

@@ -3,7 +3,7 @@
 from importlib.metadata import version
 from typing import Any
 
-from service.jobs.attempt import end_workers
+from service.jobs.worker.attempt import end_workers
 
 
 def dask_setup(server: Any) -> None:

@@ -20,7 +20,8 @@ from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidPara
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.jobs.comparisons import (
+from service.jobs.studies.child_jobs import ADAPT, Algo, Part, Plan
+from service.jobs.studies.comparisons import (
     COMPARISON,
     EVALUATION,
     conclude_comparison,
@@ -29,8 +30,7 @@ from service.jobs.comparisons import (
     plan_comparison,
     plan_evaluation,
 )
-from service.jobs.parts import ADAPT, Algo, Part, Plan
-from service.jobs.searches import (
+from service.jobs.studies.searches import (
     SEARCH,
     conclude_search,
     count_parts,

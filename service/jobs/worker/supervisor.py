@@ -7,35 +7,20 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final
 
-from service.jobs.child_process import TERM_GRACE_S, ChildProcess
-from service.jobs.states import Wish
+from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.states import Wish
+from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
-
-OutcomeKind = Literal[
-    "succeeded", "scored", "failed", "cancelled", "timed_out", "lost", "released", "fenced"
-]
 
 _START_TIMEOUT_S: Final = 120
 
 #: Takes how far an attempt is; gives at once what is wanted of it, or None where it has lost its
 #: right to the row.
 Beat = Callable[[dict[str, Any] | None], Wish | None]
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """How an attempt ended."""
-
-    kind: OutcomeKind
-    code: str = ""
-    detail: str = ""
-    place: dict[str, Any] = field(default_factory=dict)
-    artifact: Path | None = None
-    result: dict[str, Any] = field(default_factory=dict)
 
 
 class Supervisor:

@@ -14,12 +14,12 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.jobs import part_store, store
-from service.jobs.engine import Engine
-from service.jobs.lease import Lease
-from service.jobs.plans import next_parts
-from service.jobs.silence import Silence
-from service.jobs.states import JobState
+from service.jobs.queue import child_store, store
+from service.jobs.queue.lease import Lease
+from service.jobs.queue.liveness import Silence
+from service.jobs.queue.pool import WorkerPool
+from service.jobs.queue.states import JobState
+from service.jobs.studies.plans import next_parts
 from service.logs import log
 from service.processes import ProcessIdentity
 from service.rows import JobRow
@@ -53,7 +53,7 @@ class Dispatcher:
         self,
         database: Database,
         *,
-        open_engine: Callable[[], Engine],
+        open_engine: Callable[[], WorkerPool],
         lease_s: float,
         stale_s: float,
         drain_s: float,
@@ -61,7 +61,7 @@ class Dispatcher:
     ) -> None:
         self._database = database
         self._open_engine = open_engine
-        self._engine: Engine | None = None
+        self._engine: WorkerPool | None = None
         self._lease = Lease(database, "dispatcher", lease_s=lease_s)
         self._stale_s = stale_s
         self._drain_s = drain_s
@@ -130,7 +130,7 @@ class Dispatcher:
         self._collect()
         self._admit(self._ready_engine())  # last: without a pool the rows are looked after
 
-    def _ready_engine(self) -> Engine:
+    def _ready_engine(self) -> WorkerPool:
         """Return the pool, opened anew where its scheduler was away for longer than Dask waits."""
         if self._engine is not None and self._engine.is_closed():
             log.warning("engine.lost")
@@ -141,7 +141,7 @@ class Dispatcher:
             log.info("engine.started", slots=self._engine.slots())
         return self._engine
 
-    def _admit(self, engine: Engine) -> None:
+    def _admit(self, engine: WorkerPool) -> None:
         with self._database.read() as session:
             if not store.has_queued(session):
                 return
@@ -173,7 +173,7 @@ class Dispatcher:
     def _collect(self) -> None:
         """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
         with self._database.read() as session:
-            news = part_store.news_of_parts(session)
+            news = child_store.news_of_parts(session)
         for job_id in [j for j in news if news[j] != self._news.get(j)]:
             with self._database.write() as session:
                 _collect(session, job_id)
@@ -190,8 +190,8 @@ class Dispatcher:
             return None
         if self._has_died(job, future):
             if self._is_settled(key):
-                defect = None if self._engine is None else self._engine.defect(future)
-                return _lost(job, f"worker {_short(job.worker)} has {defect or 'died'}")
+                failure = None if self._engine is None else self._engine.failure(future)
+                return _lost(job, f"worker {_short(job.worker)} has {failure or 'died'}")
         elif self._silence.of(key, job.heartbeat) > self._stale_s:
             silence = f"gave no sign of life for {self._stale_s:g} s"
             return _lost(job, f"worker {_short(job.worker)} {silence}")
@@ -248,16 +248,16 @@ class Dispatcher:
 
 def _collect(session: Session, job_id: str) -> None:
     """Have a job go on whose parts are done: with parts that follow from them, or by itself."""
-    job = part_store.hold_waiting(session, job_id)
+    job = child_store.hold_waiting(session, job_id)
     if job is None:
         return
-    parts = part_store.parts_of(session, job_id)
-    if part_store.have_succeeded(parts) and not job.is_cancel_requested:
-        more = next_parts(job.plan or {}, part_store.results_of_parts(session, job_id))
+    parts = child_store.parts_of(session, job_id)
+    if child_store.have_succeeded(parts) and not job.is_cancel_requested:
+        more = next_parts(job.plan or {}, child_store.results_of_parts(session, job_id))
         if more:
-            part_store.add_parts(session, job, more)
+            child_store.add_parts(session, job, more)
             return
-    part_store.collect(session, job, parts)
+    child_store.collect(session, job, parts)
 
 
 def _lost(job: JobRow, detail: str) -> store.Lost:

@@ -9,7 +9,7 @@ from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import IntegrityError
 
 from service.database import Database
-from service.jobs.silence import Silence
+from service.jobs.queue.liveness import Silence
 from service.processes import ProcessIdentity, this_process
 from service.rows import LeaseRow
 

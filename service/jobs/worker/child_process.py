@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import psutil
 
-from service.jobs.wire import Wire
+from service.jobs.worker.wire import Wire
 from service.settings import MIB
 
 #: Between SIGTERM and SIGKILL.
@@ -33,7 +33,7 @@ class ChildProcess:
     def __init__(self, threads: int) -> None:
         ours, theirs = socket.socketpair()
         names = ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "NUMBA_NUM_THREADS")
-        command = [sys.executable, "-P", "-m", "service.jobs.child"]
+        command = [sys.executable, "-P", "-m", "service.jobs.worker.child"]
         self.process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             [*command, str(theirs.fileno()), str(os.getpid())],
             pass_fds=[theirs.fileno()],

@@ -17,9 +17,9 @@ from algorithms.numerics.threads import blas_threads
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_tasks
-from service.jobs import plans
-from service.jobs.parts import ADAPT, INFER
-from service.jobs.wire import Wire
+from service.jobs.studies import plans
+from service.jobs.studies.child_jobs import ADAPT, INFER
+from service.jobs.worker.wire import Wire
 
 #: Least time between two progress messages.
 PROGRESS_EVERY_S: Final = 0.1

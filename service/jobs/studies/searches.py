@@ -23,7 +23,7 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from service.jobs.parts import Algo, Part, Plan
+from service.jobs.studies.child_jobs import Algo, Part, Plan
 
 #: What the parts of a search are told by.
 SEARCH: Final = "search"

@@ -7,7 +7,7 @@ from typing import Any, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.jobs.states import Wish
+from service.jobs.queue.states import Wish
 from service.logs import log
 
 #: How long an ended attempt waits for a beat that hangs; a late one is fenced out by the row.

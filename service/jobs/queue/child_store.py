@@ -8,9 +8,9 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased, defer
 
 from service.database import now
-from service.jobs import store
-from service.jobs.parts import Part
-from service.jobs.states import ACTIVE, FINAL, JobState
+from service.jobs.queue import store
+from service.jobs.queue.states import ACTIVE, FINAL, JobState
+from service.jobs.studies.child_jobs import Part
 from service.rows import JobRow
 
 #: Ends of a part that end the whole.

@@ -1,0 +1,1 @@
+"""The queue of jobs: states, SQL, dispatch and detection of lost attempts."""

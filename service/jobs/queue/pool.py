@@ -1,0 +1,36 @@
+"""What the dispatcher needs of a pool of workers."""
+
+from collections.abc import Callable
+from typing import Any, Protocol
+
+
+class WorkerPool(Protocol):
+    """A pool that runs attempts in other processes."""
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the pool ends with this process."""
+
+    def slots(self) -> int:
+        """Return the number of jobs that the pool can run at a time.
+
+        Raises
+        ------
+        OSError
+            The scheduler is not reachable.
+        """
+
+    def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
+        """Submit an attempt; return a future that ends with it or with its process."""
+
+    def failure(self, future: Any) -> str | None:
+        """Return the error that an attempt raised; None without one, or if its process died."""
+
+    def is_closed(self) -> bool:
+        """Return whether the connection to the scheduler has ended for good."""
+
+    def is_healthy(self) -> bool:
+        """Return whether the scheduler is connected and answers within a second."""
+
+    def close(self) -> None:
+        """Disconnect, and stop the pool if it belongs to this process."""

@@ -1,0 +1,1 @@
+"""Searches, comparisons and evaluations, each run as child jobs."""
