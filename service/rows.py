@@ -74,7 +74,7 @@ class DatasetRow(Row):
     content_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
     content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
     manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    complaints: Mapped[list[Any]] = mapped_column(default=list)
+    issues: Mapped[list[Any]] = mapped_column(default=list)
     #: The job that made it, from what; None for an upload.
     origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Who ingests it, so that an ingestion that died can be told from one that runs.

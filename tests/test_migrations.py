@@ -6,7 +6,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from service.rows import EventRow, JobRow, Row
+from service.rows import DatasetRow, EventRow, JobRow, Row
 from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
 
 
@@ -90,3 +90,26 @@ def test_rows_of_the_first_schema_survive_every_later_one(database):
     command.downgrade(_config(database.url), revisions[-1])
     with database.engine.connect() as connection:
         assert connection.exec_driver_sql("SELECT count(*) FROM events").scalar() == 1
+
+
+def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(database):
+    before = "2026_11_22_job_warnings"
+    migrate(database, revision=before)
+    stored = '[{"code": "damaged-array", "detail": "d"}, {"code": "no-rows", "detail": "e"}]'
+    moment = "2026-01-01 00:00:00+00:00"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
+            "upload_sha256, size_bytes, complaints, created_at, updated_at) VALUES ('ds_1', 'ada', "
+            f"'d', 'rejected', 'text/csv', '{{}}', 'f', '0', 1, '{stored}', '{moment}', "
+            f"'{moment}')"
+        )
+    migrate(database)
+    with database.read() as session:
+        issues = session.get_one(DatasetRow, "ds_1").issues
+    assert [issue["code"] for issue in issues] == ["corrupt-array", "no-rows"]
+    command.downgrade(_config(database.url), before)
+    with database.engine.connect() as connection:
+        assert "damaged-array" in str(
+            connection.exec_driver_sql("SELECT complaints FROM datasets").scalar()
+        )

@@ -328,7 +328,7 @@ class Client:
                 "GET", path("v1", "datasets", info["id"]), params={"wait": _UPLOAD_WAIT_S}
             ).json()
         if info["state"] == "rejected":
-            errors = info["complaints"]
+            errors = info["issues"]
             raise ServiceError(422, "invalid-dataset", errors[0]["detail"], errors)
         return self.dataset(info["id"])
 

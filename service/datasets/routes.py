@@ -174,7 +174,7 @@ def _answer_upload(services: Services, dataset_id: str, owner: str, *, is_new: b
         if is_new:  # nobody was told of it
             with services.database.write() as session:
                 store.forget(session, row)
-        errors = places(row.complaints)
+        errors = places(row.issues)
         raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
     status = 202 if row.state not in _SETTLED else 201 if is_new else 200
     headers = {"Location": f"/v1/datasets/{row.id}", "ETag": _tag(row)}

@@ -41,7 +41,7 @@ class Dataset(BaseModel):
     n_samples: int | None = Field(description="In all tasks together.")
     n_features: list[int] | None = Field(description="Each number of columns that tasks have.")
     origin: Origin | None = Field(description="What it was computed from; null for an upload.")
-    complaints: list[Place] = Field(description="Why it was rejected.")
+    issues: list[Place] = Field(description="Why it was rejected.")
     warnings: list[str] = Field(description="What its user should know of it, in sentences.")
     created_at: datetime
 
@@ -62,7 +62,7 @@ class Dataset(BaseModel):
             n_samples=None if tasks is None else sum(task["n_samples"] for task in tasks),
             n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
             origin=None if row.origin is None else Origin.model_validate(row.origin),
-            complaints=[Place(**place) for place in places(row.complaints)],
+            issues=[Place(**place) for place in places(row.issues)],
             warnings=[] if row.manifest is None else warnings_of(row.manifest),
             created_at=row.created_at,
         )
@@ -121,6 +121,6 @@ class Manifest(BaseModel):
     )
 
 
-def places(complaints: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return complaints as entries of ``errors``."""
-    return [{"code": "invalid-dataset", **complaint} for complaint in complaints]
+def places(issues: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return issues as entries of ``errors``."""
+    return [{"code": "invalid-dataset", **issue} for issue in issues]

@@ -92,10 +92,10 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
     _drop_upload(session, row)
 
 
-def reject(session: Session, dataset_id: str, complaints: list[dict[str, Any]]) -> None:
+def reject(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:
     """Store why an ingestion gave nothing."""
     row = session.get_one(DatasetRow, dataset_id)
-    row.state, row.complaints = "rejected", complaints
+    row.state, row.issues = "rejected", issues
     _drop_upload(session, row)
 
 

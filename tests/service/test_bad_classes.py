@@ -104,15 +104,15 @@ TABLE = "task,x,label\ndoor,1,{}\ndoor,2,{}\nhall,4,{}\nhall,5,{}\n"
 def test_an_empty_label_in_a_table_is_the_one_complaint(service, cells, task, row, query):
     answer = send_table(service, TABLE.format(*cells), **query)
     assert answer.status_code == 422
-    (complaint,) = answer.json()["errors"]
-    assert (complaint["code"], complaint["task"], complaint["row"]) == ("empty-cell", task, row)
-    assert f"line {row + 2}, column 'label', task '{task}': the target is empty" in str(complaint)
+    (issue,) = answer.json()["errors"]
+    assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", task, row)
+    assert f"line {row + 2}, column 'label', task '{task}': the target is empty" in str(issue)
 
 
 def test_empty_targets_before_numbers_are_complaints_of_their_own(service):
     answer = send_table(service, TABLE.format("", "1.5", "2", "3"))
-    (complaint,) = answer.json()["errors"]
-    assert (complaint["code"], complaint["task"], complaint["row"]) == ("empty-cell", "door", 0)
+    (issue,) = answer.json()["errors"]
+    assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", "door", 0)
 
 
 @pytest.mark.parametrize(
@@ -122,10 +122,10 @@ def test_empty_targets_before_numbers_are_complaints_of_their_own(service):
 def test_text_and_numbers_mixed_as_labels_name_the_task(service, cells, task, row):
     answer = send_table(service, TABLE.format(*cells))
     assert answer.status_code == 422
-    (complaint,) = answer.json()["errors"]
-    assert (complaint["code"], complaint["task"], complaint["row"]) == ("mixed-labels", task, row)
-    assert f"task '{task}'" in complaint["detail"]
-    assert "target_kind=classes" in complaint["detail"]
+    (issue,) = answer.json()["errors"]
+    assert (issue["code"], issue["task"], issue["row"]) == ("mixed-labels", task, row)
+    assert f"task '{task}'" in issue["detail"]
+    assert "target_kind=classes" in issue["detail"]
     assert send_table(service, TABLE.format(*cells), target_kind="classes").status_code == 201
 
 
@@ -133,8 +133,8 @@ def test_text_and_numbers_mixed_as_labels_name_the_task(service, cells, task, ro
 def test_an_empty_label_in_arrays_names_task_and_row(upload, blank):
     with pytest.raises(ServiceError, match="task 'hall': row 2: the target is empty") as caught:
         upload({"door": TWO, "hall": ["a", "b", blank, "a", "b", "a"]})
-    (complaint,) = caught.value.errors
-    assert (complaint["code"], complaint["task"], complaint["row"]) == ("empty-cell", "hall", 2)
+    (issue,) = caught.value.errors
+    assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", "hall", 2)
 
 
 def test_labels_of_numbers_that_are_not_whole_name_task_and_row(upload):

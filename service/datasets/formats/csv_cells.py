@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.datasets.formats.csv_records import Batch
-from service.datasets.issues import Complaints
+from service.datasets.issues import ValidationIssues
 
 #: Python reads 1_000 and digits of every script as numbers; no other program does.
 _NUMBER: Final = re.compile(
@@ -24,15 +24,15 @@ TaskOf = Callable[[int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
-class TextComplaint:
+class TextIssue:
     """How text in the place of a number is complained of."""
 
     code: str
     advice: str
 
 
-TEXT: Final = TextComplaint("not-a-number", "")
-MIXED: Final = TextComplaint(
+TEXT: Final = TextIssue("not-a-number", "")
+MIXED: Final = TextIssue(
     "mixed-labels",
     "; the first target is a number: mend this one, or say target_kind=classes",
 )
@@ -49,10 +49,10 @@ def read_numbers(
     names: Sequence[str],
     *,
     task_of: TaskOf,
-    complaints: Complaints,
-    text: TextComplaint = TEXT,
+    issues: ValidationIssues,
+    text: TextIssue = TEXT,
 ) -> NDArray[np.float64]:
-    """Return the numbers in some columns of a batch; zeros stand where a complaint was made.
+    """Return the numbers in some columns of a batch; zeros stand where a issue was made.
 
     Returns
     -------
@@ -80,11 +80,11 @@ def read_numbers(
             task, column = task_of(i), names[positions[j]]
             place = f"{batch.place(i)}, column '{column}'"
             place += "" if task is None else f", task '{task}'"
-            complaints.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=column)
+            issues.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=column)
     return values
 
 
-def _problem(cell: str, text: TextComplaint) -> tuple[str, str] | None:
+def _problem(cell: str, text: TextIssue) -> tuple[str, str] | None:
     """Return the code and the words for a cell that is no finite number."""
     if not cell.strip():
         return "empty-cell", "the cell is empty; fill it, or leave the row out"

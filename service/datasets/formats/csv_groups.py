@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from service.datasets.formats.csv_cells import TaskOf
 from service.datasets.formats.csv_records import Batch
 from service.datasets.formats.validation import label_problem
-from service.datasets.issues import Complaints
+from service.datasets.issues import ValidationIssues
 
 
 class GroupColumn:
@@ -20,12 +20,12 @@ class GroupColumn:
         self._codes: dict[str, int] = {}
         self._parts: list[NDArray[np.intp]] = []
 
-    def add(self, batch: Batch, *, task_of: TaskOf, complaints: Complaints) -> None:
+    def add(self, batch: Batch, *, task_of: TaskOf, issues: ValidationIssues) -> None:
         """Add the cells of a batch."""
         cells = [record[self._position].strip() for record in batch.records]
         for i, label in enumerate(cells):
             if label not in self._codes:
-                self._check(label, batch, i, task_of, complaints)
+                self._check(label, batch, i, task_of, issues)
                 self._codes[label] = len(self._codes)
         codes = map(self._codes.__getitem__, cells)
         self._parts.append(np.fromiter(codes, np.intp, len(cells)))
@@ -36,14 +36,14 @@ class GroupColumn:
         return chosen
 
     def _check(
-        self, label: str, batch: Batch, i: int, task_of: TaskOf, complaints: Complaints
+        self, label: str, batch: Batch, i: int, task_of: TaskOf, issues: ValidationIssues
     ) -> None:
         problem = label_problem(label) if label else None
         if label and problem is None:
             return
-        code = "not-a-label" if label else "empty-cell"
+        code = "invalid-label" if label else "empty-cell"
         task = task_of(i)
         place = f"{batch.place(i)}, column '{self._name}'"
         place += "" if task is None else f", task '{task}'"
         detail = f"{place}: {problem or 'the group is empty; fill it, or leave the row out'}"
-        complaints.add(code, detail, task=task, row=batch.numbers[i], column=self._name)
+        issues.add(code, detail, task=task, row=batch.numbers[i], column=self._name)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import BinaryIO, Final, NoReturn
 
-from service.datasets.issues import Complaints, reject
+from service.datasets.issues import ValidationIssues, reject
 
 #: Cells held as Python strings at a time: some tens of MB, however wide the table is.
 _BATCH_CELLS: Final = 200_000
@@ -56,14 +56,14 @@ class Records:
             reject("empty-file", "the file is empty; its first line must name the columns")
         return header
 
-    def batches(self, width: int, complaints: Complaints) -> Iterator[Batch]:
+    def batches(self, width: int, issues: ValidationIssues) -> Iterator[Batch]:
         """Return the records of the right width; the others are complained of."""
         n_rows = max(1, _BATCH_CELLS // width)
         batch = Batch([], [], [], is_plain=True)
         try:
             for number, record in enumerate(self._reader):
                 if len(record) != width:
-                    self._check_width(record, number, width, complaints)
+                    self._check_width(record, number, width, issues)
                     continue
                 batch.records.append(record)
                 batch.numbers.append(number)
@@ -81,11 +81,11 @@ class Records:
         return Batch(batch.records, batch.numbers, batch.lines, is_plain)
 
     def _check_width(
-        self, record: list[str], number: int, width: int, complaints: Complaints
+        self, record: list[str], number: int, width: int, issues: ValidationIssues
     ) -> None:
         if not record:
             return  # a blank line, which many programs leave at the end
-        complaints.add(
+        issues.add(
             "wrong-width",
             f"line {self._line} has {len(record)} cells, the header {width}; "
             "a cell with a comma must be quoted",
@@ -112,4 +112,6 @@ class Records:
         return text
 
     def _reject(self, error: csv.Error) -> NoReturn:
-        reject("bad-quoting", f"line {self._line}: {error}; see RFC 4180 for how cells are quoted")
+        reject(
+            "invalid-quoting", f"line {self._line}: {error}; see RFC 4180 for how cells are quoted"
+        )

@@ -25,7 +25,7 @@ from service.datasets.formats.validation import (
     split_rows,
     tasks_of_targets,
 )
-from service.datasets.issues import Complaint, Complaints, Rejected, reject
+from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _DEFAULT_TASK_COLUMN: Final = "task"
 _COLUMNS_SHOWN: Final = 20
@@ -52,16 +52,16 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Raises
     ------
     Rejected
-        With every complaint, up to a bound.
+        With every issue, up to a bound.
     """
-    complaints = Complaints()
+    issues = ValidationIssues()
     with path.open("rb") as file:
         records = Records(file)
         columns = _find_columns(records.header(), options, limits)
-        table = _Table(columns, options, limits, complaints)
-        for batch in records.batches(len(columns.names), complaints):
+        table = _Table(columns, options, limits, issues)
+        for batch in records.batches(len(columns.names), issues):
             table.add(batch)
-    complaints.check()
+    issues.check()
     return table.tasks()
 
 
@@ -86,26 +86,26 @@ def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -
 
 
 def _column_names(header: Sequence[str], limits: Limits) -> tuple[str, ...]:
-    complaints = Complaints()
+    issues = ValidationIssues()
     names = []
     for position, text in enumerate(header):
         try:
             name = check_name(text.strip(), limits, what="column", place=position)
         except Rejected as rejected:
-            complaints.extend(rejected)
+            issues.extend(rejected)
         else:
             names.append(name)
     for name, count in Counter(names).items():
         if count > 1:
             detail = f"{count} columns are named '{name}'; each needs a name of its own"
-            complaints.add("duplicate-column", detail, column=name)
-    complaints.check()
+            issues.add("duplicate-column", detail, column=name)
+    issues.check()
     return tuple(names)
 
 
 def _check_options(names: tuple[str, ...], task: str | None, options: ReadOptions) -> None:
     """Complain of options that do not fit the header."""
-    complaints = Complaints()
+    issues = ValidationIssues()
     wanted = [("task_column", task)] if task is not None else []
     wanted += [("target_column", name) for name in options.target_column]
     wanted += [("group_column", name) for name in (options.group_column,) if name is not None]
@@ -118,29 +118,29 @@ def _check_options(names: tuple[str, ...], task: str | None, options: ReadOption
     for parameter, name in wanted:
         if name not in names:
             detail = f"there is no column '{name}'; there are {known}{hint}"
-            complaints.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
+            issues.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
     for name, count in Counter(name for _, name in wanted).items():
         if count > 1:
             detail = f"column '{name}' is named {count} times; it can be one thing only"
-            complaints.add("duplicate-column", detail, column=name)
+            issues.add("duplicate-column", detail, column=name)
     if task is None and not options.target_column:
         detail = f"nothing tells the task of a row; name a column with task_column={hint}"
-        complaints.add("option-missing", detail, parameter="query:task_column")
+        issues.add("missing-option", detail, parameter="query:task_column")
     if task is not None and len(options.target_column) > 1:
         detail = "several target columns are for tables without a task column; name one"
-        complaints.add("option-unused", detail, parameter="query:target_column")
-    complaints.check()
+        issues.add("unused-option", detail, parameter="query:target_column")
+    issues.check()
 
 
 class _Table:
     """The rows as they come."""
 
     def __init__(
-        self, columns: _Columns, options: ReadOptions, limits: Limits, complaints: Complaints
+        self, columns: _Columns, options: ReadOptions, limits: Limits, issues: ValidationIssues
     ) -> None:
         self._columns = columns
         self._limits = limits
-        self._complaints = complaints
+        self._issues = issues
         self._features: list[NDArray[np.float64]] = []
         self._codes: list[NDArray[np.int32]] = []
         self._code_of: dict[str, int] = {}
@@ -152,18 +152,18 @@ class _Table:
 
     def add(self, batch: Batch) -> None:
         """Add records; once something is wrong, they are only looked at for more of it."""
-        columns, complaints = self._columns, self._complaints
+        columns, issues = self._columns, self._issues
         task_of = _task_of(batch, columns.task)
         if columns.task is not None:
             self._add_codes(batch, columns.task)
         features = read_numbers(
-            batch, columns.features, columns.names, task_of=task_of, complaints=complaints
+            batch, columns.features, columns.names, task_of=task_of, issues=issues
         )
         for target in self._targets:
-            target.add(batch, task_of=task_of, complaints=complaints)
+            target.add(batch, task_of=task_of, issues=issues)
         if self._groups is not None:
-            self._groups.add(batch, task_of=task_of, complaints=complaints)
-        if not complaints:
+            self._groups.add(batch, task_of=task_of, issues=issues)
+        if not issues:
             self._features.append(features)
 
     def tasks(self) -> list[Task]:
@@ -212,12 +212,12 @@ class _Table:
         try:
             check_name(name, self._limits, what="task")
         except Rejected as rejected:
-            complaint = rejected.complaints[0]
+            issue = rejected.issues[0]
             column = self._columns.names[position]
-            code = complaint.code if name else "empty-cell"
-            detail = f"{batch.place(i)}, column '{column}': {complaint.detail}"
-            told = Complaint(code, detail, row=batch.numbers[i], column=column)
-            self._complaints.extend(Rejected(told))
+            code = issue.code if name else "empty-cell"
+            detail = f"{batch.place(i)}, column '{column}': {issue.detail}"
+            told = ValidationIssue(code, detail, row=batch.numbers[i], column=column)
+            self._issues.extend(Rejected(told))
 
 
 def _task_name(cell: str) -> str:

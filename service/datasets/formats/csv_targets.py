@@ -1,7 +1,7 @@
 """A target column of a table, read batch by batch.
 
 ``numbers`` and ``classes`` are taken at their word. Under ``auto`` the first filled cell decides
-between text (classes) and numbers, and a cell of the other kind below it is a complaint: it is far
+between text (classes) and numbers, and a cell of the other kind below it is a issue: it is far
 more often a slip than a class. Whole numbers are numbers unless ``target_kind=classes`` says that
 they are labels, since scores and counts are as common as codes.
 """
@@ -14,9 +14,9 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.csv_cells import MIXED, TEXT, TaskOf, is_number, read_numbers, shown
 from service.datasets.formats.csv_records import Batch
-from service.datasets.formats.options import TargetWish
+from service.datasets.formats.options import TargetKind
 from service.datasets.formats.validation import check_classes, label_problem
-from service.datasets.issues import Complaints
+from service.datasets.issues import ValidationIssues
 
 #: Labels that are kept as integers: all of them fit 64 bits.
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
@@ -25,7 +25,7 @@ _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
 class TargetColumn:
     """Collects one column; :meth:`values` gives it whole."""
 
-    def __init__(self, position: int, names: tuple[str, ...], wish: TargetWish) -> None:
+    def __init__(self, position: int, names: tuple[str, ...], wish: TargetKind) -> None:
         self._position = position
         self._names = names
         self._wish = wish
@@ -38,21 +38,21 @@ class TargetColumn:
         """The name of the column."""
         return self._names[self._position]
 
-    def add(self, batch: Batch, *, task_of: TaskOf, complaints: Complaints) -> None:
+    def add(self, batch: Batch, *, task_of: TaskOf, issues: ValidationIssues) -> None:
         """Add the cells of a batch."""
         if self._wish == "auto":
             cells = (record[self._position] for record in batch.records)
             first = next((cell for cell in cells if cell.strip()), "")
             self._wish = "numbers" if is_number(first) or not first else "classes"
         if self._wish == "classes":
-            self._add_labels(batch, task_of, complaints)
+            self._add_labels(batch, task_of, issues)
             return
         numbers = read_numbers(
             batch,
             [self._position],
             self._names,
             task_of=task_of,
-            complaints=complaints,
+            issues=issues,
             text=MIXED if self._is_guessed else TEXT,
         )
         self._parts.append(numbers[:, 0])
@@ -73,18 +73,18 @@ class TargetColumn:
         chosen: NDArray[Any] = labels[column]
         return chosen
 
-    def _add_labels(self, batch: Batch, task_of: TaskOf, complaints: Complaints) -> None:
+    def _add_labels(self, batch: Batch, task_of: TaskOf, issues: ValidationIssues) -> None:
         cells = [record[self._position].strip() for record in batch.records]
         for i, label in enumerate(cells):
             if label not in self._codes:
-                self._check_label(label, batch, i, task_of, complaints)
+                self._check_label(label, batch, i, task_of, issues)
                 self._codes[label] = len(self._codes)
         check_classes(len(self._codes), column=self.name)
         codes = map(self._codes.__getitem__, cells)
         self._parts.append(np.fromiter(codes, np.int32, len(cells)))
 
     def _check_label(
-        self, label: str, batch: Batch, i: int, task_of: TaskOf, complaints: Complaints
+        self, label: str, batch: Batch, i: int, task_of: TaskOf, issues: ValidationIssues
     ) -> None:
         if not label:
             code, what = "empty-cell", "the target is empty; fill it, or leave the row out"
@@ -92,10 +92,10 @@ class TargetColumn:
             what = f"{shown(label)} is a number among labels of text; mend it, or "
             code, what = MIXED.code, what + "say target_kind=classes to take it for a label"
         elif (reason := label_problem(label)) is not None:
-            code, what = "not-a-label", reason
+            code, what = "invalid-label", reason
         else:
             return
         task = task_of(i)
         place = f"{batch.place(i)}, column '{self.name}'"
         place += "" if task is None else f", task '{task}'"
-        complaints.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=self.name)
+        issues.add(code, f"{place}: {what}", task=task, row=batch.numbers[i], column=self.name)

@@ -52,7 +52,7 @@ def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> 
     held = size_bytes - n_read
     if header.size_bytes != held:
         reject(
-            "damaged-array",
+            "corrupt-array",
             f"array '{name}' says it has shape {header.shape} of {header.dtype}, "
             f"{header.size_bytes} bytes, but holds {held}; write the file again",
         )
@@ -69,14 +69,14 @@ def _read_header_text(file: IO[bytes], name: str) -> tuple[str, int]:
     start = file.read(8)
     n_length = {1: 2, 2: 4, 3: 4}.get(start[6] if len(start) == 8 else 0, 0)
     if not start.startswith(_MAGIC) or not n_length:
-        reject("damaged-array", f"'{name}.npy' does not begin as an array of NumPy does")
+        reject("corrupt-array", f"'{name}.npy' does not begin as an array of NumPy does")
     length = int.from_bytes(file.read(n_length), "little")
     if length > _MAX_HEADER_BYTES:
         detail = f"array '{name}' has a header of {length} bytes, more than {_MAX_HEADER_BYTES}"
-        reject("damaged-array", detail)
+        reject("corrupt-array", detail)
     raw = file.read(length)
     if len(raw) != length:
-        reject("damaged-array", f"array '{name}' ends within its header")
+        reject("corrupt-array", f"array '{name}' ends within its header")
     return raw.decode("latin-1"), 8 + n_length + length
 
 
@@ -85,9 +85,9 @@ def _parse_header(text: str, name: str, limits: Limits) -> Header:
         fields = ast.literal_eval(text.strip())
         descr, is_fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
     except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
-        reject("damaged-array", f"the header of array '{name}' cannot be read")
+        reject("corrupt-array", f"the header of array '{name}' cannot be read")
     if not isinstance(is_fortran, bool) or not _is_shape(shape):
-        reject("damaged-array", f"the header of array '{name}' has no proper shape")
+        reject("corrupt-array", f"the header of array '{name}' has no proper shape")
     if len(shape) > _MAX_DIMENSIONS:
         detail = f"array '{name}' has {len(shape)} dimensions; no layout has more than 3"
         reject("wrong-shape", detail)
@@ -125,11 +125,11 @@ def _read_bytes(file: IO[bytes], size: int, name: str) -> NDArray[np.uint8]:
         piece = file.read(min(_PIECE_BYTES, size - position))
         if not piece:
             detail = f"array '{name}' ends after {position} of {size} bytes; write the file again"
-            reject("damaged-array", detail)
+            reject("corrupt-array", detail)
         data[position : position + len(piece)] = np.frombuffer(piece, np.uint8)
         position += len(piece)
     if file.read(1):  # also makes the archive compare its checksum
-        reject("damaged-array", f"array '{name}' has more bytes than its archive says")
+        reject("corrupt-array", f"array '{name}' has more bytes than its archive says")
     return data
 
 
@@ -138,4 +138,4 @@ def _check_text(array: NDArray[Any], name: str) -> None:
     kind = array.dtype.newbyteorder("=").str[0] if array.dtype.isnative else array.dtype.str[0]
     points = np.ascontiguousarray(array).reshape(-1).view(f"{kind}u4")
     if (points > 0x10FFFF).any() or ((points >= 0xD800) & (points < 0xE000)).any():
-        reject("damaged-array", f"array '{name}' holds code points that no text has")
+        reject("corrupt-array", f"array '{name}' holds code points that no text has")

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.npy_member import read_member
 from service.datasets.formats.options import Limits
-from service.datasets.issues import Complaints, Rejected, reject
+from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
@@ -38,17 +38,17 @@ def read_archive(path: Path, limits: Limits) -> Arrays:
             return _read_members(archive, members, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
         reject(
-            "damaged-archive", f"the file is not a complete .npz archive: {error}; send it again"
+            "corrupt-archive", f"the file is not a complete .npz archive: {error}; send it again"
         )
     except (ValueError, RuntimeError, IndexError, OverflowError) as error:
         # what zipfile raises on directories that no program writes
-        reject("damaged-archive", f"the directory of the archive is damaged: {error}")
+        reject("corrupt-archive", f"the directory of the archive is damaged: {error}")
 
 
 def _read_members(
     archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], limits: Limits
 ) -> Arrays:
-    complaints = Complaints()
+    issues = ValidationIssues()
     arrays: Arrays = {}
     for member in members:
         name = member.filename.removesuffix(_SUFFIX)
@@ -56,8 +56,8 @@ def _read_members(
             with archive.open(member) as file:
                 arrays[name] = read_member(file, name, member.file_size, limits)
         except Rejected as rejected:
-            complaints.extend(rejected)
-    complaints.check()
+            issues.extend(rejected)
+    issues.check()
     return arrays
 
 
@@ -68,32 +68,32 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
     expanded = sum(member.file_size for member in members)
     if expanded > limits.expanded_bytes:
         detail = f"decompressed, the arrays have {expanded} bytes, more than"
-        reject("expands-too-far", f"{detail} {limits.expanded_bytes}, the limit here")
+        reject("decompression-limit", f"{detail} {limits.expanded_bytes}, the limit here")
     if expanded > max(limits.expansion * size, _ANY_RATIO_BYTES):
         reject(
-            "expands-too-far",
+            "decompression-limit",
             f"decompressed, the arrays are {expanded / max(size, 1):.0f} times as large as the "
             f"file, more than {limits.expansion:g} times; send them less compressed (np.savez)",
         )
-    complaints = Complaints()
+    issues = ValidationIssues()
     seen: set[str] = set()
     for member in members:
         if member.filename in seen:
-            complaints.add("duplicate-array", f"two arrays are named '{member.filename}'")
+            issues.add("duplicate-array", f"two arrays are named '{member.filename}'")
         seen.add(member.filename)
-        _check_member(member, complaints)
-    complaints.check()
+        _check_member(member, issues)
+    issues.check()
 
 
-def _check_member(member: zipfile.ZipInfo, complaints: Complaints) -> None:
+def _check_member(member: zipfile.ZipInfo, issues: ValidationIssues) -> None:
     name = member.filename
     parts = name.removesuffix(_SUFFIX).split("/")
     if not name.endswith(_SUFFIX):
-        complaints.add("bad-member", f"'{name}' is not an array (.npy); leave it out")
+        issues.add("unexpected-array", f"'{name}' is not an array (.npy); leave it out")
     elif "\\" in name or any(part in ("", ".", "..") for part in parts):
-        complaints.add("bad-member", f"'{name}' is a path, not the name of an array of a task")
+        issues.add("unexpected-array", f"'{name}' is a path, not the name of an array of a task")
     if member.flag_bits & _ENCRYPTED:
-        complaints.add("damaged-archive", f"'{name}' is encrypted; send it plain")
+        issues.add("corrupt-archive", f"'{name}' is encrypted; send it plain")
     elif member.compress_type not in _COMPRESSIONS:
         detail = f"'{name}' is compressed by method {member.compress_type}"
-        complaints.add("damaged-archive", f"{detail}; use np.savez or np.savez_compressed")
+        issues.add("corrupt-archive", f"{detail}; use np.savez or np.savez_compressed")

@@ -23,7 +23,7 @@ from service.datasets.formats.validation import (
     rows_task,
     split_rows,
 )
-from service.datasets.issues import Complaints, Rejected, reject
+from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _TABLE: Final = frozenset({"X", "task", "y", "groups", "feature_names"})
 _NAMES: Final = "feature_names"
@@ -42,7 +42,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Raises
     ------
     Rejected
-        With every complaint, up to a bound.
+        With every issue, up to a bound.
     """
     _check_options(options)
     arrays = read_archive(path, limits)
@@ -54,12 +54,12 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
 
 
 def _check_options(options: ReadOptions) -> None:
-    complaints = Complaints()
+    issues = ValidationIssues()
     for name in ("task_column", "target_column", "group_column", "ignore_column"):
         if getattr(options, name):
             detail = f"{name} is for CSV; in .npz the names of the arrays tell the layout"
-            complaints.add("option-unused", detail, parameter=f"query:{name}")
-    complaints.check()
+            issues.add("unused-option", detail, parameter=f"query:{name}")
+    issues.check()
 
 
 def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
@@ -83,12 +83,12 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
 
 
 def _check_table(arrays: Arrays) -> None:
-    complaints = Complaints()
+    issues = ValidationIssues()
     for name in sorted(arrays.keys() - _TABLE):
-        complaints.add("bad-member", f"a table has no array '{name}'; {_LAYOUTS}")
+        issues.add("unexpected-array", f"a table has no array '{name}'; {_LAYOUTS}")
     for name in sorted({"X", "task"} - arrays.keys()):
-        complaints.add("missing-array", f"a table needs an array '{name}'; {_LAYOUTS}")
-    complaints.check()
+        issues.add("missing-array", f"a table needs an array '{name}'; {_LAYOUTS}")
+    issues.check()
     X, labels = arrays["X"], arrays["task"]
     if X.ndim != 2:
         reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
@@ -98,56 +98,56 @@ def _check_table(arrays: Arrays) -> None:
         array = arrays.get(name, labels)
         if array.shape != X.shape[:1]:
             detail = f"'{name}' needs shape {X.shape[:1]}, one entry a row of 'X', got"
-            complaints.add("wrong-shape", f"{detail} {array.shape}")
+            issues.add("wrong-shape", f"{detail} {array.shape}")
     if labels.dtype.kind not in "Uiu":
         detail = f"'task' holds {labels.dtype}; name tasks by text or whole numbers"
-        complaints.add("unsupported-dtype", detail)
-    complaints.check()
+        issues.add("unsupported-dtype", detail)
+    issues.check()
 
 
 def _task_names(texts: list[str], limits: Limits) -> list[str]:
-    complaints = Complaints()
+    issues = ValidationIssues()
     names: dict[str, None] = {}
     for text in texts:
         try:
             name = check_name(text, limits, what="task")
         except Rejected as rejected:
-            complaints.extend(rejected)
+            issues.extend(rejected)
             continue
         if name in names:
             detail = f"two tasks are named '{name}', written in two ways in Unicode"
-            complaints.add("duplicate-task", detail, task=name)
+            issues.add("duplicate-task", detail, task=name)
         names[name] = None
-    complaints.check()
+    issues.check()
     return list(names)
 
 
 def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
     shared = {_NAMES: arrays.pop(_NAMES)} if _NAMES in arrays else {}
     parts = _group(arrays, limits)
-    complaints = Complaints()
+    issues = ValidationIssues()
     tasks = []
     for name, own in parts.items():
         try:
-            tasks.append(_from_own(name, shared | own, options, limits, complaints=complaints))
+            tasks.append(_from_own(name, shared | own, options, limits, issues=issues))
         except Rejected as rejected:
-            complaints.extend(rejected)
+            issues.extend(rejected)
         own.clear()  # the arrays of one task at a time stand beside their copies
-    complaints.check()
+    issues.check()
     return aligned([task for task in tasks if task is not None])
 
 
 def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
     """Return the arrays by task and part; takes them out of arrays."""
-    complaints = Complaints()
+    issues = ValidationIssues()
     parts: dict[str, Arrays] = {}
     for name in list(arrays):
         task, _, part = name.rpartition("/")
         if not task or part not in _PARTS:
-            complaints.add("bad-member", f"array '{name}' belongs to no task; {_LAYOUTS}")
+            issues.add("unexpected-array", f"array '{name}' belongs to no task; {_LAYOUTS}")
             continue
         parts.setdefault(task, {})[part] = arrays.pop(name)
-    complaints.check()
+    issues.check()
     if not parts:
         reject("missing-array", f"the archive holds no task; {_LAYOUTS}")
     check_counts(len(parts), 0, limits)
@@ -161,7 +161,7 @@ def _from_own(
     options: ReadOptions,
     limits: Limits,
     *,
-    complaints: Complaints,
+    issues: ValidationIssues,
 ) -> Task | None:
     own = {part: array for part, array in arrays.items() if part not in (_NAMES, "groups")}
     groups = _groups(arrays, name)
@@ -170,11 +170,11 @@ def _from_own(
         width = C.shape[-1] if C.ndim else 0
         check_counts(1, width, limits)
         features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
-        return covariance_task(name, C, features, complaints, groups=groups)
+        return covariance_task(name, C, features, issues, groups=groups)
     if "C" in own or "X" not in own:
         has = " and ".join(sorted(own or arrays))
         detail = f"task '{name}' has {has}; a task needs X (and y), or C alone"
-        reject("missing-array" if "X" not in own else "bad-member", detail, task=name)
+        reject("missing-array" if "X" not in own else "unexpected-array", detail, task=name)
     X = _as_rows(own["X"], f"{name}/X", name, limits)
     y = own.get("y")
     if y is not None and y.shape != X.shape[:1]:
@@ -184,7 +184,7 @@ def _from_own(
     if targets is not None and targets.dtype.kind == "f":
         _check_finite(targets, f"{name}/y", name)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
-    return rows_task(name, X, targets, features, complaints, groups=groups)
+    return rows_task(name, X, targets, features, issues, groups=groups)
 
 
 def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
@@ -195,7 +195,7 @@ def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
     for label in np.unique(groups).tolist():
         problem = label_problem(label) if label.strip() else "a group is empty; name it"
         if problem is not None:
-            reject("not-a-label", f"'groups': {problem}", task=task)
+            reject("invalid-label", f"'groups': {problem}", task=task)
     return groups
 
 
@@ -230,15 +230,15 @@ def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> N
     """Complain of the first values that are not finite, each with its place."""
     if np.isfinite(values).all():
         return
-    complaints = Complaints()
+    issues = ValidationIssues()
     for place in np.argwhere(~np.isfinite(values)):
         row, *rest = (int(i) for i in place)
         column = rest[-1] if rest else None
         where = f"'{name}', row {row}" + ("" if column is None else f", column {column}")
         value = values[tuple(place)]
         detail = f"{where} is {value}, not a finite number; leave the row out"
-        complaints.add("not-finite", detail, task=task, row=row, column=column)
-    complaints.check()
+        issues.add("not-finite", detail, task=task, row=row, column=column)
+    issues.check()
 
 
 def _feature_names(

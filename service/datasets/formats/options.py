@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, field_validator
 if TYPE_CHECKING:  # the process that reads uploads knows no settings
     from service.settings import Settings
 
-TargetWish = Literal["auto", "numbers", "classes"]
+TargetKind = Literal["auto", "numbers", "classes"]
 
 
 class ReadOptions(BaseModel):
@@ -33,7 +33,7 @@ class ReadOptions(BaseModel):
     ignore_column: tuple[str, ...] = Field(
         (), max_length=1000, description="Column(s) to leave out."
     )
-    target_kind: TargetWish = Field(
+    target_kind: TargetKind = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
         "classes, all else are numbers, with a warning where they look like codes of classes.",

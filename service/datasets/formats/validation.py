@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
-from service.datasets.formats.options import Limits, TargetWish
-from service.datasets.issues import Complaints, reject
+from service.datasets.formats.options import Limits, TargetKind
+from service.datasets.issues import ValidationIssues, reject
 
 Labels = NDArray[Any]
 
@@ -33,17 +33,17 @@ def check_name(name: str, limits: Limits, *, what: str, place: int | None = None
     which = f"the {what}" if place is None else f"{what} {place}"
     shown = composed[:_NAME_SHOWN] + ("..." if len(composed) > _NAME_SHOWN else "")
     if not composed.strip():
-        reject("bad-name", f"{which} has no name; give it one", column=place)
+        reject("invalid-name", f"{which} has no name; give it one", column=place)
     if len(composed) > limits.name_length:
         reject(
-            "bad-name",
+            "invalid-name",
             f"{which} {shown!r} has a name of {len(composed)} characters, "
             f"more than {limits.name_length}",
             column=place,
         )
     if _has_refused(composed):
         detail = f"{which} {shown!r} has a control character in its name; leave it out"
-        reject("bad-name", detail, column=place)
+        reject("invalid-name", detail, column=place)
     return composed
 
 
@@ -97,14 +97,14 @@ def split_rows(
     """
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
-    complaints = Complaints()
+    issues = ValidationIssues()
     tasks = []
     for code, name in enumerate(names):
         rows = _as_slice(order[ends[code] : ends[code + 1]])
         targets = None if y is None else y[rows]
         own = None if groups is None else groups[rows]
-        tasks.append(rows_task(name, X[rows], targets, feature_names, complaints, groups=own))
-    complaints.check()
+        tasks.append(rows_task(name, X[rows], targets, feature_names, issues, groups=own))
+    issues.check()
     return [task for task in tasks if task is not None]
 
 
@@ -123,12 +123,11 @@ def tasks_of_targets(
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
     """Return one task per target; all have the very same X."""
-    complaints = Complaints()
+    issues = ValidationIssues()
     tasks = [
-        rows_task(name, X, y, feature_names, complaints, groups=groups)
-        for name, y in targets.items()
+        rows_task(name, X, y, feature_names, issues, groups=groups) for name, y in targets.items()
     ]
-    complaints.check()
+    issues.check()
     return [task for task in tasks if task is not None]
 
 
@@ -137,15 +136,15 @@ def rows_task(
     X: NDArray[Any],
     y: Labels | None,
     feature_names: Sequence[str] | None,
-    complaints: Complaints,
+    issues: ValidationIssues,
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Return the task of rows and targets, or None after adding the complaint."""
+    """Return the task of rows and targets, or None after adding the issue."""
     try:
         return Task.from_rows(name, X, y=y, feature_names=feature_names, groups=groups)
     except InvalidData as error:
-        _complain(complaints, error)
+        _add_issue(issues, error)
         return None
 
 
@@ -153,15 +152,15 @@ def covariance_task(
     name: str,
     C: NDArray[Any],
     feature_names: Sequence[str] | None,
-    complaints: Complaints,
+    issues: ValidationIssues,
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Return the task of covariance matrices, or None after adding the complaint."""
+    """Return the task of covariance matrices, or None after adding the issue."""
     try:
         return Task.from_covariances(name, C, feature_names=feature_names, groups=groups)
     except InvalidData as error:
-        _complain(complaints, error)
+        _add_issue(issues, error)
         return None
 
 
@@ -194,13 +193,11 @@ def _in_order(task: Task, order_of: dict[frozenset[str], tuple[str, ...]]) -> Ta
     return task.select_columns([position[name] for name in order])
 
 
-def _complain(complaints: Complaints, error: InvalidData) -> None:
-    complaints.add(
-        "invalid-task", error.message, task=error.task, row=error.row, column=error.column
-    )
+def _add_issue(issues: ValidationIssues, error: InvalidData) -> None:
+    issues.add("invalid-task", error.message, task=error.task, row=error.row, column=error.column)
 
 
-def as_targets(values: NDArray[Any], wish: TargetWish, *, task: str | None = None) -> Labels:
+def as_targets(values: NDArray[Any], wish: TargetKind, *, task: str | None = None) -> Labels:
     """Return targets as floats or as labels.
 
     Raises
@@ -233,7 +230,7 @@ def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:
         reason = empty if is_blank else label_problem(str(label))
         if reason is not None:
             row = int(np.flatnonzero(values == label)[0])
-            code = "empty-cell" if is_blank else "not-a-label"
+            code = "empty-cell" if is_blank else "invalid-label"
             reject(code, f"{where}row {row}: {reason}", task=task, row=row)
 
 
@@ -244,7 +241,7 @@ def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
         row = int(np.flatnonzero(~is_label)[0])
         detail = f"{where}{values[row]} in row {row} cannot name a class; "
         reject(
-            "not-a-label",
+            "invalid-label",
             f"{detail}labels are text, or whole numbers below 2**62",
             task=task,
             row=row,

@@ -14,12 +14,12 @@ from service.datasets.canonical import write_tasks
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
-from service.datasets.issues import Rejected, needs_more_memory
+from service.datasets.issues import Rejected, out_of_memory
 from service.processes import die_with
 
 
 def main() -> None:
-    """Read the upload; write its tasks and manifest, or the complaints."""
+    """Read the upload; write its tasks and manifest, or the issues."""
     order = json.loads(Path(sys.argv[1]).read_text())
     _confine(order)
     answer = _answer(order)
@@ -37,9 +37,9 @@ def _answer(order: dict[str, Any]) -> dict[str, Any]:
     try:
         return {"manifest": _read(order)}
     except Rejected as rejected:
-        return {"complaints": [complaint.to_json() for complaint in rejected.complaints]}
+        return {"issues": [issue.to_json() for issue in rejected.issues]}
     except MemoryError:
-        return {"complaints": [needs_more_memory(order["memory_bytes"]).to_json()]}
+        return {"issues": [out_of_memory(order["memory_bytes"]).to_json()]}
 
 
 def _read(order: dict[str, Any]) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from service.database import Database
 from service.datasets import store
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.supervision import Order, read_upload
-from service.datasets.issues import Complaint
+from service.datasets.issues import ValidationIssue
 from service.logs import log
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
@@ -53,7 +53,7 @@ class Ingester:
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
 
     def submit(self, dataset_id: str) -> "Future[None]":
-        """Have an uploaded dataset made ready, or rejected with its complaints."""
+        """Have an uploaded dataset made ready, or rejected with its issues."""
         future: Future[None] = Future()
         self._queue.put((dataset_id, future))
         return future
@@ -95,12 +95,14 @@ class Ingester:
 
     def _give_up(self, dataset_id: str) -> None:
         """Let nobody wait for a dataset whose ingestion hit a defect of ours."""
-        complaint = Complaint("reader-died", "reading failed within the service; upload it again")
+        issue = ValidationIssue(
+            "parser-crashed", "reading failed within the service; upload it again"
+        )
         with suppress(SQLAlchemyError), self._database.write() as session:
-            store.reject(session, dataset_id, [complaint.to_json()])
+            store.reject(session, dataset_id, [issue.to_json()])
 
     def _read(self, row: DatasetRow, folder: Path) -> Answer:
-        """Return the manifest or the complaints of an upload."""
+        """Return the manifest or the issues of an upload."""
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
@@ -115,8 +117,8 @@ class Ingester:
             timeout_s=self._settings.ingest_timeout_s,
         )
         answer = read_upload(order)
-        if isinstance(answer, Complaint):
-            return {"complaints": [answer.to_json()]}
+        if isinstance(answer, ValidationIssue):
+            return {"issues": [answer.to_json()]}
         return answer
 
     def _publish(self, dataset_id: str, answer: Answer, content: Path) -> None:
@@ -128,7 +130,7 @@ class Ingester:
                     self._publish_tasks(dataset_id, answer["manifest"], content)
                 else:
                     with self._database.write() as session:
-                        store.reject(session, dataset_id, answer["complaints"])
+                        store.reject(session, dataset_id, answer["issues"])
             except OperationalError:
                 if time.monotonic() > deadline:
                     raise

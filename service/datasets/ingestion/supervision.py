@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.datasets.formats.options import Limits
-from service.datasets.issues import Complaint, needs_more_memory
+from service.datasets.issues import ValidationIssue, out_of_memory
 from service.logs import log
 
 _NOISE_SHOWN: Final = 2000
@@ -57,8 +57,8 @@ class Order:
         return path
 
 
-def read_upload(order: Order) -> dict[str, Any] | Complaint:
-    """Return the child's answer, or the complaint of a child that did not end well.
+def read_upload(order: Order) -> dict[str, Any] | ValidationIssue:
+    """Return the child's answer, or the issue of a child that did not end well.
 
     The kernel ends the child when the *thread* that started it ends, so this waits.
     """
@@ -88,24 +88,24 @@ def read_upload(order: Order) -> dict[str, Any] | Complaint:
     return _post_mortem(code, tail, order)
 
 
-def _post_mortem(code: int, noise: str, order: Order) -> Complaint:
-    """Return the complaint that fits how the child ended, and what it said last."""
+def _post_mortem(code: int, noise: str, order: Order) -> ValidationIssue:
+    """Return the issue that fits how the child ended, and what it said last."""
     if code == -signal.SIGXCPU:
         return _too_slow(order)
     # nobody kills it but the kernel, short of memory; compiled parts abort where Python raises
     if code == -signal.SIGKILL or any(words in noise for words in _OUT_OF_MEMORY):
-        return needs_more_memory(order.memory_bytes)
+        return out_of_memory(order.memory_bytes)
     ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
-    return Complaint(
-        "reader-died",
+    return ValidationIssue(
+        "parser-crashed",
         f"the process that reads the upload ended {ended}; the file is damaged, or hits a "
         "defect of the reader, which the service's log describes",
     )
 
 
-def _too_slow(order: Order) -> Complaint:
-    return Complaint(
-        "takes-too-long",
+def _too_slow(order: Order) -> ValidationIssue:
+    return ValidationIssue(
+        "ingest-timeout",
         f"reading the upload took longer than {order.timeout_s:g} s, the limit here; send it as "
         ".npz, or fewer rows at a time, or have the operator raise ingest_timeout_s",
     )

@@ -13,7 +13,7 @@ from service.database import lock
 from service.datasets import store
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
-from service.datasets.issues import Complaint
+from service.datasets.issues import ValidationIssue
 from service.errors import Problem
 from service.http import check_length, fingerprint, too_large
 from service.idempotency import find_created, remember_created
@@ -75,8 +75,8 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
         _check_magic(format_, bytes(pending))
     await run_in_threadpool(writer.write, bytes(pending))
     if writer.size_bytes == 0:
-        complaint = Complaint("empty-file", "the upload has no bytes")
-        raise Problem("invalid-dataset", complaint.detail, errors=[complaint.to_json()])
+        issue = ValidationIssue("empty-file", "the upload has no bytes")
+        raise Problem("invalid-dataset", issue.detail, errors=[issue.to_json()])
     await run_in_threadpool(writer.flush)
 
 

@@ -50,7 +50,7 @@ class Reader:
     limits: Limits
 
     def read(self, body: bytes, media_type: str = CSV, **options: Any) -> dict[str, Any]:
-        """Give the answer of the child: a manifest, or complaints."""
+        """Give the answer of the child: a manifest, or issues."""
         (self.folder / "upload").write_bytes(body)
         several = ("target_column", "ignore_column")
         listed = {k: [v] if k in several and isinstance(v, str) else v for k, v in options.items()}
@@ -64,13 +64,13 @@ class Reader:
 
     def tasks(self, answer: dict[str, Any]) -> TaskSet:
         """Give the tasks of a good upload as a training process reads them."""
-        assert "complaints" not in answer, answer
+        assert "issues" not in answer, answer
         return read_tasks(self.folder / "content", answer["manifest"])
 
     @staticmethod
     def assert_rejected(answer: dict[str, Any], code: str, *says: str, **place: Any) -> None:
-        """Check code, words and place of the first complaint."""
-        first = answer["complaints"][0]
+        """Check code, words and place of the first issue."""
+        first = answer["issues"][0]
         assert first["code"] == code, first
         for words in says:
             assert words in first["detail"]
@@ -123,7 +123,7 @@ class App:
     def assert_rejected(
         self, response: httpx.Response, code: str, *says: str, **place: Any
     ) -> dict[str, Any]:
-        """Check status, code, words, place, and that nothing is left; give the first complaint."""
+        """Check status, code, words, place, and that nothing is left; give the first issue."""
         assert response.status_code == 422, response.text
         assert response.headers["content-type"] == "application/problem+json"
         problem = response.json()

@@ -13,11 +13,11 @@ X = np.arange(6.0).reshape(3, 2)
 
 @pytest.fixture
 def complain(make_reader):
-    """Return a function that reads an archive, and gives the first of its complaints."""
+    """Return a function that reads an archive, and gives the first of its issues."""
     reader = make_reader(tasks=5, features=300, name_length=50)
 
     def read(body, **options):
-        return reader.read(body, NPZ, **options)["complaints"][0]
+        return reader.read(body, NPZ, **options)["issues"][0]
 
     return read
 

@@ -121,7 +121,7 @@ def test_an_npz_under_the_name_of_csv_is_refused(refuse):
 
 
 DENSE = npz(t__X=np.random.default_rng(0).normal(size=(200, 20)))
-#: One of each kind of complaint; all of them are in the tests of each format.
+#: One of each kind of issue; all of them are in the tests of each format.
 FILES = {
     "a cell": (b"task,a,b\ns,1,2\nt,3,oops\n", "text/csv", "'oops'"),
     "a header": (b"task,a,a\ns,1,2\n", "text/csv", "'a'"),

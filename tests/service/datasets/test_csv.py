@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from service.datasets.formats.csv_table import parse
 from service.datasets.formats.options import Limits, ReadOptions
-from service.datasets.issues import MAX_COMPLAINTS, Rejected
+from service.datasets.issues import MAX_ISSUES, Rejected
 
 LIMITS = Limits(expanded_bytes=10**9, expansion=200, tasks=50, features=50, name_length=30)
 GOOD = b"task,x1,x2,y\na,1,2,0.5\na,3,4,1.5\nb,5,6,2.5\n"
@@ -67,7 +67,7 @@ def test_names_that_differ_only_in_unicode_form_are_one_name(reader):
 
 
 def test_a_column_without_a_name_is_refused(reader):
-    reader.assert_rejected(reader.read(b"task,,x\na,1,2\n"), "bad-name", "column 1", column=1)
+    reader.assert_rejected(reader.read(b"task,,x\na,1,2\n"), "invalid-name", "column 1", column=1)
 
 
 def test_a_task_column_that_is_not_there_is_refused(reader):
@@ -78,7 +78,7 @@ def test_a_task_column_that_is_not_there_is_refused(reader):
 
 def test_a_table_without_any_task_is_refused(reader):
     answer = reader.read(b"x,y\n1,2\n")
-    reader.assert_rejected(answer, "option-missing", "task_column=", parameter="query:task_column")
+    reader.assert_rejected(answer, "missing-option", "task_column=", parameter="query:task_column")
 
 
 def test_a_table_without_a_header_is_told_so(reader):
@@ -109,11 +109,11 @@ def test_utf16_is_refused(reader):
 
 
 def test_a_quote_that_does_not_end_is_refused(reader):
-    reader.assert_rejected(reader.read(b'task,x\n"a,1\nb,2\n'), "bad-quoting", "line 3")
+    reader.assert_rejected(reader.read(b'task,x\n"a,1\nb,2\n'), "invalid-quoting", "line 3")
 
 
 def test_text_after_a_quote_is_refused(reader):
-    reader.assert_rejected(reader.read(b'task,x\n"a"b,1\n'), "bad-quoting", "line 2")
+    reader.assert_rejected(reader.read(b'task,x\n"a"b,1\n'), "invalid-quoting", "line 2")
 
 
 def test_a_number_among_labels_is_refused(reader):
@@ -140,7 +140,7 @@ def test_text_is_no_number_where_the_caller_says_numbers(reader):
 
 def test_several_targets_and_a_task_column_are_refused(reader):
     answer = reader.read(b"task,x,y,z\na,1,2,3\n", target_column=["y", "z"])
-    reader.assert_rejected(answer, "option-unused", parameter="query:target_column")
+    reader.assert_rejected(answer, "unused-option", parameter="query:target_column")
 
 
 def test_a_table_of_targets_only_is_refused(reader):
@@ -149,12 +149,12 @@ def test_a_table_of_targets_only_is_refused(reader):
 
 def test_a_task_with_a_control_character_is_refused(reader):
     answer = reader.read(b'task,x\n"a\nb",1\n')
-    reader.assert_rejected(answer, "bad-name", "control character", row=0, column="task")
+    reader.assert_rejected(answer, "invalid-name", "control character", row=0, column="task")
 
 
 def test_every_complaint_is_told_at_once(reader):
     answer = reader.read(b"task,x,y\na,one,2\na,1\nb,nan,\n", target_column="y")
-    errors = answer["complaints"]
+    errors = answer["issues"]
     assert {e["code"] for e in errors} == {
         "not-a-number",
         "wrong-width",
@@ -166,14 +166,14 @@ def test_every_complaint_is_told_at_once(reader):
 def test_complaints_are_bounded(reader):
     answer = reader.read(b"task,x\n" + b"a,bad\n" * 1000)
     reader.assert_rejected(answer, "not-a-number", row=0)
-    assert len(answer["complaints"]) == MAX_COMPLAINTS
+    assert len(answer["issues"]) == MAX_ISSUES
 
 
 OTHER_TABLES = {
     "too wide": (b"task,a\ns,1\ns,1,2\n", "wrong-width", "3 cells"),
     "a blank cell": (b"task,a\ns,  \n", "empty-cell", "line 2"),
     "a NUL": (b"task,a\ns,1\0\n", "not-a-number", "line 2"),
-    "a huge cell": (b"task,a\ns," + b"1" * 200_000 + b"\n", "bad-quoting", "131072"),
+    "a huge cell": (b"task,a\ns," + b"1" * 200_000 + b"\n", "invalid-quoting", "131072"),
     "not UTF-8 far down": (b"task,a\n" + b"s,1\n" * 9000 + b"\xff,1\n", "not-utf8", "line 9002"),
 }
 
@@ -208,7 +208,7 @@ def test_target_columns_that_cannot_be_are_refused(reader, column, code, word):
 def test_a_bad_target_is_named_by_row_and_column(reader, cells, kind, row, word):
     body = "task,a,y\nu,1,1\n" + "".join(f"t,1,{cell}\n" for cell in cells)
     answer = reader.read(body.encode(), target_column="y", target_kind=kind)
-    first = answer["complaints"][0]
+    first = answer["issues"][0]
     assert word in first["detail"]
     assert (first["task"], first["row"], first["column"]) == ("t", row + 1, "y")
 
@@ -256,7 +256,9 @@ def test_too_many_columns_are_refused(make_reader):
 def test_a_long_name_is_refused(make_reader):
     reader = make_reader(name_length=5)
     answer = reader.read(b"task,x\nabcdef,1\n")
-    reader.assert_rejected(answer, "bad-name", "6 characters, more than 5", row=0, column="task")
+    reader.assert_rejected(
+        answer, "invalid-name", "6 characters, more than 5", row=0, column="task"
+    )
 
 
 @pytest.mark.parametrize("column", ["y", "task"])

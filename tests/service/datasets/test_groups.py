@@ -35,8 +35,8 @@ def test_tasks_of_several_targets_share_the_groups(reader) -> None:
     ],
 )
 def test_a_bad_column_of_groups_is_told(reader, table, column, told) -> None:
-    complaints = reader.read(table.encode(), group_column=column)["complaints"]
-    assert told in complaints[0]["detail"]
+    issues = reader.read(table.encode(), group_column=column)["issues"]
+    assert told in issues[0]["detail"]
 
 
 @pytest.mark.parametrize("groups", [np.array([1, 1, 2, 9]), np.array(["a", "a", "b", "c"])])
@@ -62,8 +62,8 @@ def test_archives_hold_groups_per_task_and_per_table(reader, groups) -> None:
     ],
 )
 def test_bad_groups_in_an_archive_are_told(reader, groups, told) -> None:
-    complaints = reader.read_npz({"n/X": X, "n/groups": groups})["complaints"]
-    assert told in complaints[0]["detail"]
+    issues = reader.read_npz({"n/X": X, "n/groups": groups})["issues"]
+    assert told in issues[0]["detail"]
 
 
 def test_groups_are_the_same_across_tasks_however_they_are_written(tmp_path) -> None:

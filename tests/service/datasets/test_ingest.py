@@ -37,13 +37,13 @@ def wide(n_bytes: int) -> bytes:
 def test_an_upload_that_needs_too_much_memory_is_told_so(make_app):
     app = make_app(ingest_memory_mb=256)
     response = app.upload(wide(50_000_000), "application/x-npz")
-    app.assert_rejected(response, "needs-more-memory", "256 MiB", "fewer rows")
+    app.assert_rejected(response, "ingest-out-of-memory", "256 MiB", "fewer rows")
 
 
 def test_an_upload_that_takes_too_long_is_told_so(make_app):
     app = make_app(ingest_timeout_s=0.05)
     response = app.upload(TABLE)
-    app.assert_rejected(response, "takes-too-long", "0.05 s")
+    app.assert_rejected(response, "ingest-timeout", "0.05 s")
 
 
 LIMITS = Limits(expanded_bytes=1000, expansion=10, tasks=5, features=5, name_length=20)
@@ -65,16 +65,16 @@ def order(folder, memory_bytes=2**29):
 
 def test_a_reader_that_dies_is_a_complaint(tmp_path):
     (tmp_path / "upload").mkdir()  # to open it is an error that no parser expects
-    complaint = supervision.read_upload(order(tmp_path))
-    assert complaint.code == "reader-died"
-    assert "status 1" in complaint.detail
+    issue = supervision.read_upload(order(tmp_path))
+    assert issue.code == "parser-crashed"
+    assert "status 1" in issue.detail
 
 
 def test_a_reader_without_memory_to_begin_is_a_complaint(tmp_path):
     (tmp_path / "upload").write_bytes(TABLE)
-    complaint = supervision.read_upload(order(tmp_path, memory_bytes=2**20))
-    assert complaint.code == "needs-more-memory"
-    assert "more than 1 MiB" in complaint.detail
+    issue = supervision.read_upload(order(tmp_path, memory_bytes=2**20))
+    assert issue.code == "ingest-out-of-memory"
+    assert "more than 1 MiB" in issue.detail
 
 
 @pytest.fixture

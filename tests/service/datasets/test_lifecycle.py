@@ -209,7 +209,7 @@ def test_a_rejected_one_stays_with_its_complaints_until_it_is_deleted(slow):
     path = f"/v1/datasets/{first.json()['id']}"
     told = slow.get(first.json()["id"], wait=30).json()
     assert told["state"] == "rejected"
-    place = told["complaints"][0]
+    place = told["issues"][0]
     assert (place["task"], place["row"], place["column"]) == ("s", 0, "a")
     assert slow.http.get(f"{path}/manifest").json()["code"] == "wrong-state"
     assert slow.http.delete(path).status_code == 204

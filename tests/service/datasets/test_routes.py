@@ -276,8 +276,8 @@ def test_a_slow_upload_is_answered_early_and_becomes_ready(make_app):
 def test_a_slow_upload_that_is_rejected_stays_with_its_complaints(make_app):
     app = make_app(ingest_wait_s=0)
     url = app.upload(b"task,x\na,no\n").headers["location"]
-    complaint = wait_for(app, url, "rejected")["complaints"][0]
-    assert (complaint["code"], complaint["task"], complaint["row"]) == ("not-a-number", "a", 0)
+    issue = wait_for(app, url, "rejected")["issues"][0]
+    assert (issue["code"], issue["task"], issue["row"]) == ("not-a-number", "a", 0)
     assert app.send("GET", f"{url}/manifest").status_code == 409
     assert set(app.left_behind()) == {"datasets"}
     assert app.send("DELETE", url).status_code == 204
