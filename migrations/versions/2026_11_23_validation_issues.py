@@ -34,7 +34,7 @@ def downgrade() -> None:
 
 def _rename_codes(renamed: dict[str, str]) -> None:
     datasets = sa.table(
-        "datasets", sa.column("id"), sa.column("state"), sa.column("issues", sa.JSON)
+        "datasets", sa.column("id"), sa.column("state"), sa.column("issues", sa.JSON())
     )
     connection = op.get_bind()
     rejected = sa.select(datasets.c.id, datasets.c.issues).where(datasets.c.state == "rejected")

@@ -12,7 +12,7 @@ from service.context import Context, Services
 from service.datasets import store
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
-from service.datasets.ingestion.upload import Wish, receive
+from service.datasets.ingestion.upload import UploadRequest, receive
 from service.datasets.schemas import Dataset, Manifest, places
 from service.errors import Problem
 from service.http import (
@@ -91,7 +91,7 @@ async def upload_dataset(
     """Upload a dataset of tasks as a raw body."""
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
     row, is_new = await receive(
-        request, services, Wish(owner, query.name, options, idempotency_key)
+        request, services, UploadRequest(owner, query.name, options, idempotency_key)
     )
     if is_new:
         await _ingest(services, row.id)

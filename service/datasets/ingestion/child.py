@@ -1,7 +1,7 @@
-"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child ORDER``.
+"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child TASK``.
 
-ORDER is a JSON file that names the upload and where to put the result. The process knows no
-database and no settings, has bounded memory and time, and dies with its parent.
+TASK is a JSON file that names the upload and the output files. The process has no access to the
+database or the settings, its memory and CPU time are limited, and it dies with its parent.
 """
 
 import json
@@ -19,36 +19,36 @@ from service.processes import die_with
 
 
 def main() -> None:
-    """Read the upload; write its tasks and manifest, or the issues."""
-    order = json.loads(Path(sys.argv[1]).read_text())
-    _confine(order)
-    answer = _answer(order)
-    Path(order["answer"]).write_text(json.dumps(answer, allow_nan=False))
+    """Read the upload, and write its tasks and manifest or its issues."""
+    task = json.loads(Path(sys.argv[1]).read_text())
+    _limit_resources(task)
+    Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
 
 
-def _confine(order: dict[str, Any]) -> None:
-    die_with(order["parent"])
-    memory, cpu = order["memory_bytes"], order["cpu_s"]
+def _limit_resources(task: dict[str, Any]) -> None:
+    die_with(task["parent"])
+    memory, cpu = task["memory_bytes"], task["cpu_s"]
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
 
 
-def _answer(order: dict[str, Any]) -> dict[str, Any]:
+def run(task: dict[str, Any]) -> dict[str, Any]:
+    """Return the manifest of an upload, or its issues."""
     try:
-        return {"manifest": _read(order)}
+        return {"manifest": _read(task)}
     except Rejected as rejected:
         return {"issues": [issue.to_json() for issue in rejected.issues]}
     except MemoryError:
-        return {"issues": [out_of_memory(order["memory_bytes"]).to_json()]}
+        return {"issues": [out_of_memory(task["memory_bytes"]).to_json()]}
 
 
-def _read(order: dict[str, Any]) -> dict[str, Any]:
-    format_ = find_format(order["media_type"])
-    options = ReadOptions.model_validate(order["options"])
-    limits = Limits.model_validate(order["limits"])
-    tasks = format_.parse(Path(order["upload"]), options, limits)
-    manifest = write_tasks(Path(order["content"]), tasks)
-    # who says what the targets are needs no warning
+def _read(task: dict[str, Any]) -> dict[str, Any]:
+    format_ = find_format(task["media_type"])
+    options = ReadOptions.model_validate(task["options"])
+    limits = Limits.model_validate(task["limits"])
+    tasks = format_.parse(Path(task["upload"]), options, limits)
+    manifest = write_tasks(Path(task["content"]), tasks)
+    # an explicit target_kind needs no warning
     manifest["warnings"] = warn_of_codes(tasks) if options.target_kind == "auto" else []
     return manifest
 

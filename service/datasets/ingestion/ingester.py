@@ -1,4 +1,4 @@
-"""Ingestion: from uploaded bytes to tasks, in a supervised process."""
+"""Ingestion of uploads: from uploaded bytes to stored tasks."""
 
 import shutil
 import tempfile
@@ -16,31 +16,33 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.datasets import store
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.supervision import Order, read_upload
+from service.datasets.ingestion.supervision import (
+    IngestResult,
+    IngestTask,
+    read_upload,
+)
 from service.datasets.issues import ValidationIssue
 from service.logs import log
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
 from service.settings import MIB, Settings
 
-#: Uploads that are parsed at a time: each may take its whole memory limit.
-_AT_A_TIME: Final = 2
-#: How long a finished ingestion waits for a database that is away before it gives up.
-_PUBLISH_FOR_S: Final = 60
-_PUBLISH_EVERY_S: Final = 0.5
-#: A small part of a chunk: what the writer gathers grows by no more than this beyond a chunk.
-_PIECE_BYTES: Final = 256 * 1024
-#: Names the process that works in a scratch folder.
+#: Uploads parsed at the same time; each may use its full memory limit.
+_N_THREADS: Final = 2
+#: How long a finished ingestion retries while the database is unavailable.
+_PUBLISH_TIMEOUT_S: Final = 60
+_PUBLISH_RETRY_S: Final = 0.5
+#: Bytes read at a time. Small next to a chunk, since the writer buffers up to a chunk and this.
+_READ_BYTES: Final = 256 * 1024
+#: File in each scratch folder with the identity of the process that uses the folder.
 _WORKER_FILE: Final = "worker"
-
-Answer = dict[str, Any]
 
 
 class Ingester:
-    """Parses uploads, a few at a time, each in a process of its own.
+    """Thread pool that parses uploads, each in its own child process.
 
-    Its threads are its own, so that waiting uploads keep no request from a thread; they are
-    daemons, and a child that is left behind dies with the process.
+    The threads are separate from those of requests, so that queued uploads do not block requests.
+    They are daemon threads; a child process that is still running dies with this process.
     """
 
     def __init__(self, database: Database, blobs: BlobStore, settings: Settings) -> None:
@@ -49,17 +51,17 @@ class Ingester:
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
         self._queue: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
-        for i in range(_AT_A_TIME):
+        for i in range(_N_THREADS):
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
 
     def submit(self, dataset_id: str) -> "Future[None]":
-        """Have an uploaded dataset made ready, or rejected with its issues."""
+        """Queue an uploaded dataset; the future resolves once it is ready or rejected."""
         future: Future[None] = Future()
         self._queue.put((dataset_id, future))
         return future
 
     def recover(self) -> None:
-        """Ingest again what a process that died had begun, and sweep what it left behind."""
+        """Queue again the datasets of processes that died, and remove their leftover files."""
         with self._database.write() as session:
             store.sweep_partial_blobs(session)
             orphans = store.take_orphans(session)
@@ -73,7 +75,7 @@ class Ingester:
             dataset_id, future = self._queue.get()
             try:
                 self._ingest(dataset_id)
-            except Exception as error:  # noqa: BLE001 - told to who waits, and to the log
+            except Exception as error:  # noqa: BLE001 - logged, and raised by the future
                 log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
                 self._give_up(dataset_id)
                 future.set_exception(error)
@@ -84,31 +86,30 @@ class Ingester:
         with self._database.write() as session:
             row = store.begin_ingest(session, dataset_id)
         if row is None:
-            return  # another process was first
+            return  # another process has taken it
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
-            answer = self._read(row, folder)
-            self._publish(row.id, answer, folder / "content")
-        log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in answer)
+            result = self._read(row, folder)
+            self._publish(row.id, result, folder / "content")
+        log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
     def _give_up(self, dataset_id: str) -> None:
-        """Let nobody wait for a dataset whose ingestion hit a defect of ours."""
-        issue = ValidationIssue(
-            "parser-crashed", "reading failed within the service; upload it again"
-        )
+        """Reject a dataset whose ingestion failed with an internal error."""
+        detail = "the service failed to read the upload; upload it again"
+        issue = ValidationIssue("parser-crashed", detail)
         with suppress(SQLAlchemyError), self._database.write() as session:
             store.reject(session, dataset_id, [issue.to_json()])
 
-    def _read(self, row: DatasetRow, folder: Path) -> Answer:
-        """Return the manifest or the issues of an upload."""
+    def _read(self, row: DatasetRow, folder: Path) -> IngestResult:
+        """Copy the upload to a file and run the child process on it."""
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
                 file.write(chunk)
-                del chunk  # or two would be held while the next one is read
-        order = Order(
+                del chunk  # so that at most one chunk is in memory while the next is read
+        task = IngestTask(
             folder=folder,
             media_type=row.media_type,
             options=row.options,
@@ -116,35 +117,32 @@ class Ingester:
             memory_bytes=self._settings.ingest_memory_mb * MIB,
             timeout_s=self._settings.ingest_timeout_s,
         )
-        answer = read_upload(order)
-        if isinstance(answer, ValidationIssue):
-            return {"issues": [answer.to_json()]}
-        return answer
+        return read_upload(task)
 
-    def _publish(self, dataset_id: str, answer: Answer, content: Path) -> None:
-        """Store the outcome, waiting for a database that is away."""
-        deadline = time.monotonic() + _PUBLISH_FOR_S
+    def _publish(self, dataset_id: str, result: IngestResult, content: Path) -> None:
+        """Store the result, retrying while the database is unavailable."""
+        deadline = time.monotonic() + _PUBLISH_TIMEOUT_S
         while True:
             try:
-                if "manifest" in answer:
-                    self._publish_tasks(dataset_id, answer["manifest"], content)
+                if "manifest" in result:
+                    self._publish_tasks(dataset_id, result["manifest"], content)
                 else:
                     with self._database.write() as session:
-                        store.reject(session, dataset_id, answer["issues"])
+                        store.reject(session, dataset_id, result["issues"])
             except OperationalError:
                 if time.monotonic() > deadline:
                     raise
-                time.sleep(_PUBLISH_EVERY_S)
+                time.sleep(_PUBLISH_RETRY_S)
             else:
                 return
 
-    def _publish_tasks(self, dataset_id: str, manifest: Answer, content: Path) -> None:
-        """Store the tasks piece by piece, so that no other writer waits for all of them."""
+    def _publish_tasks(self, dataset_id: str, manifest: dict[str, Any], content: Path) -> None:
+        """Store the tasks in chunks, each in a transaction, so that other writers wait little."""
         writer = self._blobs.writer()
         try:
             with content.open("rb") as file:
-                while piece := file.read(_PIECE_BYTES):
-                    writer.write(piece)
+                while data := file.read(_READ_BYTES):
+                    writer.write(data)
             writer.flush()
             with self._database.write() as session:
                 store.make_ready(session, dataset_id, manifest, writer.finish(session))
@@ -153,7 +151,7 @@ class Ingester:
             raise
 
     def _sweep_scratch(self) -> None:
-        """Remove the folders of processes that are gone."""
+        """Remove the scratch folders of processes that no longer run."""
         for worker in self._scratch.glob(f"*/{_WORKER_FILE}"):
             if ProcessIdentity.from_text(worker.read_text()).is_certainly_dead():
                 shutil.rmtree(worker.parent, ignore_errors=True)

@@ -1,4 +1,4 @@
-"""The process that reads an upload, from outside: started, watched, ended."""
+"""Supervision of the child process that reads an upload."""
 
 import json
 import os
@@ -13,23 +13,26 @@ from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
 from service.logs import log
 
-_NOISE_SHOWN: Final = 2000
-#: What the child may know of our environment: where programs and packages are. No settings, and
-#: so no passwords of databases, reach a process that reads what strangers send.
+_MAX_LOGGED_BYTES: Final = 2000
+#: Environment variables that the child gets: search paths and locale. It gets no settings, so a
+#: process that reads untrusted bytes has no database password.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
-#: Threads of its own would take memory that counts against the limit.
+#: Thread pools would take memory that counts against the limit.
 _ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 _OUT_OF_MEMORY: Final = ("memory allocation of", "MemoryError", "Cannot allocate memory")
 
+#: ``{"manifest": ...}`` of a dataset, or ``{"issues": [...]}`` of a rejected upload.
+IngestResult = dict[str, Any]
+
 
 @dataclass(frozen=True, slots=True)
-class Order:
-    """What the child is to do.
+class IngestTask:
+    """One upload for the child process to read.
 
     Parameters
     ----------
     folder
-        Holds the file ``upload``; takes ``content`` (the tasks) and ``answer.json``.
+        Contains the file ``upload``; the child writes ``content`` (the tasks) and ``result.json``.
     """
 
     folder: Path
@@ -40,9 +43,9 @@ class Order:
     timeout_s: float
 
     def write(self) -> Path:
-        """Write the order as the child reads it; give the file."""
-        path = self.folder / "order.json"
-        order = {
+        """Write the task as JSON for the child, and return the path of the file."""
+        path = self.folder / "task.json"
+        task = {
             "parent": os.getpid(),
             "media_type": self.media_type,
             "options": self.options,
@@ -51,21 +54,21 @@ class Order:
             "cpu_s": int(self.timeout_s) + 1,
             "upload": str(self.folder / "upload"),
             "content": str(self.folder / "content"),
-            "answer": str(self.folder / "answer.json"),
+            "result": str(self.folder / "result.json"),
         }
-        path.write_text(json.dumps(order))
+        path.write_text(json.dumps(task))
         return path
 
 
-def read_upload(order: Order) -> dict[str, Any] | ValidationIssue:
-    """Return the child's answer, or the issue of a child that did not end well.
+def read_upload(task: IngestTask) -> IngestResult:
+    """Run the child process and return its result, or an issue that says how it failed.
 
-    The kernel ends the child when the *thread* that started it ends, so this waits.
+    Blocks until the child exits: the kernel kills the child when the *thread* that started it ends.
     """
-    noise = order.folder / "noise"
-    with noise.open("wb") as output:
+    log_file = task.folder / "output.log"
+    with log_file.open("wb") as output:
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(order.write())],
+            [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(task.write())],
             stdin=subprocess.DEVNULL,
             stdout=output,
             stderr=subprocess.STDOUT,
@@ -73,39 +76,44 @@ def read_upload(order: Order) -> dict[str, Any] | ValidationIssue:
             env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _ONE_THREAD,
         )
     try:
-        code = process.wait(order.timeout_s)
+        code = process.wait(task.timeout_s)
     except subprocess.TimeoutExpired:
-        return _too_slow(order)
+        return rejection(_timeout(task))
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
     if code == 0:
-        answer: dict[str, Any] = json.loads((order.folder / "answer.json").read_bytes())
-        return answer
-    tail = noise.read_bytes()[-_NOISE_SHOWN:].decode(errors="replace")
-    log.error("ingest.died", code=code, output=tail)
-    return _post_mortem(code, tail, order)
+        result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
+        return result
+    output_text = log_file.read_bytes()[-_MAX_LOGGED_BYTES:].decode(errors="replace")
+    log.error("ingest.crashed", code=code, output=output_text)
+    return rejection(_issue_of_exit(code, output_text, task))
 
 
-def _post_mortem(code: int, noise: str, order: Order) -> ValidationIssue:
-    """Return the issue that fits how the child ended, and what it said last."""
+def rejection(issue: ValidationIssue) -> IngestResult:
+    """Return the result of an upload that is rejected with one issue."""
+    return {"issues": [issue.to_json()]}
+
+
+def _issue_of_exit(code: int, output: str, task: IngestTask) -> ValidationIssue:
+    """Return the issue that matches the child's exit code and its last output."""
     if code == -signal.SIGXCPU:
-        return _too_slow(order)
-    # nobody kills it but the kernel, short of memory; compiled parts abort where Python raises
-    if code == -signal.SIGKILL or any(words in noise for words in _OUT_OF_MEMORY):
-        return out_of_memory(order.memory_bytes)
+        return _timeout(task)
+    # only the kernel's out-of-memory killer sends SIGKILL; native code aborts where Python raises
+    if code == -signal.SIGKILL or any(words in output for words in _OUT_OF_MEMORY):
+        return out_of_memory(task.memory_bytes)
     ended = f"by {signal.Signals(-code).name}" if code < 0 else f"with status {code}"
     return ValidationIssue(
         "parser-crashed",
-        f"the process that reads the upload ended {ended}; the file is damaged, or hits a "
-        "defect of the reader, which the service's log describes",
+        f"the process that reads the upload ended {ended}; the file is corrupt, or the parser has "
+        "a bug: see the service's log",
     )
 
 
-def _too_slow(order: Order) -> ValidationIssue:
+def _timeout(task: IngestTask) -> ValidationIssue:
     return ValidationIssue(
         "ingest-timeout",
-        f"reading the upload took longer than {order.timeout_s:g} s, the limit here; send it as "
-        ".npz, or fewer rows at a time, or have the operator raise ingest_timeout_s",
+        f"reading the upload took longer than the limit of {task.timeout_s:g} s; upload .npz "
+        "instead of CSV, upload fewer rows, or ask the operator to raise ingest_timeout_s",
     )

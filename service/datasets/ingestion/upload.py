@@ -1,4 +1,4 @@
-"""Receiving an upload: a stream into the blob store, never whole in memory."""
+"""Upload of a request body to the blob store, as a stream."""
 
 import asyncio
 from dataclasses import dataclass
@@ -19,14 +19,14 @@ from service.http import check_length, fingerprint, too_large
 from service.idempotency import find_created, remember_created
 from service.rows import DatasetRow
 
-#: Bytes gathered before they are handed to a thread that stores them.
-_STRIDE_BYTES = 256 * 1024
+#: Bytes buffered before a thread writes them to the store.
+_WRITE_BYTES = 256 * 1024
 _MAGIC_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Wish:
-    """What the sender says of an upload."""
+class UploadRequest:
+    """Owner, name and options of an upload."""
 
     owner: str
     name: str
@@ -34,13 +34,15 @@ class Wish:
     idempotency_key: str | None
 
 
-async def receive(request: Request, services: Services, wish: Wish) -> tuple[DatasetRow, bool]:
-    """Return the row of the upload in a request's body, and whether it is new.
+async def receive(
+    request: Request, services: Services, upload: UploadRequest
+) -> tuple[DatasetRow, bool]:
+    """Store the body of a request; return its dataset row, and whether the row is new.
 
     Raises
     ------
     Problem
-        The upload is too large, empty, or of a format that is not read. Nothing is kept.
+        The upload is too large, empty, or of an unsupported format. Nothing is stored.
     """
     limit = services.settings.max_upload_bytes
     media_type = request.headers.get("content-type", "")
@@ -49,12 +51,14 @@ async def receive(request: Request, services: Services, wish: Wish) -> tuple[Dat
     writer = await run_in_threadpool(services.blobs.writer)
     try:
         await _store(request, writer, format_, limit)
-        return await run_in_threadpool(_register, services, writer, wish, format_)
+        return await run_in_threadpool(_register, services, writer, upload, format_)
     except BaseException as error:
-        # shielded, so that a sender who hangs up still leaves nothing behind
+        # shielded, so that the data is deleted even if the client disconnects
         await asyncio.shield(run_in_threadpool(writer.discard))
         if isinstance(error, ClientDisconnect):
-            raise Problem("malformed-body", "the upload ended before its end") from None
+            raise Problem(
+                "malformed-body", "the client disconnected before the end of the upload"
+            ) from None
         raise
 
 
@@ -68,7 +72,7 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
         if not is_checked and len(pending) >= _MAGIC_BYTES:
             is_checked = True
             _check_magic(format_, bytes(pending))
-        if len(pending) >= _STRIDE_BYTES:
+        if len(pending) >= _WRITE_BYTES:
             await run_in_threadpool(writer.write, bytes(pending))
             pending.clear()
     if not is_checked:
@@ -95,33 +99,33 @@ def _check_magic(format_: Format, head: bytes) -> None:
 
 
 def _register(
-    services: Services, writer: BlobWriter, wish: Wish, format_: Format
+    services: Services, writer: BlobWriter, upload: UploadRequest, format_: Format
 ) -> tuple[DatasetRow, bool]:
     media_type = format_.media_types[0]
-    options = wish.options.model_dump(mode="json")
-    read_as = wish.options.model_dump_json()
+    options = upload.options.model_dump(mode="json")
+    read_as = upload.options.model_dump_json()
     same = fingerprint(media_type, read_as, writer.sha256())
-    asked = fingerprint("POST /v1/datasets", wish.name, same)
-    new = store.NewDataset(wish.owner, wish.name, media_type, options, same)
+    request_hash = fingerprint("POST /v1/datasets", upload.name, same)
+    new = store.NewDataset(upload.owner, upload.name, media_type, options, same)
     with services.database.write() as session:
-        created = find_created(session, wish.owner, wish.idempotency_key, asked)
+        created = find_created(session, upload.owner, upload.idempotency_key, request_hash)
         row = None
         if created is not None:
-            row = store.get(session, created, owner=wish.owner)
+            row = store.get(session, created, owner=upload.owner)
         if row is None:
-            row = _find_same(session, wish.owner, same)
+            row = _find_same(session, upload.owner, same)
         is_new = row is None
         if row is None:
             row = store.create(session, new, writer.finish(session))
         if created is None:
-            remember_created(session, wish.owner, wish.idempotency_key, asked, row.id)
+            remember_created(session, upload.owner, upload.idempotency_key, request_hash, row.id)
     if not is_new:
         writer.discard()
     return row, is_new
 
 
 def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
-    """Return the dataset of the same bytes; one that was rejected makes way to be read again."""
+    """Return the dataset of the same bytes; delete one that was rejected, so that it is parsed again."""
     lock(session, "dataset", owner, same)
     row = store.find_same(session, owner, same)
     if row is None or row.state != "rejected":

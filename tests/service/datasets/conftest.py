@@ -21,9 +21,9 @@ from service.context import Services
 from service.database import Database
 from service.datasets.canonical import read_tasks
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.child import _answer
+from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
-from service.datasets.ingestion.supervision import Order
+from service.datasets.ingestion.supervision import IngestTask
 from service.datasets.routes import router
 from service.errors import install_handlers
 from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow
@@ -50,13 +50,13 @@ class Reader:
     limits: Limits
 
     def read(self, body: bytes, media_type: str = CSV, **options: Any) -> dict[str, Any]:
-        """Give the answer of the child: a manifest, or issues."""
+        """Return the result of the child: a manifest, or issues."""
         (self.folder / "upload").write_bytes(body)
         several = ("target_column", "ignore_column")
         listed = {k: [v] if k in several and isinstance(v, str) else v for k, v in options.items()}
-        order = Order(self.folder, media_type, listed, self.limits, MEMORY_BYTES, TIMEOUT_S)
-        answer = _answer(json.loads(order.write().read_text()))
-        return cast("dict[str, Any]", json.loads(json.dumps(answer, allow_nan=False)))
+        task = IngestTask(self.folder, media_type, listed, self.limits, MEMORY_BYTES, TIMEOUT_S)
+        result = run(json.loads(task.write().read_text()))
+        return cast("dict[str, Any]", json.loads(json.dumps(result, allow_nan=False)))
 
     def read_npz(self, arrays: dict[str, Any], **options: Any) -> dict[str, Any]:
         """Read arrays as NumPy writes them."""

@@ -55,26 +55,26 @@ from pathlib import Path
 from service.datasets.ingestion import supervision
 from service.datasets.formats.options import Limits
 limits = Limits(**{LIMITS.model_dump()!r})
-supervision.read_upload(supervision.Order(Path(sys.argv[1]), "text/csv", {{}}, limits, 2**29, 60))
+supervision.read_upload(supervision.IngestTask(Path(sys.argv[1]), "text/csv", {{}}, limits, 2**29, 60))
 """
 
 
-def order(folder, memory_bytes=2**29):
-    return supervision.Order(folder, "text/csv", {}, LIMITS, memory_bytes, timeout_s=30)
+def ingest_task(folder, memory_bytes=2**29):
+    return supervision.IngestTask(folder, "text/csv", {}, LIMITS, memory_bytes, timeout_s=30)
 
 
 def test_a_reader_that_dies_is_a_complaint(tmp_path):
     (tmp_path / "upload").mkdir()  # to open it is an error that no parser expects
-    issue = supervision.read_upload(order(tmp_path))
-    assert issue.code == "parser-crashed"
-    assert "status 1" in issue.detail
+    (issue,) = supervision.read_upload(ingest_task(tmp_path))["issues"]
+    assert issue["code"] == "parser-crashed"
+    assert "status 1" in issue["detail"]
 
 
 def test_a_reader_without_memory_to_begin_is_a_complaint(tmp_path):
     (tmp_path / "upload").write_bytes(TABLE)
-    issue = supervision.read_upload(order(tmp_path, memory_bytes=2**20))
-    assert issue.code == "ingest-out-of-memory"
-    assert "more than 1 MiB" in issue.detail
+    (issue,) = supervision.read_upload(ingest_task(tmp_path, memory_bytes=2**20))["issues"]
+    assert issue["code"] == "ingest-out-of-memory"
+    assert "more than 1 MiB" in issue["detail"]
 
 
 @pytest.fixture
