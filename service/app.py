@@ -12,7 +12,7 @@ from pydantic import BaseModel
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from service.access.gate import Gate
+from service.access.authenticator import Authenticator
 from service.batch.routes import router as batch
 from service.blobs import BlobStore
 from service.catalogue.routes import router as catalogue
@@ -219,12 +219,12 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         waiting=settings.inference_waiting,
         processes=settings.server_processes,
     )
-    gate = Gate(database, is_open=not settings.asks_for_keys())
+    authenticator = Authenticator(database, is_open=not settings.asks_for_keys())
     return Services(
         settings,
         database,
         blobs,
-        gate,
+        authenticator,
         ingester,
         dispatcher,
         watch,

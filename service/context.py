@@ -10,7 +10,7 @@ from service.database import Database
 from service.settings import Settings
 
 if TYPE_CHECKING:
-    from service.access.gate import Gate
+    from service.access.authenticator import Authenticator
     from service.datasets.ingestion.ingester import Ingester
     from service.health.watch import Watch
     from service.inference.cache import ModelCache
@@ -28,7 +28,7 @@ class Services:
     settings: Settings
     database: Database
     blobs: BlobStore
-    gate: "Gate"
+    authenticator: "Authenticator"
     ingester: "Ingester"
     dispatcher: "Dispatcher"
     watch: "Watch"

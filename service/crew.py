@@ -20,7 +20,7 @@ from typing import Final
 from prometheus_client.multiprocess import mark_process_dead
 
 from service.logs import log
-from service.processes import stop_with
+from service.processes import set_parent_death_signal
 
 #: Where the processes count together; prometheus_client reads it when it is imported.
 _COUNTS: Final = "PROMETHEUS_MULTIPROC_DIR"
@@ -108,5 +108,5 @@ class Crew:
 
 def _work(parent: int, listener: socket.socket, serve: Serve, has_begun: Event) -> None:
     os.setpgid(0, 0)  # a Ctrl-C is for the parent, which tells all of them
-    stop_with(parent)
+    set_parent_death_signal(parent, signal.SIGTERM)
     serve(listener, has_begun.set)

@@ -1,4 +1,4 @@
-"""The database: how it is opened, and the one place that commits."""
+"""Database engine and sessions; the only place that commits."""
 
 import hashlib
 import sqlite3
@@ -16,57 +16,57 @@ from sqlalchemy.engine.interfaces import ExceptionContext, ExecutionContext
 from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
 from sqlalchemy.orm import Session
 
-#: How long a writer waits for another one.
+#: How long a writer waits for a lock.
 BUSY_TIMEOUT_S = 30
-#: A transaction that its owner leaves alone for so long is undone: frozen, or gone without a word,
-#: it would keep its locks, and all who need them would stand still with it.
+#: PostgreSQL rolls back a transaction that has been idle for this long, so that a frozen or
+#: disconnected client does not keep its locks.
 IDLE_TIMEOUT_S = 30
-#: How long a server may take to let us in.
+#: Timeout of a connection attempt.
 CONNECT_TIMEOUT_S = 10
-_LOOK_AGAIN_S = 0.5
-#: So long at most an answer stands for what it would be after a commit elsewhere. SQLite tells of
-#: commits, which takes as long as a third of a call; PostgreSQL does not.
-_REMEMBER_S = {"sqlite": 0.005, "postgresql": 0.25}
-#: A server that a network no longer reaches is given up, not waited for: by default for hours.
+_RETRY_S = 0.5
+#: How long a change token may miss a commit of another process. SQLite reports commits, but asking
+#: takes a third of the time of an inference request; PostgreSQL does not report them.
+_CHANGE_TOKEN_TTL_S = {"sqlite": 0.005, "postgresql": 0.25}
+#: TCP keepalive: detects an unreachable server within a minute, instead of hours by default.
 KEEPALIVE = {
-    "tcp_user_timeout": 30_000,  # milliseconds, for what was sent
-    "keepalives_idle": 10,  # seconds, while an answer is waited for
+    "tcp_user_timeout": 30_000,  # milliseconds until sent data must be acknowledged
+    "keepalives_idle": 10,  # seconds of silence before the first probe
     "keepalives_interval": 5,
     "keepalives_count": 3,
 }
 
 
 class Database:
-    """SQLite or PostgreSQL behind two contexts: ``read`` and ``write``.
+    """SQLite or PostgreSQL database with two kinds of session: ``read`` and ``write``.
 
     Parameters
     ----------
     url
-        SQLAlchemy address: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+        SQLAlchemy URL: ``sqlite:///path`` or ``postgresql+psycopg://...``.
 
     Attributes
     ----------
-    remember_s
-        So long at most a mark stays the same after a commit elsewhere.
+    change_token_ttl_s
+        How long :meth:`change_token` may stay the same after a commit of another process.
     """
 
     def __init__(self, url: str) -> None:
         self.url = _with_driver(url)
         self.engine = _open(self.url)
         self.is_sqlite = self.engine.dialect.name == "sqlite"
-        self.remember_s = _REMEMBER_S[self.engine.dialect.name]
-        # on SQLite a writer takes its lock at once: one that reads first could not wait for it
+        self.change_token_ttl_s = _CHANGE_TOKEN_TTL_S[self.engine.dialect.name]
+        # on SQLite a writer locks at once: a transaction that has read cannot wait for a lock
         self._writer = self.engine.execution_options(is_writer=True)
         self._n_writes = 0
         self._n_sessions = 0
-        # a mark, sessions that had ended then, and the time until which it stands
-        self._known: tuple[int | None, int, float] = (None, -1, 0.0)
-        self._marker: sqlite3.Connection | None = None
-        self._marker_lock = threading.Lock()
+        # the last token, the sessions that had ended by then, and when the token expires
+        self._last_token: tuple[int | None, int, float] = (None, -1, 0.0)
+        self._probe: sqlite3.Connection | None = None
+        self._probe_lock = threading.Lock()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
-        """Return a session that sees one state of the database and changes nothing."""
+        """Yield a read-only session that sees one snapshot of the database."""
         try:
             with Session(self.engine, expire_on_commit=False) as session:
                 yield session
@@ -75,7 +75,7 @@ class Database:
 
     @contextmanager
     def write(self) -> Iterator[Session]:
-        """Return a session whose changes are committed together at the end, or not at all."""
+        """Yield a session; commit its changes at the end, or roll back on an exception."""
         try:
             with Session(self._writer, expire_on_commit=False) as session, session.begin():
                 yield session
@@ -83,37 +83,37 @@ class Database:
         finally:
             self._n_sessions += 1
 
-    def mark(self) -> int | None:
-        """Return a number: while it stays the same, what was read before still holds.
+    def change_token(self) -> int | None:
+        """Return a number that changes when the database changes, for use as a cache key.
 
-        It changes with every commit made here, and with every one that a session opened here could
-        have seen. Of commits elsewhere it may be silent for ``remember_s``. None where the file of
-        SQLite cannot be read: a query tells why.
+        It changes with every commit of this object, and with every commit that an earlier session
+        of this object could have seen. It may miss commits of other processes for up to
+        ``change_token_ttl_s``. None if the SQLite file cannot be read; a query reports the error.
         """
         if not self.is_sqlite:
-            return (int(time.monotonic() / self.remember_s) << 64) + self._n_writes
-        mark, n_sessions, until = self._known
-        if n_sessions == self._n_sessions and time.monotonic() < until:
-            return mark
+            return (int(time.monotonic() / self.change_token_ttl_s) << 64) + self._n_writes
+        token, n_sessions, expires = self._last_token
+        if n_sessions == self._n_sessions and time.monotonic() < expires:
+            return token
         n_sessions = self._n_sessions
-        mark = self._data_version()
-        self._known = mark, n_sessions, time.monotonic() + self.remember_s
-        return mark
+        token = self._data_version()
+        self._last_token = token, n_sessions, time.monotonic() + self.change_token_ttl_s
+        return token
 
     def _data_version(self) -> int | None:
-        """Return a number that SQLite changes with every commit of anybody else."""
-        with self._marker_lock, suppress(sqlite3.Error):
-            if self._marker is None:
-                # it stays open, and never writes: its own commits would not count; nor does it
-                # wait, for that nothing is known is an answer too
-                self._marker = sqlite3.connect(
+        """Return SQLite's counter of commits made through other connections."""
+        with self._probe_lock, suppress(sqlite3.Error):
+            if self._probe is None:
+                # a connection that never writes, since its own commits are not counted; no wait
+                # for locks, since None is a valid result
+                self._probe = sqlite3.connect(
                     str(self.engine.url.database), timeout=0, check_same_thread=False
                 )
-            return int(self._marker.execute("PRAGMA data_version").fetchone()[0])
+            return int(self._probe.execute("PRAGMA data_version").fetchone()[0])
         return None
 
-    def trouble(self) -> str | None:
-        """Return what keeps the database from answering; None where it answers."""
+    def connection_error(self) -> str | None:
+        """Return the name of the error that a query raises, or None if the database responds."""
         try:
             with self.engine.connect() as connection:
                 connection.execute(sa.text("SELECT 1"))
@@ -122,24 +122,24 @@ class Database:
         return None
 
     def wait(self, seconds: float) -> None:
-        """Wait so long at most for the database to answer."""
+        """Wait for the database to respond, for at most so many seconds."""
         deadline = time.monotonic() + seconds
-        while self.trouble() is not None and time.monotonic() < deadline:
-            time.sleep(_LOOK_AGAIN_S)
+        while self.connection_error() is not None and time.monotonic() < deadline:
+            time.sleep(_RETRY_S)
 
     def close(self) -> None:
         """Close every connection."""
-        if self._marker is not None:
-            self._marker.close()
-            self._marker = None
+        if self._probe is not None:
+            self._probe.close()
+            self._probe = None
         self.engine.dispose()
 
 
 def lock(session: Session, *name: str) -> None:
-    """Have writers that name the same thing go one after another, until their transactions end.
+    """Lock a name until the end of the transaction, so that writers of one thing take turns.
 
-    SQLite has one writer at a time anyway. On PostgreSQL two could both look, find nothing, and
-    both create.
+    On PostgreSQL two transactions could otherwise both find nothing and both insert. SQLite has
+    only one writer at a time.
     """
     if session.get_bind().dialect.name == "postgresql":
         digest = hashlib.sha256("\0".join(name).encode()).digest()
@@ -148,7 +148,7 @@ def lock(session: Session, *name: str) -> None:
 
 
 def now() -> datetime:
-    """Return the present time, in UTC."""
+    """Return the current time in UTC."""
     return datetime.now(UTC)
 
 
@@ -161,7 +161,7 @@ def _with_driver(url: str) -> str:
 
 def _open(url: str) -> sa.Engine:
     if not url.startswith("sqlite"):
-        # said outright, because a server without a locale would have its texts read as bytes
+        # explicit, since psycopg returns text as bytes if the server has no locale
         arguments = {
             "client_encoding": "utf8",
             "connect_timeout": CONNECT_TIMEOUT_S,
@@ -169,8 +169,8 @@ def _open(url: str) -> sa.Engine:
         }
         engine = sa.create_engine(url, pool_pre_ping=True, connect_args=arguments)
         event.listen(engine, "connect", _prepare_postgres)
-        event.listen(engine, "handle_error", _tell_that_it_is_away)
-        event.listen(engine, "before_cursor_execute", _fetch_bytes_as_they_are)
+        event.listen(engine, "handle_error", _report_as_disconnected)
+        event.listen(engine, "before_cursor_execute", _fetch_binary)
         return engine
     engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
     event.listen(engine, "connect", _prepare_sqlite)
@@ -179,7 +179,7 @@ def _open(url: str) -> sa.Engine:
 
 
 def _prepare_postgres(connection: Any, _record: object) -> None:
-    connection.autocommit = True  # or the first rollback would undo it
+    connection.autocommit = True  # otherwise the first rollback would undo the settings
     connection.execute(
         f"SET lock_timeout = '{BUSY_TIMEOUT_S}s';"
         f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'"
@@ -187,31 +187,31 @@ def _prepare_postgres(connection: Any, _record: object) -> None:
     connection.autocommit = False
 
 
-def _tell_that_it_is_away(context: ExceptionContext) -> None:
-    """Have a connection that the server has ended for its silence look like any that is gone."""
+def _report_as_disconnected(context: ExceptionContext) -> None:
+    """Report a connection that the server closed for idleness as an OperationalError."""
     if context.is_disconnect and isinstance(context.sqlalchemy_exception, InternalError):
         original = context.original_exception
         raise OperationalError(context.statement, context.parameters, original) from original
 
 
-def _fetch_bytes_as_they_are(
+def _fetch_binary(
     _connection: sa.Connection,
     cursor: Any,
     _statement: str,
     _parameters: Any,
     context: ExecutionContext | None,
-    _is_many: bool,  # noqa: FBT001 - the event calls it by place
+    _is_many: bool,  # noqa: FBT001 - positional argument of the event
 ) -> None:
-    """Have PostgreSQL send a query with the option ``has_bytes`` in binary.
+    """Fetch results of queries with the option ``has_bytes`` in PostgreSQL's binary format.
 
-    As text, its default, bytes come in hexadecimal: twice as long, and copied once more to be read.
+    The default text format is hexadecimal: twice as long, and copied once more.
     """
     if context is not None and context.execution_options.get("has_bytes", False):
         cursor.format = Format.BINARY
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    connection.isolation_level = None  # we begin transactions ourselves, below
+    connection.isolation_level = None  # transactions begin in _begin_sqlite
     for pragma in ("journal_mode=WAL", "synchronous=NORMAL", "foreign_keys=ON"):
         connection.execute(f"PRAGMA {pragma}").close()
 
@@ -222,18 +222,18 @@ def _begin_sqlite(connection: sa.Connection) -> None:
 
 
 class UtcTime(sa.TypeDecorator[datetime]):
-    """A time with zone; SQLite keeps none, so it is written and read as UTC."""
+    """A time with zone, stored as UTC, since SQLite stores no time zone."""
 
     impl = sa.DateTime(timezone=True)
     cache_ok = True
 
     def process_bind_param(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """Write as UTC."""
+        """Convert to UTC before storing."""
         del dialect
         return None if value is None else value.astimezone(UTC)
 
     def process_result_value(self, value: datetime | None, dialect: Any) -> datetime | None:
-        """Read as UTC."""
+        """Add the UTC time zone after reading."""
         del dialect
         if value is None or value.tzinfo is not None:
             return value

@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 
-from service.access.gate import Gate, bearer_of
+from service.access.authenticator import Authenticator, parse_bearer
 from service.errors import ANYWHERE, KINDS, PROBLEM_TYPE, Problem, json_pointer
 
 JSON: Final = "application/json"
@@ -107,13 +107,13 @@ class StrictRoute(APIRoute):
 
     async def owner_of(self, request: StrictRequest) -> str:
         """Give who calls: before the body is read, so that a stranger costs little."""
-        gate: Gate = request.app.state.services.gate
+        authenticator: Authenticator = request.app.state.services.authenticator
         needed = self.needed[request.method in _READING]
         authorization = request.first_headers.get("authorization")
-        known = gate.known_owner(bearer_of(authorization), needed)
+        known = authenticator.cached_owner(parse_bearer(authorization), needed)
         if known is not None:
             return known
-        return await run_in_threadpool(gate.owner_of, authorization, needed)
+        return await run_in_threadpool(authenticator.authenticate, authorization, needed)
 
 
 def secured(scope: str | None) -> type[StrictRoute]:

@@ -1,4 +1,4 @@
-"""Which process is which, on one machine and across restarts."""
+"""Identity and lifetime of processes, on one machine and across restarts."""
 
 import ctypes
 import json
@@ -16,31 +16,31 @@ _PR_SET_PDEATHSIG: Final = 1
 
 @dataclass(frozen=True, slots=True)
 class ProcessIdentity:
-    """A process that cannot be mistaken for another, even when its pid is used again."""
+    """Identity of a process that stays unique when its pid is reused."""
 
     host: str
     boot_id: str
     #: Pids are only comparable within one namespace (a container has its own).
     pid_namespace: str
     pid: int
-    #: Clock ticks between boot and its start: a time of day would move when the clock is set.
+    #: Start in clock ticks since boot, which, unlike wall-clock time, never changes.
     started: int
 
     def to_text(self) -> str:
-        """Return the identity as text that :meth:`from_text` reads."""
+        """Return the identity as JSON text."""
         return json.dumps(asdict(self), sort_keys=True)
 
     @classmethod
     def from_text(cls, text: str) -> "ProcessIdentity":
-        """Return the identity that :meth:`to_text` wrote."""
+        """Parse the text of :meth:`to_text`."""
         return cls(**json.loads(text))
 
     def name(self) -> str:
-        """Return a short text for people."""
+        """Return the host and pid, for log messages."""
         return f"{self.host}:{self.pid}"
 
     def is_certainly_dead(self) -> bool:
-        """Return whether the process is known to be gone; false where that cannot be seen."""
+        """Return whether the process is known to have ended; false if that cannot be determined."""
         here = this_process()
         if self.host != here.host:
             return False
@@ -57,12 +57,12 @@ def this_process() -> ProcessIdentity:
 
 
 def identity_of(pid: int) -> ProcessIdentity:
-    """Return the identity of a living process that this one can see.
+    """Return the identity of a running process in this pid namespace.
 
     Raises
     ------
     ProcessLookupError
-        There is none.
+        There is no such process.
     """
     started = _started(pid)
     if started is None:
@@ -77,31 +77,29 @@ def identity_of(pid: int) -> ProcessIdentity:
 
 
 def _started(pid: int) -> int | None:
-    """Return when a process began, in clock ticks since boot; None where it is no more."""
+    """Return the start of a process in clock ticks since boot, or None if it has ended."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return None
-    # the name, in brackets, may hold anything; then state (field 3) ... start (field 22)
+    # the name, in parentheses, may contain any character; then state (field 3) ... start (field 22)
     fields = stat.rpartition(")")[2].split()
     return None if fields[0] in "ZX" else int(fields[19])
 
 
-def stop_with(parent: int) -> None:
-    """Have the kernel tell this process to stop when its parent ends, however that comes about."""
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+def set_parent_death_signal(parent: int, number: signal.Signals) -> None:
+    """Ask the kernel to send this process a signal when its parent ends, however it ends."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, number)
     if os.getppid() != parent:  # it ended before the line above
         sys.exit(1)
 
 
-def die_with(parent: int) -> None:
-    """Have the kernel kill this process when its parent ends, however that comes about.
+def kill_with_parent(parent: int) -> None:
+    """Ask the kernel to kill this process when its parent ends, even inside native code.
 
-    Whatever it computes then, and even if it holds the interpreter in native code: no orphan goes
-    on. It leaves no core dump, and where memory runs short it is ended before its parent.
+    The process also leaves no core dump, and the kernel ends it before its parent if memory runs
+    out.
     """
-    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before the line above
-        sys.exit(1)
+    set_parent_death_signal(parent, signal.SIGKILL)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     Path("/proc/self/oom_score_adj").write_text("1000")

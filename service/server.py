@@ -14,7 +14,7 @@ from typing import cast
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.access.first import ensure_first_key
+from service.access.bootstrap import ensure_bootstrap_key
 from service.app import create_app, open_database
 from service.crew import Crew
 from service.logs import configure_logs
@@ -94,7 +94,7 @@ def _check_ground(settings: Settings) -> None:
     """End with a sentence where the service could not start: the server would tell a traceback."""
     try:
         database = open_database(settings)
-        has_key = ensure_first_key(database, settings)
+        has_key = ensure_bootstrap_key(database, settings)
         database.close()
     except (SchemaMismatch, SQLAlchemyError, OSError) as error:
         reason = str(getattr(error, "orig", error)).strip()

@@ -1,1 +1,1 @@
-"""API keys: who asks, and what they may do."""
+"""API keys: authentication and scopes."""

@@ -1,4 +1,4 @@
-"""``sibling keys``: for whoever runs the service; it works on the database itself."""
+"""``sibling keys``: commands for operators, which use the database directly."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from service.access.keys import SCOPES, new_key
 if TYPE_CHECKING:
     from service.database import Database
 
-keys = typer.Typer(help="Make, list and revoke API keys (on the database that is set).")
+keys = typer.Typer(help="Create, list and revoke API keys in the configured database.")
 
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in ("metrics:read", "admin"))
 _out = Console(highlight=False, soft_wrap=True)
@@ -22,22 +22,23 @@ _out = Console(highlight=False, soft_wrap=True)
 
 @keys.command()
 def create(
-    owner: Annotated[str, typer.Option(help="To whom everything belongs that the key makes.")],
-    scopes: Annotated[str, typer.Option(help="Comma-separated.")] = _DEFAULT_SCOPES,
+    owner: Annotated[str, typer.Option(help="Owner of all that is created with the key.")],
+    scopes: Annotated[str, typer.Option(help="Scopes, separated by commas.")] = _DEFAULT_SCOPES,
     days: Annotated[
-        int | None, typer.Option(min=1, max=3650, help="Valid for so long; for ever if left out.")
+        int | None,
+        typer.Option(min=1, max=3650, help="Days until expiry; default: never."),
     ] = None,
 ) -> None:
-    """Make a key and show it: this once, for only a hash of it is kept."""
+    """Create a key and print it. It is shown only once: only its hash is stored."""
     from service.access import store
     from service.database import now
 
     wanted = [scope.strip() for scope in scopes.split(",")]
     unknown = sorted(set(wanted) - set(SCOPES))
     if unknown:
-        raise ValueError(f"unknown scope '{unknown[0]}'; there are {', '.join(SCOPES)}")
+        raise ValueError(f"unknown scope '{unknown[0]}'; expected one of {', '.join(SCOPES)}")
     if not 1 <= len(owner.strip()) <= 200:
-        raise ValueError("the owner needs a name of 1 to 200 characters")
+        raise ValueError("the owner must have 1 to 200 characters")
     key = new_key()
     expires_at = None if days is None else now() + timedelta(days=days)
     with _database() as database, database.write() as session:
@@ -47,7 +48,7 @@ def create(
 
 @keys.command(name="list")
 def list_keys() -> None:
-    """List the keys, without their secrets."""
+    """List the keys without their secrets."""
     from service.access import store
 
     table = Table("id", "owner", "scopes", "created", "expires", "revoked", box=None)
@@ -61,12 +62,12 @@ def list_keys() -> None:
 
 @keys.command()
 def revoke(key_id: Annotated[str, typer.Argument(help="The id: sib_<id>_<secret>.")]) -> None:
-    """End a key; services stop taking it within seconds."""
+    """Revoke a key. Running services reject it within seconds."""
     from service.access import store
 
     with _database() as database, database.write() as session:
         if not store.revoke(session, key_id):
-            raise ValueError(f"there is no key '{key_id}' that could be revoked")
+            raise ValueError(f"there is no active key '{key_id}'")
     _out.print(f"key {key_id} is revoked")
 
 

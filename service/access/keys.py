@@ -1,4 +1,4 @@
-"""Keys: ``sib_<id>_<secret>``. Only a hash of the secret is kept."""
+"""API keys: ``sib_<id>_<secret>``. Only a hash of the secret is stored."""
 
 import hashlib
 import re
@@ -6,8 +6,8 @@ import secrets
 from dataclasses import dataclass
 from typing import Final
 
-#: What a key may allow. ``admin`` allows everything, for its owner; numbers about the work of all
-#: owners are in ``metrics:read``.
+#: Scopes of a key. ``admin`` includes all scopes, for the resources of its owner; ``metrics:read``
+#: shows figures about all owners.
 SCOPES: Final = (
     "datasets:read",
     "datasets:write",
@@ -27,31 +27,31 @@ _SECRET_BYTES: Final = 32
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """A key as its bearer knows it."""
+    """An API key with its secret."""
 
     id: str
     secret: str
 
     def text(self) -> str:
-        """Return the key as it is written in a request."""
+        """Return the key as text, as requests send it."""
         return f"sib_{self.id}_{self.secret}"
 
     def secret_sha256(self) -> str:
-        """Return what is kept of the secret: it is random and long, so one plain hash will do."""
+        """Return the hash that is stored; for a long random secret, a plain hash is safe."""
         return hashlib.sha256(self.secret.encode()).hexdigest()
 
 
 def new_key() -> Key:
-    """Return a fresh key."""
+    """Return a new random key."""
     return Key(secrets.token_hex(_ID_BYTES), secrets.token_urlsafe(_SECRET_BYTES))
 
 
 def parse_key(text: str) -> Key | None:
-    """Return the key in a text, or None where it is not of the form."""
+    """Parse a key, or return None if the text is not one."""
     match = _KEY.fullmatch(text)
     return None if match is None else Key(match[1], match[2])
 
 
 def allows(granted: list[str], needed: str | None) -> bool:
-    """Return whether the scopes of a key allow what is needed; None: any key will do."""
+    """Return whether the scopes include the one needed; None needs no scope."""
     return needed is None or needed in granted or "admin" in granted

@@ -1,4 +1,4 @@
-"""SQL of keys."""
+"""SQL of API keys."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -38,7 +38,7 @@ def list_all(session: Session) -> Sequence[KeyRow]:
 
 
 def has_any(session: Session) -> bool:
-    """Return whether there is a key that can be used."""
+    """Return whether any key is valid now."""
     query = sa.select(KeyRow.id).where(
         KeyRow.revoked_at.is_(None),
         sa.or_(KeyRow.expires_at.is_(None), KeyRow.expires_at > now()),
@@ -47,7 +47,7 @@ def has_any(session: Session) -> bool:
 
 
 def revoke(session: Session, key_id: str) -> bool:
-    """End a key; false where there is none, or where it was ended before."""
+    """Revoke a key; return whether it existed and was active."""
     row = session.get(KeyRow, key_id)
     if row is None or row.revoked_at is not None:
         return False

@@ -12,7 +12,7 @@ from algorithms.interface.tasks import unknown_task
 from service.batch.schemas import InferenceSpec
 from service.columns import pack_orders
 from service.context import Services
-from service.datasets.canonical import names_of
+from service.datasets.canonical import feature_names_by_task
 from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
 from service.inference.call import Wish
@@ -83,7 +83,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
     tasks = _tasks(spec, entries)
     known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
-    orders = _Fit(model, spec, names_of(manifest), known).orders(tasks, entries)
+    orders = _Fit(model, spec, feature_names_by_task(manifest), known).orders(tasks, entries)
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,

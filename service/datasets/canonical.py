@@ -101,7 +101,7 @@ def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list
     return None
 
 
-def names_of(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
+def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
     """Return the names of the columns of each task; None where they have no names."""
     shared = manifest["feature_names"]
     common = None if shared is None else tuple(shared)
@@ -120,7 +120,7 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
         The file is truncated or is not the one that the manifest describes.
     """
     arrays = _map_arrays(path)
-    names = names_of(manifest)
+    names = feature_names_by_task(manifest)
     try:
         tasks = [
             _read_task(arrays, entry, names[entry["name"]], labels=manifest.get("groups"))
@@ -138,7 +138,7 @@ def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
 
 def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
     """Return the shapes of the tasks, which tell whether an algorithm fits them."""
-    names = names_of(manifest)
+    names = feature_names_by_task(manifest)
     return tuple(
         TaskSummary(
             name=entry["name"],

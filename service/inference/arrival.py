@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from service.access.gate import Bearer, bearer_of
+from service.access.authenticator import Bearer, parse_bearer
 from service.context import Services
 from service.errors import Problem
 from service.http import request_id_of
@@ -83,8 +83,8 @@ class Calls:
         length = named.get("content-length", "")
         if len(named) < len(pairs) or not _NOT_PLAIN.isdisjoint(named) or not length.isdecimal():
             return None
-        bearer, n_bytes = bearer_of(named.get("authorization")), int(length)
-        owner = self._services.gate.known_owner(bearer, _SCOPE)
+        bearer, n_bytes = parse_bearer(named.get("authorization")), int(length)
+        owner = self._services.authenticator.cached_owner(bearer, _SCOPE)
         if owner is None or n_bytes > self._services.settings.max_body_bytes:
             return None
         head = Head(place.path, owner, place.name, place.version, place.task, named)
@@ -93,7 +93,7 @@ class Calls:
     def again(self, before: Arrival, body: bytes) -> Exchange | None:
         """Give the exchange of a call that has the head of one before; None as above."""
         clock = Clock()
-        owner = self._services.gate.known_owner(before.bearer, _SCOPE)
+        owner = self._services.authenticator.cached_owner(before.bearer, _SCOPE)
         if owner is None or len(body) > self._services.settings.max_body_bytes:
             return None
         return self.exchange(before.head, body, clock)

@@ -63,11 +63,11 @@ class Lookup:
     def outlast(self) -> None:
         """Wait until no process answers by what it remembers of before a commit."""
         if not self._is_alone:
-            time.sleep(self._database.remember_s)
+            time.sleep(self._database.change_token_ttl_s)
 
     def known(self, target: Target) -> Found | None:
         """Give what a target stands for, without a query; None where only a query can tell."""
-        mark = self._database.mark()
+        mark = self._database.change_token()
         with self._lock:
             if mark is None or mark != self._mark or len(self._found) > _MOST:
                 self._found.clear()

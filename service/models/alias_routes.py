@@ -1,4 +1,4 @@
-"""Aliases over HTTP: names such as production that move, all at once, to another version."""
+"""HTTP routes of aliases: names such as production that point to a model version."""
 
 import re
 from typing import Annotated
@@ -33,28 +33,28 @@ router = APIRouter(
 )
 
 
-def _free(alias: str) -> str:
-    """Refuse what reads like the number of a version, or like the version that has no alias."""
+def _not_reserved(alias: str) -> str:
+    """Reject aliases that look like a version number, and `latest`."""
     if re.fullmatch(r"[vV][0-9]+|latest", alias):
-        detail = f"'{alias}' reads like a version; take a word such as 'production'"
+        detail = f"'{alias}' is reserved for versions; choose a name such as 'production'"
         raise PydanticCustomError("reserved", "{detail}", {"detail": detail})
     return alias
 
 
-#: Without the dot that begins a method in the names of the Open Inference Protocol.
+#: No dot, since it separates the method in model names of the Open Inference Protocol.
 AliasName = Annotated[
     str,
     Path(
         pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$",
-        description="An alias: a letter, then letters, digits, _ and -; not v1, v2, ... or latest.",
+        description="Alias: a letter, then letters, digits, _ and -; not v1, v2, ... or latest.",
     ),
-    AfterValidator(_free),
+    AfterValidator(_not_reserved),
 ]
 
 
 @router.get("", responses=problems("invalid-page-token", "not-found", "invalid-request"))
 def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> Page[Alias]:
-    """List the aliases of a model in order."""
+    """List the aliases of a model in alphabetical order."""
     model = find_version(services, owner, name, None).name
     with services.database.read() as session:
         found = alias_store.list_aliases(
@@ -74,7 +74,7 @@ def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> 
 def get_alias(
     name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Tell which version an alias names."""
+    """Return the version that an alias points to."""
     with services.database.read() as session:
         found = alias_store.get_alias(session, owner, name, alias)
     if found is None:
@@ -88,8 +88,8 @@ def get_alias(
     "/{alias}",
     response_model=Alias,
     responses={
-        200: {"description": "It was there, and names this version now."},
-        201: {"model": Alias, "description": "It is new."},
+        200: {"description": "The alias existed and points to this version now."},
+        201: {"model": Alias, "description": "The alias was created."},
         **problems(
             "malformed-json",
             "not-found",
@@ -110,9 +110,9 @@ def put_alias(
     services: Context,
     owner: Owner,
 ) -> Response:
-    """Have an alias name a version; one that is there moves only with `If-Match`."""
+    """Point an alias at a version. Moving an existing alias requires `If-Match`."""
     with services.database.write() as session:
-        alias_store.hold(session, owner, name)
+        alias_store.lock_model(session, owner, name)
         version = store.get_version(session, owner, name, spec.version)
         if version is None:
             detail = f"there is no model '{name}' with version {spec.version}"
@@ -140,9 +140,9 @@ def put_alias(
 def delete_alias(
     name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Delete an alias; the version that it names stays."""
+    """Delete an alias, but not the version that it points to."""
     with services.database.write() as session:
-        alias_store.hold(session, owner, name)
+        alias_store.lock_model(session, owner, name)
         found = alias_store.get_alias(session, owner, name, alias)
         if found is None:
             raise _no_alias(name, alias)
@@ -157,4 +157,4 @@ def _tag(found: NamedAlias) -> str:
 
 
 def _no_alias(name: str, alias: str) -> Problem:
-    return Problem("not-found", f"there is no model '{name}' with an alias '{alias}'")
+    return Problem("not-found", f"model '{name}' has no alias '{alias}'")

@@ -1,4 +1,4 @@
-"""SQL of aliases: names for versions of models that move from one version to another."""
+"""SQL of aliases: names of model versions that can move to another version."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,21 +12,21 @@ from service.rows import AliasRow, ModelRow, VersionRow, new_id
 
 @dataclass(frozen=True, slots=True)
 class NamedAlias:
-    """An alias together with the number of the version that it names."""
+    """An alias with the number of the version that it points to."""
 
     row: AliasRow
     version: int
 
 
-def hold(session: Session, owner: str, name: str) -> None:
-    """Have whoever moves aliases of a model, or deletes its versions, go one after another."""
+def lock_model(session: Session, owner: str, name: str) -> None:
+    """Lock a model until the end of the transaction, to move its aliases or delete versions."""
     lock(session, "model", owner, name)
 
 
 def list_aliases(
     session: Session, owner: str, name: str, *, after: str | None, limit: int
 ) -> Sequence[NamedAlias]:
-    """Return the aliases of a model in order, after the alias ``after``."""
+    """Return the aliases of a model in alphabetical order, after the alias ``after``."""
     query = _aliases(owner, name).order_by(AliasRow.alias).limit(limit)
     if after is not None:
         query = query.where(AliasRow.alias > after)
@@ -40,7 +40,7 @@ def get_alias(session: Session, owner: str, name: str, alias: str) -> NamedAlias
 
 
 def move(session: Session, version: VersionRow, alias: str) -> None:
-    """Have an alias name a version of its model, from now on."""
+    """Point an alias at a version of its model; create the alias if needed."""
     row = session.get(AliasRow, (version.model_id, alias))
     if row is None:
         row = AliasRow(model_id=version.model_id, alias=alias)
@@ -50,7 +50,7 @@ def move(session: Session, version: VersionRow, alias: str) -> None:
 
 
 def delete(session: Session, row: AliasRow) -> None:
-    """Delete an alias; the version that it names stays."""
+    """Delete an alias, but not the version that it points to."""
     key = (AliasRow.model_id == row.model_id, AliasRow.alias == row.alias)
     session.execute(sa.delete(AliasRow).where(*key))
 

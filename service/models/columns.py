@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
 from service.database import Database
-from service.datasets.canonical import names_of
+from service.datasets.canonical import feature_names_by_task
 from service.rows import DatasetRow, VersionRow
 
 #: Names of the columns by task; None where they have no names.
@@ -56,7 +56,7 @@ def column_names(session: Session, version_id: str) -> NamesByTask:
     while following is not None:
         one = session.execute(query.where(VersionRow.id == following)).one()
         manifest, following, algorithm = one
-        found.append(names_of(manifest))
+        found.append(feature_names_by_task(manifest))
     needs = ALGORITHMS[algorithm].needs
     names = dict(found.pop())
     shared = next(iter(names.values()))

@@ -75,7 +75,7 @@ def delete_version(
 ) -> Response:
     """Delete one version of a model, which no alias, job or other model needs."""
     with services.database.write() as session:
-        alias_store.hold(session, owner, name)
+        alias_store.lock_model(session, owner, name)
         found = store.get_version(session, owner, name, version)
         if found is None:
             raise _no_model(name, version)

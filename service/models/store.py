@@ -13,7 +13,7 @@ from service.jobs.queue.states import FINAL
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Stands between a model and an alias; no name of a model has it.
-ALIAS_MARK: Final = "@"
+ALIAS_SEPARATOR: Final = "@"
 _ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
 
 
@@ -53,7 +53,7 @@ def get_version(
 
     With a number and an alias it must be both.
     """
-    plain, is_aliased, alias = name.partition(ALIAS_MARK)
+    plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _versions(owner).where(ModelRow.name == plain)
     if is_aliased:
         query = query.join(AliasRow, _ALIAS_OF_VERSION).where(AliasRow.alias == alias)
@@ -79,7 +79,7 @@ class Served:
 
 def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
     """Give what serves a version of a model, found as :func:`get_version` does."""
-    plain, is_aliased, alias = name.partition(ALIAS_MARK)
+    plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
     wanted = {"owner": owner, "name": plain, "version": version, "alias": alias}
     row = session.execute(query, wanted).first()

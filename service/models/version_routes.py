@@ -12,7 +12,7 @@ from algorithms.interface import relations
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import Owner, etag, is_not_modified, json_response, problems, secured
-from service.models.picture import draw
+from service.models.relations_svg import draw
 from service.models.routes import Name, Version, find_version
 from service.models.schemas import History, Relations, Report
 from service.models.store import NamedVersion, Served

@@ -141,7 +141,7 @@ def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, datas
     gone = run("alias", "cli-aliased", "champion", "--delete", url=service.url)
     assert gone.stdout == "cli-aliased@champion is gone\n"
     assert_fails(run("aliases", "nobody", url=service.url), "no model 'nobody'")
-    assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' reads like a version")
+    assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' is reserved")
     assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
 
 

@@ -38,15 +38,15 @@ def commit(database, name):
     with other.write() as session:
         session.add(ModelRow(id=new_id("mod"), owner="ada", name=name, latest_version=0))
     other.close()
-    time.sleep(database.remember_s)
+    time.sleep(database.change_token_ttl_s)
 
 
 def test_what_this_process_commits_is_seen_at_once(database):
     for i in range(5):
-        before = database.mark()
+        before = database.change_token()
         with database.write() as session:
             session.add(ModelRow(id=new_id("mod"), owner="ada", name=f"m{i}", latest_version=0))
-        assert database.mark() != before
+        assert database.change_token() != before
 
 
 def test_a_name_is_looked_up_once_after_each_commit(database):
@@ -66,7 +66,9 @@ def test_a_name_is_looked_up_once_after_each_commit(database):
             assert lookup.known(TARGET) is FOUND
             assert len(queries) == 1
         else:
-            assert len(queries) <= 1 + (time.monotonic() - started) / database.remember_s + 1
+            assert (
+                len(queries) <= 1 + (time.monotonic() - started) / database.change_token_ttl_s + 1
+            )
         commit(database, f"m{i}")
         queries.clear()
 
@@ -96,18 +98,18 @@ def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
 
 def test_the_mark_changes_with_every_commit_and_with_nothing_else(database):
     if database.engine.dialect.name != "sqlite":
-        first = database.mark()
-        time.sleep(database.remember_s)
-        assert database.mark() > first
+        first = database.change_token()
+        time.sleep(database.change_token_ttl_s)
+        assert database.change_token() > first
         return
-    before = database.mark()
+    before = database.change_token()
     with database.read() as session:
         session.scalar(sa.select(sa.func.count()).select_from(ModelRow))
-    assert database.mark() == before
+    assert database.change_token() == before
     seen = {before}
     for i in range(5):
         commit(database, f"m{i}")
-        seen.add(database.mark())
+        seen.add(database.change_token())
     assert len(seen) == 6
 
 
@@ -118,11 +120,11 @@ def test_a_commit_that_was_read_here_is_known_at_once(tmp_path):
         session.execute(sa.text("CREATE TABLE t (x)"))
     with contextlib.closing(sqlite3.connect(tmp_path / "read.db", isolation_level=None)) as writer:
         for i in range(50):
-            before = database.mark()
+            before = database.change_token()
             writer.execute("INSERT INTO t VALUES (1)")
             with database.read() as session:
                 assert session.scalar(sa.text("SELECT count(*) FROM t")) == i + 1
-            assert database.mark() != before
+            assert database.change_token() != before
     database.close()
 
 
@@ -132,16 +134,16 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
     database = Database(f"sqlite:///{path}")
     with database.write() as session:
         session.execute(sa.text("CREATE TABLE t (x)"))
-    before = database.mark()
+    before = database.change_token()
     with contextlib.closing(sqlite3.connect(path, isolation_level=None)) as writer:
         writer.execute("BEGIN IMMEDIATE")
         writer.execute("INSERT INTO t VALUES (1)")
         started = time.monotonic()
-        assert database.mark() == before
+        assert database.change_token() == before
         assert time.monotonic() - started < 1
         writer.execute("COMMIT")
-        time.sleep(database.remember_s)
-        assert database.mark() != before
+        time.sleep(database.change_token_ttl_s)
+        assert database.change_token() != before
     database.close()
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from algorithms.interface.relations import read_relations
 from service.client import ServiceError
-from service.models.picture import draw
+from service.models.relations_svg import draw
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -15,7 +15,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
 from service.datasets.issues import Rejected, out_of_memory
-from service.processes import die_with
+from service.processes import kill_with_parent
 
 
 def main() -> None:
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def _limit_resources(task: dict[str, Any]) -> None:
-    die_with(task["parent"])
+    kill_with_parent(task["parent"])
     memory, cpu = task["memory_bytes"], task["cpu_s"]
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))

@@ -125,7 +125,7 @@ def _register(
 
 
 def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
-    """Return the dataset of the same bytes; delete one that was rejected, so that it is parsed again."""
+    """Return the dataset of the same bytes; delete a rejected one, so that it is parsed again."""
     lock(session, "dataset", owner, same)
     row = store.find_same(session, owner, same)
     if row is None or row.state != "rejected":

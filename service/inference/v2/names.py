@@ -10,7 +10,7 @@ from algorithms.interface.model import METHODS
 from service.context import Services
 from service.errors import Problem
 from service.inference.lookup import Found
-from service.models.store import ALIAS_MARK, Served
+from service.models.store import ALIAS_SEPARATOR, Served
 
 #: The first that a model has is its main one.
 _MAIN: Final = ("predict", "transform")
@@ -47,7 +47,7 @@ def names_of(served: Served) -> list[str]:
 
 def alias_names_of(served: Served, aliases: Sequence[str]) -> list[str]:
     """Give the names that a version has by its aliases."""
-    marked = (f"{served.name}{ALIAS_MARK}{alias}" for alias in aliases)
+    marked = (f"{served.name}{ALIAS_SEPARATOR}{alias}" for alias in aliases)
     return [name for alias in marked for name in _with_methods(alias, served)]
 
 

@@ -68,7 +68,7 @@ def _load(services: Services, owner: str, name: str) -> None:
 def _unload(services: Services, owner: str, name: str) -> None:
     served, _ = find_named(services, owner, name, None)
     versions = [served.version]
-    if store.ALIAS_MARK not in name:
+    if store.ALIAS_SEPARATOR not in name:
         with services.database.read() as session:
             versions = list(store.version_numbers(session, owner, served.name))
     for version in versions:

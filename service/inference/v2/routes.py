@@ -241,7 +241,7 @@ def _versions_of(
     services: Services, owner: str, name: str, number: int | None, served: Served
 ) -> Sequence[int]:
     """Give the versions that a name stands for: all, unless a number or an alias names one."""
-    if number is not None or store.ALIAS_MARK in name:
+    if number is not None or store.ALIAS_SEPARATOR in name:
         return [served.version]
     with services.database.read() as session:
         return store.version_numbers(session, owner, served.name)

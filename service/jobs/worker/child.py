@@ -9,13 +9,13 @@ import socket
 import sys
 
 from service.jobs.worker.wire import Wire
-from service.processes import die_with
+from service.processes import kill_with_parent
 
 
 def main() -> None:
     """Train what is ordered, one after another, until the supervisor is gone."""
     wire_fd, parent = int(sys.argv[1]), int(sys.argv[2])
-    die_with(parent)
+    kill_with_parent(parent)
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is for the supervisor to decide on
     # only now: these imports take a second and more, in which it would outlive its supervisor
     from service.jobs.worker.training import answer

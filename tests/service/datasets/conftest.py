@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from fastapi import FastAPI
 
 from algorithms.interface.tasks import TaskSet
-from service.access.gate import Gate
+from service.access.authenticator import Authenticator
 from service.blobs import BlobStore
 from service.context import Services
 from service.database import Database
@@ -177,7 +177,7 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
             "settings": values,
             "database": database,
             "blobs": blobs,
-            "gate": Gate(database, is_open=True),
+            "authenticator": Authenticator(database, is_open=True),
             "ingester": ingester,
         }
         services = Services(**(unused | used))

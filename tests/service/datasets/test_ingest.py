@@ -55,7 +55,8 @@ from pathlib import Path
 from service.datasets.ingestion import supervision
 from service.datasets.formats.options import Limits
 limits = Limits(**{LIMITS.model_dump()!r})
-supervision.read_upload(supervision.IngestTask(Path(sys.argv[1]), "text/csv", {{}}, limits, 2**29, 60))
+folder = Path(sys.argv[1])
+supervision.read_upload(supervision.IngestTask(folder, "text/csv", {{}}, limits, 2**29, 60))
 """
 
 

@@ -1,4 +1,4 @@
-"""The first key of a fresh deployment, from its secrets."""
+"""The first API key of a new deployment, taken from the settings."""
 
 from sqlalchemy.exc import IntegrityError
 
@@ -10,13 +10,13 @@ from service.settings import Settings
 OWNER = "admin"
 
 
-def ensure_first_key(database: Database, settings: Settings) -> bool:
-    """Make the key that the settings name where there is none; give whether there is one now.
+def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
+    """Store the key of the settings if there is no key yet; return whether a key exists.
 
     Raises
     ------
     ValueError
-        The setting is not a key.
+        The setting is not a valid key.
     """
     text = settings.first_key.get_secret_value()
     key = parse_key(text) if text else None
@@ -31,6 +31,6 @@ def ensure_first_key(database: Database, settings: Settings) -> bool:
             if not has_key and key is not None:
                 store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
                 has_key = True
-    except IntegrityError:  # another replica made it at the same time
+    except IntegrityError:  # another replica stored it at the same time
         return True
     return has_key

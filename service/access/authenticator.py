@@ -1,0 +1,154 @@
+"""Authentication of requests by API key, before the body is read."""
+
+import asyncio
+import hashlib
+import hmac
+import time
+from dataclasses import dataclass
+from typing import Final, NamedTuple
+
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.access import store
+from service.access.keys import Key, allows, parse_key
+from service.database import Database, now
+from service.errors import Problem
+
+#: Owner of all resources when authentication is off.
+LOCAL_OWNER: Final = "local"
+#: Lifetime of a cached key; a revoked key is rejected within this time.
+_CACHE_TTL_S: Final = 2.0
+#: A key in use is refreshed this long before it expires, so that no request waits for it.
+_REFRESH_BEFORE_S: Final = 1.0
+_MAX_CACHED_KEYS: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class CachedKey:
+    """Owner and scopes of a valid key, usable until a time of the monotonic clock."""
+
+    owner: str
+    scopes: list[str]
+    expires: float
+
+
+class Bearer(NamedTuple):
+    """An Authorization header, and the hash that identifies it in the cache."""
+
+    authorization: str
+    digest: bytes
+
+
+def parse_bearer(authorization: str | None) -> Bearer | None:
+    """Return the header with its hash, to be reused for further requests; None without a header."""
+    return None if authorization is None else Bearer(authorization, _digest(authorization))
+
+
+class Authenticator:
+    """Authentication by API key, with a cache of valid keys.
+
+    Parameters
+    ----------
+    is_open
+        Accept requests without a key; one owner has all resources. For a service on loopback.
+    """
+
+    def __init__(self, database: Database, *, is_open: bool) -> None:
+        self.is_open = is_open
+        self.open_owner = LOCAL_OWNER
+        self._database = database
+        # keyed by a hash of the header, so that no key is stored
+        self._cache: dict[bytes, CachedKey] = {}
+        self._refreshing: set[bytes] = set()
+
+    def cached_owner(self, bearer: Bearer | None, scope: str | None) -> str | None:
+        """Return the owner if the key is cached and has the scope, else None.
+
+        Runs on the event loop; refreshes a key in the background before it expires.
+        """
+        if self.is_open:
+            return self.open_owner
+        if bearer is None:
+            return None
+        cached = self._cache.get(bearer.digest)
+        now_s = time.monotonic()
+        if cached is None or now_s >= cached.expires or not allows(cached.scopes, scope):
+            return None
+        if cached.expires - now_s < _REFRESH_BEFORE_S and bearer.digest not in self._refreshing:
+            self._refreshing.add(bearer.digest)
+            asyncio.get_running_loop().run_in_executor(None, self._refresh, *bearer)
+        return cached.owner
+
+    def _refresh(self, authorization: str, digest: bytes) -> None:
+        """Look up a key again, and remove it from the cache if it is no longer valid."""
+        try:
+            cached = self._look_up(_key_of(authorization))
+        except Problem:
+            self._cache.pop(digest, None)
+        except SQLAlchemyError:
+            pass  # let the cached key expire; the next request reports the database error
+        else:
+            self._cache[digest] = cached
+        finally:
+            self._refreshing.discard(digest)
+
+    def authenticate(self, authorization: str | None, scope: str | None) -> str:
+        """Return the owner of the key in a request.
+
+        Parameters
+        ----------
+        authorization
+            The header: ``Bearer sib_...``.
+        scope
+            Scope that the request needs; None accepts any key.
+
+        Raises
+        ------
+        Problem
+            The key is missing or invalid, or lacks the scope.
+        """
+        if self.is_open:
+            return self.open_owner
+        if authorization is None:
+            raise _unauthenticated("an API key is required; send 'Authorization: Bearer sib_...'")
+        cached = self._look_up(_key_of(authorization))
+        if len(self._cache) >= _MAX_CACHED_KEYS:
+            self._cache.clear()
+        self._cache[_digest(authorization)] = cached
+        if not allows(cached.scopes, scope):
+            has = ", ".join(cached.scopes)
+            raise Problem("forbidden", f"this request needs the scope '{scope}'; the key has {has}")
+        return cached.owner
+
+    def _look_up(self, key: Key) -> CachedKey:
+        expires = time.monotonic() + _CACHE_TTL_S
+        with self._database.read() as session:
+            row = store.get(session, key.id)
+        # the same message for an unknown id and a wrong secret, so that ids cannot be probed
+        secret_sha256 = "" if row is None else row.secret_sha256
+        if not hmac.compare_digest(secret_sha256, key.secret_sha256()) or row is None:
+            raise _unauthenticated("the API key is unknown")
+        if row.revoked_at is not None:
+            raise _unauthenticated("the API key is revoked")
+        if row.expires_at is not None:
+            left_s = (row.expires_at - now()).total_seconds()
+            if left_s <= 0:
+                raise _unauthenticated(f"the API key expired at {row.expires_at.isoformat()}")
+            expires = min(expires, time.monotonic() + left_s)
+        return CachedKey(row.owner, row.scopes, expires)
+
+
+def _key_of(authorization: str) -> Key:
+    kind, _, text = authorization.partition(" ")
+    key = parse_key(text.strip())
+    if kind.lower() != "bearer" or key is None:
+        raise _unauthenticated("the Authorization header is not 'Bearer sib_<id>_<secret>'")
+    return key
+
+
+def _digest(authorization: str) -> bytes:
+    return hashlib.sha256(authorization.encode()).digest()
+
+
+def _unauthenticated(detail: str) -> Problem:
+    return Problem("unauthenticated", detail, headers={"WWW-Authenticate": "Bearer"})
