@@ -16,9 +16,10 @@ ROWS = np.arange(10.0).reshape(2, 5)
 PATH = "/v1/models/aliased/aliases"
 
 
-@pytest.fixture(scope="module")
+# of the session: parallel runs may leave this module and come back to it
+@pytest.fixture(scope="session")
 def versions(client, dataset):
-    """Three versions of one model, that tell apart by what they give."""
+    """Three versions of one model that differ in the width of their answers."""
     return [client.train(dataset, "pca", model="aliased", k=k).wait() for k in (1, 2, 3)]
 
 

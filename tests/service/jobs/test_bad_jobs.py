@@ -19,7 +19,7 @@ def bad_jobs(client):
 @pytest.mark.parametrize(
     ("dataset", "algorithm", "params", "code", "place"),
     [
-        ("fitting", "rmt-pca", {"k": 4}, "invalid-params", {"pointer": "/params/k"}),
+        ("fitting", "rmt-pca", {"k": 5}, "invalid-params", {"pointer": "/params/k"}),
         ("fitting", "pca", {"k": 9}, "invalid-params", {"pointer": "/params/k"}),
         ("fitting", "rmt-pca", {"k": 0}, "invalid-params", {"pointer": "/params/k"}),
         ("fitting", "rmt-pca", {"lambda": 1}, "invalid-params", {"pointer": "/params/lambda"}),
