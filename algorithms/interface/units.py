@@ -59,7 +59,9 @@ class Units:
 def units_of(tasks: TaskSet) -> Units:
     """Return the units of all rows; they do not depend on the order of the tasks."""
     ordered = tasks.by_name()
-    hashes = np.concatenate([hash_rows(task.X) for task in ordered])
+    distinct = {id(task.X): task.X for task in ordered}  # tasks may share one array
+    hashed = {key: hash_rows(X) for key, X in distinct.items()}
+    hashes = np.concatenate([hashed[id(task.X)] for task in ordered])
     content = np.unique(hashes, return_inverse=True)[1].astype(np.intp)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
     unit = _joined(content, _groups(ordered.tasks)) if _has_groups(tasks) else content

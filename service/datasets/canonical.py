@@ -30,6 +30,9 @@ DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 _LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
 _HASH_BYTES: Final = 16
+#: Beyond so many rows in all tasks, nobody looks which of them are equal: that takes some 60 bytes
+#: a row.
+_MAX_TIED: Final = 10_000_000
 #: Labels of groups are left out of the manifest beyond so many.
 _MAX_GROUPS: Final = 10_000
 
@@ -40,7 +43,8 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
     holder: dict[int, str] = {}
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
-    n_divisible = divisible_rows(TaskSet(tuple(tasks)))
+    is_small = sum(task.n_samples for task in tasks) <= _MAX_TIED
+    n_divisible = divisible_rows(TaskSet(tuple(tasks))) if is_small else {}
     hashes: dict[str, str] = {}
     for task in tasks:
         entry = _entry(task)
@@ -58,7 +62,7 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
         if n_summarised <= _MAX_SUMMARISED and task.input == "rows":
             entry["features"] = _summarise(task.X)
         entry["rows_hash"] = hashes[first]
-        entry["n_divisible"] = n_divisible[task.name]
+        entry["n_divisible"] = n_divisible.get(task.name)
         entries.append(entry)
     groups = _add_groups(entries, tasks, arrays)
     write_arrays(path, arrays, header={"format": FORMAT})
@@ -213,7 +217,8 @@ def _entry(task: Task) -> dict[str, Any]:
 def _hash(task: Task) -> str:
     """Return what tasks of the very same rows, in the same order, have in common."""
     found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
-    found.update(hash_rows(task.X).astype("<u8").tobytes())
+    for part in _blocks(task.X.reshape(task.n_samples, -1)):
+        found.update(hash_rows(part).astype("<u8").tobytes())
     return found.hexdigest()
 
 

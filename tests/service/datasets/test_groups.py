@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from algorithms.interface.tasks import Task
+from service.datasets import canonical
 from service.datasets.canonical import read_tasks, summaries, write_tasks
 
 NPZ = "application/x-npz"
@@ -99,3 +100,11 @@ def test_more_groups_than_a_manifest_lists_are_told_apart_by_number(tmp_path) ->
     manifest = write_tasks(tmp_path / "content", [task])
     assert "groups" not in manifest
     assert read_tasks(tmp_path / "content", manifest)["a"].groups.tolist() == list(range(n))
+
+
+def test_of_very_many_rows_nobody_looks_which_are_equal(tmp_path, monkeypatch) -> None:
+    monkeypatch.setattr(canonical, "_MAX_TIED", 7)
+    tasks = [Task.from_rows("a", X), Task.from_rows("b", X[::-1])]
+    known = summaries(write_tasks(tmp_path / "content", tasks))
+    assert [task.n_divisible for task in known] == [None, None]
+    assert known[0].rows_hash != known[1].rows_hash
