@@ -9,13 +9,12 @@ An error over several tasks is the mean of their error rates: a task of ten rows
 one of a thousand (:func:`error_rates`, :func:`mean_error_rate`). What guessing would give is
 1 - 1/c for c classes of equal size, which differs from task to task.
 
-*Units*. Rows with the same values, and rows of the same group, are never divided, in whatever
-tasks they are: what is held out of one task trains no other
+*Units*. Rows of the same group are never divided, in whatever tasks they are; rows without a group
+are identified by their values. So what is held out of one task trains no other
 (:func:`algorithms.interface.units.units_of`). Rows that are named in a split (``given``) are
-taken as they are named. In discrete data rows of different samples are equal too: of the School
-data 89 % have a twin in their school, and explained variance of ridge regression per school is .27
-by these folds, .32 where twins are divided. To compare with numbers that were published for random
-rows, name these rows.
+taken as they are named. In discrete data different samples may have equal values: of the School
+data 89 % of the pupils have a twin in their school, and explained variance of ridge regression per
+school is .27 by folds of values, .32 where every pupil is a group. Give such rows a group each.
 
 *Inner cross-validation* (``selection="cv"``). The rows of every class of a task are dealt to
 ``n_folds`` folds in turn. Each candidate is fitted without one fold and judged by the mean error

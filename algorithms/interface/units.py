@@ -1,9 +1,9 @@
 """Rows that belong together: what is held out of one task must not train another.
 
-A *unit* is a set of rows, of any tasks, that are on the same side of every split: rows with the
-same values (in whatever order they come, in one task or in several), and rows of the same group.
-Both relations hold at once, so that a unit is a connected component: two patients with a row in
-common are one unit.
+A *unit* is a set of rows, of any tasks, that are on the same side of every split. Where rows have
+groups, rows of the same group are one unit, and rows of different groups are different even if
+their values are equal: two pupils may have the same attributes. Rows without a group are identified
+by their values, in whatever order they come, in one task or in several.
 """
 
 from collections.abc import Sequence
@@ -123,11 +123,11 @@ def tie_of(task: Task, unit: Indices) -> str | None:
 
 
 def _tie(task: Task, rows: Indices) -> str:
-    if not np.ptp(task.X[rows], axis=0).any():
-        return "have the same values"
     groups = np.unique(task.groups[rows]) if task.groups is not None else np.empty(0)
     if len(groups) == 1:
         return f"are of one group, '{groups[0]}'"
+    if not np.ptp(task.X[rows], axis=0).any():
+        return "have the same values"
     return "are of groups that have rows in common"
 
 
@@ -150,11 +150,16 @@ def _groups(tasks: Sequence[Task]) -> Indices:
 
 
 def _joined(content: Indices, group: Indices) -> Indices:
-    """Return the connected components of rows that have content or group in common.
+    """Return the connected components of rows of one group, or equal to a row without group.
 
     Every content takes the least label among those that its groups lead to, until none changes.
     """
-    rows = np.flatnonzero(group >= 0)
+    has_group = group >= 0
+    is_of_ungrouped = np.zeros(int(content.max()) + 1, dtype=bool)
+    is_of_ungrouped[content[~has_group]] = True
+    own = has_group & ~is_of_ungrouped[content]  # the group alone says what belongs together
+    content = np.where(own, len(is_of_ungrouped) + group, content)
+    rows = np.flatnonzero(has_group)
     pairs = np.unique(np.stack([content[rows], group[rows]]), axis=1)
     label, before = np.arange(int(content.max()) + 1), None
     while before is None or not np.array_equal(label, before):

@@ -41,10 +41,10 @@ def made(rng, *, n_tasks, n_values, target, has_groups) -> TaskSet:
 
 
 def are_tied(a: Task, i: int, b: Task, j: int) -> bool:
-    """Tell, from the rows alone, whether two must not be divided."""
-    if np.array_equal(a.X[i], b.X[j]):
-        return True
-    return a.groups is not None and b.groups is not None and str(a.groups[i]) == str(b.groups[j])
+    """Return whether two rows must not be divided, from the rows alone."""
+    if a.groups is not None and b.groups is not None:
+        return str(a.groups[i]) == str(b.groups[j])
+    return np.array_equal(a.X[i], b.X[j])
 
 
 problems = st.builds(
@@ -212,6 +212,14 @@ def test_a_group_that_leaves_nothing_to_hold_out_is_named(y, groups, told) -> No
     task = Task.from_rows("a", np.arange(6.0).reshape(3, 2), y=y, groups=groups)
     with pytest.raises(InvalidData, match=told):
         fold_splits(TaskSet((task,)), n_folds=3, seed=0)
+
+
+def test_groups_tell_rows_of_equal_values_apart() -> None:
+    # pupils with the same attributes: each has a number of its own
+    task = Task.from_rows("a", np.ones((6, 2)), groups=np.arange(6))
+    assert len(set(units_of(TaskSet((task,))).of("a"))) == 6
+    split = fold_split(TaskSet((task,)), fold=0, n_folds=3, seed=0)
+    assert (split.train["a"].n_samples, split.test["a"].n_samples) == (4, 2)
 
 
 def test_equal_rows_that_leave_nothing_to_hold_out_are_named() -> None:
