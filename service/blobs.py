@@ -1,4 +1,4 @@
-"""Bytes in the database: content-addressed, in chunks, never whole in memory."""
+"""Content-addressed binary data in the database, stored and read in chunks."""
 
 import contextlib
 import hashlib
@@ -17,13 +17,13 @@ from service.database import Database, lock
 from service.rows import BlobChunkRow, BlobRow, Row, new_id
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
-#: A copy that has not grown for so long was left by a process that was killed.
+#: Age at which a partial file is considered left by a killed process.
 _ABANDONED_S: Final = 3600
 
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Complete bytes in the store."""
+    """A complete blob in the store."""
 
     id: str
     sha256: str
@@ -31,9 +31,9 @@ class Blob:
 
 
 class BlobWriter:
-    """Takes bytes as they come; nothing is visible until :meth:`finish`.
+    """Writer of a new blob, which is not visible until :meth:`finish`.
 
-    Chunks are committed one by one, so that a slow upload never holds the database.
+    Each chunk is its own transaction, so that a slow upload does not lock the database.
     """
 
     def __init__(self, database: Database) -> None:
@@ -59,14 +59,14 @@ class BlobWriter:
         return self._hash.hexdigest()
 
     def flush(self) -> None:
-        """Store what is buffered, so that :meth:`finish` has little to do."""
+        """Store the buffered bytes, so that :meth:`finish` is fast."""
         if self._buffer:
             self._flush(len(self._buffer))
 
     def finish(self, session: Session) -> Blob:
-        """Return the blob, made visible with what else the session commits.
+        """Complete the blob within the transaction of the session, and return it.
 
-        Where the same bytes are stored already, that blob is given and this copy dropped.
+        If the same bytes are already stored, return that blob and delete this copy.
         """
         if self._buffer:
             self._take(session, len(self._buffer))
@@ -83,7 +83,7 @@ class BlobWriter:
         return _blob(row)
 
     def discard(self) -> None:
-        """Drop everything written."""
+        """Delete the blob."""
         with self._database.write() as session:
             delete_blob(session, self._id)
 
@@ -98,14 +98,14 @@ class BlobWriter:
 
 
 class BlobStore:
-    """Reads blobs, as a stream or as a file that can be memory-mapped.
+    """Access to blobs as streams, or as local files that can be memory-mapped.
 
     Parameters
     ----------
     cache_dir
-        Folder for local copies; it may be emptied at any time.
+        Directory of local copies; its files may be deleted at any time.
     cache_bytes
-        Local copies beyond this are removed, the least recently used first.
+        Maximum total size of local copies; the least recently used are deleted first.
     """
 
     def __init__(self, database: Database, cache_dir: Path, *, cache_bytes: int) -> None:
@@ -119,7 +119,7 @@ class BlobStore:
         return BlobWriter(self._database)
 
     def put_file(self, session: Session, path: Path) -> Blob:
-        """Store a file within the session's transaction: with its row, or not at all."""
+        """Store a file within the transaction of the session."""
         with path.open("rb") as file:
             sha256 = hashlib.file_digest(file, "sha256").hexdigest()
             lock(session, "blob", sha256)
@@ -137,19 +137,19 @@ class BlobStore:
         return Blob(row.id, sha256, row.size_bytes)
 
     def chunks(self, blob_id: str) -> Iterator[bytes]:
-        """Return the bytes of a blob, chunk by chunk."""
+        """Yield the bytes of a blob in chunks."""
         position = 0
         while (data := self._chunk(blob_id, position)) is not None:
             yield data
             position += 1
 
     def path(self, blob_id: str, sha256: str) -> Path:
-        """Return a local file with the bytes of a blob, made where it is missing.
+        """Return the path of a local copy of a blob, created if missing.
 
         Raises
         ------
         OSError
-            The stored bytes are not the ones the hash names.
+            The stored bytes do not match the hash.
         """
         target = self._cache_dir / sha256
         if target.exists():
@@ -171,7 +171,7 @@ class BlobStore:
         return target
 
     def copy(self, blob_id: str, target: Path) -> None:
-        """Write the bytes of a blob to a file of the caller's own."""
+        """Write the bytes of a blob to a file."""
         with target.open("wb") as file:
             file.writelines(self.chunks(blob_id))
 
@@ -183,7 +183,7 @@ class BlobStore:
             return session.scalar(query.execution_options(has_bytes=True))
 
     def _trim(self, *, keep: Path) -> None:
-        """Remove old copies; a process that has one mapped keeps it until it is done."""
+        """Delete old copies; processes that have one mapped can still read it."""
         files = []
         for path in self._cache_dir.iterdir():
             with contextlib.suppress(FileNotFoundError):  # another process renamed or removed it
@@ -202,7 +202,7 @@ class BlobStore:
 
 
 def release_blob(session: Session, blob_id: str) -> None:
-    """Delete a blob unless a row still refers to it."""
+    """Delete a blob unless a row references it."""
     sha256 = session.scalar(sa.select(BlobRow.sha256).where(BlobRow.id == blob_id))
     lock(session, "blob", sha256 or blob_id)
     for table in Row.metadata.tables.values():
@@ -215,13 +215,13 @@ def release_blob(session: Session, blob_id: str) -> None:
 
 
 def delete_blob(session: Session, blob_id: str) -> None:
-    """Delete a blob; one that another row still needs is refused by the database."""
+    """Delete a blob; the database raises an error if a row references it."""
     session.execute(sa.delete(BlobChunkRow).where(BlobChunkRow.blob_id == blob_id))
     session.execute(sa.delete(BlobRow).where(BlobRow.id == blob_id))
 
 
 def _add_chunk(session: Session, blob_id: str, position: int, data: bytes) -> None:
-    # a plain insert: an object in the session would keep every chunk in memory
+    # a plain insert, since objects in the session would keep every chunk in memory
     values = {"blob_id": blob_id, "position": position, "data": data}
     session.execute(sa.insert(BlobChunkRow).values(values))
 

@@ -1,4 +1,4 @@
-"""Columns by name: how the names of a table meet those that a model or another table has."""
+"""Matching of columns by name between tables and models."""
 
 import unicodedata
 from collections import Counter
@@ -7,29 +7,29 @@ from typing import Any, Final
 
 from algorithms.interface.errors import InvalidData
 
-#: How many missing, or unknown, names a message lists.
+#: Maximum number of names in a message.
 _MAX_LISTED: Final = 5
 
 
 def clean_name(name: str) -> str:
-    """Return a name without spaces around it, in Unicode's composed form."""
+    """Return a name without surrounding spaces, in Unicode normal form C."""
     return unicodedata.normalize("NFC", name.strip())
 
 
 def match_columns(
     names: Sequence[str], known: Sequence[str], *, subject: str, task: str | None = None
 ) -> list[int]:
-    """Return for each known name its position among names.
+    """Return the position of each known name in ``names``.
 
     Parameters
     ----------
     subject
-        Begins the message: what was expected.
+        Start of the error message, which says what was expected.
 
     Raises
     ------
     InvalidData
-        A name is missing, unknown, or occurs twice.
+        A name is missing, unknown, or duplicate.
     """
     cleaned = [clean_name(name) for name in names]
     check_unique(cleaned, task=task)
@@ -41,7 +41,7 @@ def match_columns(
         f"{what}: {_listed(found)}{advice}"
         for what, found, advice in (
             ("missing", missing, ""),
-            ("unknown", unknown, ", leave out"),
+            ("unknown", unknown, ", remove"),
         )
         if found
     ]
@@ -52,17 +52,17 @@ def match_columns(
 
 
 def check_unique(names: Iterable[str], *, task: str | None = None) -> None:
-    """Raise InvalidData where two columns have one name."""
+    """Raise InvalidData if two columns have the same name."""
     for name, count in Counter(map(clean_name, names)).items():
         if count > 1:
-            detail = f"{count} columns are named '{name}'; each needs a name of its own"
+            detail = f"{count} columns are named '{name}'; column names must be unique"
             raise InvalidData(detail, task=task, column=name)
 
 
 def pack_orders(orders: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-    """Return the orders of columns of tasks as JSON, each order once; those as stored are left out.
+    """Return the column orders of tasks as JSON, each order once; omit those as stored.
 
-    :func:`unpack_orders` reads it.
+    :func:`unpack_orders` is the inverse.
     """
     tasks_of: dict[tuple[int, ...], list[str]] = {}
     for task, order in orders.items():
@@ -72,7 +72,7 @@ def pack_orders(orders: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
 
 
 def unpack_orders(packed: Iterable[Mapping[str, Any]] | None) -> dict[str, list[int]]:
-    """Return the order of columns of each task that has another than it is stored in."""
+    """Return the column order of each task whose order differs from the stored one."""
     return {task: group["order"] for group in packed or () for task in group["tasks"]}
 
 

@@ -1,7 +1,7 @@
-"""Requests that are sent twice and done once.
+"""Idempotency keys: a request sent twice runs once.
 
-The key is stored in the transaction that creates the resource, so there is no moment at which
-one exists without the other; a concurrent twin waits for that transaction and gets its answer.
+The key is stored in the transaction that creates the resource, so that neither exists without the
+other. A concurrent request with the same key waits for that transaction and returns its resource.
 """
 
 from typing import Annotated
@@ -13,19 +13,19 @@ from service.database import lock
 from service.errors import Problem
 from service.rows import IdempotencyRow
 
-#: What makes a request that is sent again done once.
+#: The Idempotency-Key header.
 IdempotencyKey = Annotated[
     str | None,
     Header(
         min_length=1,
         max_length=200,
-        description="A request sent again with the same key is done once.",
+        description="Requests with the same key run once.",
     ),
 ]
 
 
 def find_created(session: Session, owner: str, key: str | None, request: str) -> str | None:
-    """Return the id of what an earlier request with this key created.
+    """Return the id of the resource that an earlier request with this key created.
 
     Parameters
     ----------
@@ -35,7 +35,7 @@ def find_created(session: Session, owner: str, key: str | None, request: str) ->
     Raises
     ------
     Problem
-        The key came before with another request.
+        The key was used with a different request.
     """
     if key is None:
         return None
@@ -45,7 +45,7 @@ def find_created(session: Session, owner: str, key: str | None, request: str) ->
         return None
     if row.fingerprint != request:
         raise Problem(
-            "key-reused", f"the Idempotency-Key '{key}' was used before for another request"
+            "key-reused", f"the Idempotency-Key '{key}' was used with a different request"
         )
     return row.resource_id
 
@@ -53,7 +53,7 @@ def find_created(session: Session, owner: str, key: str | None, request: str) ->
 def remember_created(
     session: Session, owner: str, key: str | None, request: str, resource_id: str
 ) -> None:
-    """Store what a request with a key created."""
+    """Store the id of the resource that a request with a key created."""
     if key is None:
         return
     session.add(IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id))

@@ -1,4 +1,4 @@
-"""Every table. A row is a table class; a schema, elsewhere, is a wire class."""
+"""Database tables. A row is a table class; API classes are called schemas."""
 
 from datetime import datetime
 from typing import Any, Final
@@ -10,7 +10,7 @@ from ulid import ULID
 
 from service.database import UtcTime, now
 
-#: Names for constraints, so that migrations can speak of them on every database.
+#: Names of constraints, so that migrations can refer to them on every database.
 _NAMING: Final = {
     "ix": "ix_%(column_0_label)s",
     "uq": "uq_%(table_name)s_%(column_0_name)s",
@@ -20,19 +20,19 @@ _NAMING: Final = {
 
 
 class Row(DeclarativeBase):
-    """Root of all rows."""
+    """Base class of all rows."""
 
     metadata = sa.MetaData(naming_convention=_NAMING)
     type_annotation_map = {datetime: UtcTime, dict[str, Any]: sa.JSON, list[Any]: sa.JSON}  # noqa: RUF012
 
 
 def new_id(prefix: str) -> str:
-    """Return a fresh id such as ``ds_01j9...``; ids of one kind sort by time of creation."""
+    """Return a new id such as ``ds_01j9...``; ids sort by time of creation."""
     return f"{prefix}_{str(ULID()).lower()}"
 
 
 class BlobRow(Row):
-    """Bytes, known by their SHA-256 once they are complete."""
+    """Binary data, identified by its SHA-256 once complete."""
 
     __tablename__ = "blobs"
 
@@ -43,7 +43,7 @@ class BlobRow(Row):
 
 
 class BlobChunkRow(Row):
-    """A piece of a blob, in order."""
+    """A chunk of a blob."""
 
     __tablename__ = "blob_chunks"
 
@@ -66,7 +66,7 @@ class DatasetRow(Row):
     state: Mapped[str] = mapped_column(sa.String(16))
     media_type: Mapped[str] = mapped_column(sa.String(100))
     options: Mapped[dict[str, Any]]
-    #: SHA-256 over upload bytes, media type and options: what makes two uploads the same.
+    #: SHA-256 of upload bytes, media type and options; identifies equal uploads.
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
     upload_sha256: Mapped[str] = mapped_column(sa.String(64))
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger)
@@ -75,9 +75,9 @@ class DatasetRow(Row):
     content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
     manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     issues: Mapped[list[Any]] = mapped_column(default=list)
-    #: The job that made it, from what; None for an upload.
+    #: Job and inputs that computed it; None for an upload.
     origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    #: Who ingests it, so that an ingestion that died can be told from one that runs.
+    #: Process that ingests it, to detect ingestions whose process died.
     ingester: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
@@ -167,7 +167,7 @@ class EventRow(Row):
 
 
 class ModelRow(Row):
-    """A name under which versions are published."""
+    """A model: the name of its versions."""
 
     __tablename__ = "models"
     __table_args__ = (UniqueConstraint("owner", "name"),)
@@ -180,7 +180,7 @@ class ModelRow(Row):
 
 
 class VersionRow(Row):
-    """A trained model: immutable, made by exactly one job."""
+    """A version of a model: immutable, trained by exactly one job."""
 
     __tablename__ = "model_versions"
     __table_args__ = (UniqueConstraint("model_id", "version"),)
@@ -189,7 +189,7 @@ class VersionRow(Row):
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), index=True)
     version: Mapped[int]
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
-    #: The version that it took tasks over from, while that is there.
+    #: The version that it was adapted from, if it still exists.
     base_id: Mapped[str | None] = mapped_column(
         ForeignKey("model_versions.id", ondelete="SET NULL"), index=True
     )
@@ -201,12 +201,12 @@ class VersionRow(Row):
     software: Mapped[dict[str, Any]]
     methods: Mapped[list[Any]]
     tasks: Mapped[list[Any]]
-    #: Labels by task, for the models that know classes.
+    #: Labels by task, for classifiers.
     classes: Mapped[dict[str, Any]]
     metrics: Mapped[dict[str, Any]]
     history: Mapped[dict[str, Any]]
     warnings: Mapped[list[Any]]
-    #: What was tried before it, and how it compares.
+    #: Report of search, comparison and evaluation.
     report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"))
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
@@ -215,33 +215,33 @@ class VersionRow(Row):
 
 
 class AliasRow(Row):
-    """A name for a version of a model, such as production, which may move to another version."""
+    """A name of a model version, such as production, that can move to another version."""
 
     __tablename__ = "model_aliases"
 
     model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), primary_key=True)
     alias: Mapped[str] = mapped_column(sa.String(64), primary_key=True)
     version_id: Mapped[str] = mapped_column(ForeignKey("model_versions.id"), index=True)
-    #: New with every move: one to another version and back is not as if nothing had been.
+    #: New with every move, so that the ETag also changes when an alias moves away and back.
     move_id: Mapped[str] = mapped_column(sa.String(40))
     moved_at: Mapped[datetime]
 
 
 class IdempotencyRow(Row):
-    """The answer to a request that carried an Idempotency-Key."""
+    """The resource created by a request with an Idempotency-Key."""
 
     __tablename__ = "idempotency_keys"
 
     owner: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
     key: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
-    #: Id of what the first request created.
+    #: Id of the resource that the first request created.
     resource_id: Mapped[str] = mapped_column(sa.String(40))
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
 class KeyRow(Row):
-    """An API key: whose it is and what it allows; the secret itself is nowhere."""
+    """An API key: owner, scopes, and a hash of the secret."""
 
     __tablename__ = "api_keys"
 
@@ -255,12 +255,12 @@ class KeyRow(Row):
 
 
 class LeaseRow(Row):
-    """A right that one process at a time holds, such as dispatching."""
+    """An exclusive role of one process, such as dispatching."""
 
     __tablename__ = "leases"
 
     name: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
-    #: Host, boot and pid of the holder: a dead holder on this machine is replaced at once.
+    #: Host, boot and pid of the holder; a dead holder on this machine is replaced at once.
     holder: Mapped[str] = mapped_column(sa.String(500))
-    #: Counts renewals; a waiting process watches it by its own clock.
+    #: Number of renewals; waiting processes time its changes with their own clock.
     renewals: Mapped[int] = mapped_column(sa.BigInteger, default=0)

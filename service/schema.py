@@ -1,4 +1,4 @@
-"""The schema of the database: brought up to date, or refused."""
+"""Migration and check of the database schema."""
 
 from functools import cache
 from pathlib import Path
@@ -13,26 +13,26 @@ from service.database import Database
 
 
 class SchemaMismatch(RuntimeError):
-    """The database has a schema that this version of the code does not know."""
+    """The schema of the database does not match this version of the code."""
 
 
 @cache
 def newest_revision() -> str:
-    """Give the revision that this code needs."""
+    """Return the revision that this code requires."""
     head = ScriptDirectory.from_config(_config("sqlite://")).get_current_head()
     assert head is not None
     return head
 
 
 def current_revision(database: Database) -> str | None:
-    """Give the revision that the database is at; None where it is empty."""
-    # Alembic makes its table anew each time, so what is compiled of it is never used again
+    """Return the revision of the database, or None if it is empty."""
+    # Alembic creates a new table object each time, so cached statements would never be reused
     with database.engine.connect().execution_options(compiled_cache=None) as connection:
         return MigrationContext.configure(connection).get_current_revision()
 
 
 def migrate(database: Database, *, revision: str = "head") -> None:
-    """Bring the schema to a revision, upwards; one that a newer version made is a mismatch."""
+    """Upgrade the schema to a revision; raise SchemaMismatch if a newer version created it."""
     found = current_revision(database)
     scripts = ScriptDirectory.from_config(_config(database.url))
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
@@ -41,7 +41,7 @@ def migrate(database: Database, *, revision: str = "head") -> None:
 
 
 def check_schema(database: Database) -> None:
-    """Raise SchemaMismatch unless the database is at the revision that this code needs."""
+    """Raise SchemaMismatch unless the database has the revision that this code requires."""
     found = current_revision(database)
     if found != newest_revision():
         raise _mismatch(found)
@@ -50,7 +50,7 @@ def check_schema(database: Database) -> None:
 def _mismatch(found: str | None) -> SchemaMismatch:
     return SchemaMismatch(
         f"the database is at schema {found or 'none'}, this version needs {newest_revision()}; "
-        "run 'sibling migrate', or use the version that made the database"
+        "run 'sibling migrate', or use the version that created the database"
     )
 
 

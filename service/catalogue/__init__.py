@@ -1,1 +1,1 @@
-"""What can be trained: the registry of algorithms, told over HTTP."""
+"""HTTP routes of the algorithm registry."""

@@ -1,4 +1,4 @@
-"""``GET /v1/algorithms``: what can be trained, and with which parameters."""
+"""HTTP routes of the algorithms and their parameters: ``GET /v1/algorithms``."""
 
 from fastapi import APIRouter
 
@@ -23,5 +23,5 @@ def get_algorithm(name: str) -> Algorithm:
     """Return one algorithm."""
     if name not in ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
-        raise Problem("not-found", f"there is no algorithm '{name}'; there are {known}")
+        raise Problem("not-found", f"there is no algorithm '{name}'; the algorithms are {known}")
     return Algorithm.describe(ALGORITHMS[name])

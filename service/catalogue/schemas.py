@@ -1,4 +1,4 @@
-"""Algorithms on the wire."""
+"""API schemas of algorithms."""
 
 from typing import Any
 
@@ -8,12 +8,12 @@ from algorithms.interface.algorithm import Algorithm as AnyAlgorithm
 
 
 class Needs(BaseModel):
-    """What an algorithm needs of its tasks."""
+    """Requirements of an algorithm on its tasks."""
 
-    same_features: bool = Field(description="Every task has the same columns.")
-    target: str = Field(description="none, numbers, classes, or any: numbers or classes.")
-    covariances: bool = Field(description="Covariance matrices may stand in place of rows.")
-    min_samples: int = Field(description="Fewest rows in each task.")
+    same_features: bool = Field(description="Whether all tasks must have the same columns.")
+    target: str = Field(description="none, numbers, classes, or any (numbers or classes).")
+    covariances: bool = Field(description="Whether tasks may have covariances instead of rows.")
+    min_samples: int = Field(description="Minimum number of rows per task.")
     min_tasks: int
 
 
@@ -25,12 +25,12 @@ class Algorithm(BaseModel):
     summary: str
     reference: str
     needs: Needs
-    methods: list[str] = Field(description="What its models can do.")
+    methods: list[str] = Field(description="Methods of its models.")
     params: dict[str, Any] = Field(description="JSON Schema of the parameters.")
 
     @classmethod
     def describe(cls, algorithm: "AnyAlgorithm[Any, Any]") -> "Algorithm":
-        """Return the wire form of an algorithm."""
+        """Return the schema of an algorithm."""
         return cls(
             name=algorithm.name,
             title=algorithm.title,

@@ -1,7 +1,7 @@
-"""Datasets in their stored form, read and written a block of rows at a time.
+"""Reader and writer of stored datasets in blocks of rows.
 
-For the processes that go through one once: what they hold does not grow with it, and what they
-read does not count as theirs, as a mapped file would.
+For processes that read a dataset once: their memory does not grow with its size, and, unlike pages
+of a mapped file, the data read is not counted as theirs.
 """
 
 import json
@@ -19,13 +19,13 @@ from service.datasets.canonical import DTYPES, FORMAT, read_header
 
 _NAMES: Final = {dtype: name for name, dtype in DTYPES.items()}
 _ALIGNMENT: Final = 8
-#: Values of targets that are read at a time.
-_TARGETS: Final = 2**16
+#: Targets or groups read at a time.
+_TARGET_BLOCK: Final = 2**16
 
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """An array of a dataset that is to be written."""
+    """Name, type and shape of an array in a dataset file."""
 
     name: str
     dtype: np.dtype[Any]
@@ -33,7 +33,7 @@ class Layout:
 
 
 class DatasetReader:
-    """The tasks of a file, by blocks of their rows."""
+    """Reader of the tasks of a file, in blocks of rows."""
 
     def __init__(self, path: Path, manifest: Mapping[str, Any]) -> None:
         self._path = path
@@ -41,18 +41,18 @@ class DatasetReader:
         self._entries = {entry["name"]: entry for entry in manifest["tasks"]}
 
     def rows(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Return the rows of a task, so many at a time."""
+        """Yield the rows of a task in blocks of ``n_rows``."""
         return self._blocks(f"{self._entries[task].get('rows_of', task)}/X", n_rows)
 
     def target_layout(self, task: str) -> Layout | None:
-        """Return the type and shape of the targets of a task, as they are stored."""
+        """Return the layout of the stored targets of a task, or None if it has none."""
         if self._entries[task]["target"] == "none":
             return None
         spec = self._specs[f"{task}/y"]
         return Layout(f"{task}/y", DTYPES[spec["dtype"]], tuple(spec["shape"]))
 
     def group_layout(self, task: str) -> Layout | None:
-        """Return the type and shape of the groups of a task, as they are stored."""
+        """Return the layout of the stored groups of a task, or None if it has none."""
         if not self._entries[task].get("has_groups"):
             return None
         return Layout(
@@ -60,16 +60,16 @@ class DatasetReader:
         )
 
     def groups(self, task: str) -> Iterator[NDArray[Any]]:
-        """Return the groups of a task, if any: positions among those of all tasks."""
+        """Yield the groups of a task, if any: positions in the groups of all tasks."""
         if not self._entries[task].get("has_groups"):
             return iter(())
-        return self._blocks(f"{task}/groups", _TARGETS)
+        return self._blocks(f"{task}/groups", _TARGET_BLOCK)
 
     def targets(self, task: str) -> Iterator[NDArray[Any]]:
-        """Return the targets of a task, if any: numbers, or positions in the manifest's classes."""
+        """Yield the targets of a task, if any: numbers, or positions in the manifest's classes."""
         if self._entries[task]["target"] == "none":
             return iter(())
-        return self._blocks(f"{task}/y", _TARGETS)
+        return self._blocks(f"{task}/y", _TARGET_BLOCK)
 
     def _blocks(self, name: str, n_rows: int) -> Iterator[NDArray[Any]]:
         spec = self._specs[name]
@@ -86,7 +86,7 @@ class DatasetReader:
 
 
 class DatasetWriter:
-    """Writes arrays one after another, in the order in which they were announced."""
+    """Writer of arrays, in the order of the given layouts."""
 
     def __init__(self, path: Path, arrays: Sequence[Layout]) -> None:
         header: dict[str, Any] = {"__metadata__": {HEADER_KEY: json.dumps({"format": FORMAT})}}
@@ -116,6 +116,6 @@ class DatasetWriter:
         np.ascontiguousarray(values).tofile(self._file)
 
     def finish(self) -> None:
-        """Make sure that all that was announced has come."""
+        """Raise ValueError unless all arrays have been written completely."""
         if self._left:
-            raise ValueError(f"{self._left} bytes that were announced have not been written")
+            raise ValueError(f"{self._left} bytes of the arrays have not been written")

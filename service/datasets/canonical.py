@@ -1,9 +1,9 @@
-"""The one form in which datasets are kept: a safetensors file and a manifest.
+"""Stored form of datasets: a safetensors file and a manifest.
 
-The file holds ``<task>/X``, and where a task has them ``<task>/y`` (numbers, or positions in the
-manifest's classes) and ``<task>/groups`` (positions among the groups of all tasks); tasks with the
-very same X keep it once. This module is what a training process imports, so it imports numpy and
-``algorithms`` only.
+The file contains ``<task>/X`` and, if the task has them, ``<task>/y`` (numbers, or positions in the
+manifest's classes) and ``<task>/groups`` (positions in the groups of all tasks). Tasks with the
+same X store it once. Training processes import this module, so it imports only numpy and
+``algorithms``.
 """
 
 import hashlib
@@ -23,32 +23,32 @@ from algorithms.interface.units import divisible_rows
 from algorithms.numerics.row_hashes import hash_rows
 
 FORMAT: Final = "sibling-dataset/1"
-#: Summaries of features are left out of the manifest beyond so many of them in all tasks.
+#: Total number of features above which the manifest has no feature summaries.
 _MAX_SUMMARISED: Final = 20_000
-#: Types of the arrays that :func:`write_tasks` writes, as the file names them.
+#: Types of the stored arrays, by their names in safetensors.
 DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 _LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
 _HASH_BYTES: Final = 16
-#: Beyond so many rows in all tasks, nobody looks which of them are equal: that takes some 60 bytes
-#: a row.
-_MAX_TIED: Final = 10_000_000
-#: Labels of groups are left out of the manifest beyond so many.
+#: Number of rows in all tasks above which equal rows are not searched for, which takes about 60
+#: bytes a row.
+_MAX_ROWS_COMPARED: Final = 10_000_000
+#: Number of groups above which the manifest does not list their labels.
 _MAX_GROUPS: Final = 10_000
 
 
 def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Write tasks to a file; give their manifest."""
+    """Write tasks to a file and return their manifest."""
     arrays: dict[str, NDArray[Any]] = {}
-    holder: dict[int, str] = {}
+    owner_of_rows: dict[int, str] = {}
     entries = []
     n_summarised = sum(task.n_features for task in tasks)
-    is_small = sum(task.n_samples for task in tasks) <= _MAX_TIED
+    is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
     n_divisible = divisible_rows(TaskSet(tuple(tasks))) if is_small else {}
     hashes: dict[str, str] = {}
     for task in tasks:
         entry = _entry(task)
-        first = holder.setdefault(id(task.X), task.name)
+        first = owner_of_rows.setdefault(id(task.X), task.name)
         if first == task.name:
             arrays[f"{task.name}/X"] = task.X
             hashes[first] = _hash(task)
@@ -73,9 +73,9 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
 def _add_groups(
     entries: Sequence[dict[str, Any]], tasks: Sequence[Task], arrays: dict[str, NDArray[Any]]
 ) -> dict[str, Any]:
-    """Add the group of each row, numbered over all tasks; return the labels for the manifest.
+    """Add the groups, numbered over all tasks, to the arrays; return their labels for the manifest.
 
-    So many labels that a manifest cannot list them are left out: their numbers tell groups apart.
+    Very many labels are left out of the manifest; the numbers still distinguish the groups.
     """
     pairs = zip(entries, tasks, strict=True)
     grouped = [(entry, task) for entry, task in pairs if task.groups is not None]
@@ -91,9 +91,9 @@ def _add_groups(
 
 
 def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list[str] | None:
-    """Return the names of columns that all tasks share; where they differ, each entry gets its own.
+    """Return the column names if all tasks share them; otherwise add each task's to its entry.
 
-    An entry without names of its own has the shared ones, if there are any.
+    Entries without names use the shared ones, if any.
     """
     names = {task.feature_names for task in tasks}
     if len(names) == 1:
@@ -106,7 +106,7 @@ def _add_names(entries: Sequence[dict[str, Any]], tasks: Sequence[Task]) -> list
 
 
 def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, ...] | None]:
-    """Return the names of the columns of each task; None where they have no names."""
+    """Return the column names of each task, or None for tasks without names."""
     shared = manifest["feature_names"]
     common = None if shared is None else tuple(shared)
     return {
@@ -116,12 +116,12 @@ def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, .
 
 
 def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
-    """Return the tasks that :func:`write_tasks` wrote; their rows are read-only, mapped from disk.
+    """Return the tasks of a file; their arrays are read-only and memory-mapped.
 
     Raises
     ------
     InvalidArtifact
-        The file is truncated or is not the one that the manifest describes.
+        The file is truncated or does not match the manifest.
     """
     arrays = _map_arrays(path)
     names = feature_names_by_task(manifest)
@@ -136,12 +136,12 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
 
 
 def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return what the user should know of a dataset; older manifests have no warnings."""
+    """Return the warnings about a dataset; older manifests have none."""
     return list(manifest.get("warnings", ()))
 
 
 def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
-    """Return the shapes of the tasks, which tell whether an algorithm fits them."""
+    """Return summaries of the tasks, to check whether an algorithm supports them."""
     names = feature_names_by_task(manifest)
     return tuple(
         TaskSummary(
@@ -178,7 +178,7 @@ def _read_task(
 
 
 def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a safetensors file without reading them."""
+    """Memory-map the arrays of a safetensors file."""
     try:
         data: NDArray[np.uint8] = np.asarray(np.memmap(path, np.uint8, mode="r"))
         begin, specs = read_header(path)
@@ -188,7 +188,7 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def read_header(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
-    """Return the offset of the arrays of a safetensors file; type, shape and place of each."""
+    """Return the offset of the data in a safetensors file, and the header entry of each array."""
     with path.open("rb") as file:
         n_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
         header = json.loads(file.read(n_bytes))
@@ -215,7 +215,7 @@ def _entry(task: Task) -> dict[str, Any]:
 
 
 def _hash(task: Task) -> str:
-    """Return what tasks of the very same rows, in the same order, have in common."""
+    """Return a hash of the rows, in order."""
     found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
     for part in _blocks(task.X.reshape(task.n_samples, -1)):
         found.update(hash_rows(part).astype("<u8").tobytes())
@@ -223,7 +223,7 @@ def _hash(task: Task) -> str:
 
 
 def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Return statistics of each column; null where they are beyond what floats hold."""
+    """Return statistics of each column, with None for those that are not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
         mean = X.mean(0)
         std = np.sqrt(sum(((part - mean) ** 2).sum(0) for part in _blocks(X)) / len(X))
@@ -235,6 +235,6 @@ def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
 
 
 def _blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Return the rows in parts, so that what is computed of one takes little memory."""
+    """Yield the rows in blocks, so that temporary arrays stay small."""
     n_rows = max(1, _BLOCK_VALUES // X.shape[1])
     return (X[i : i + n_rows] for i in range(0, len(X), n_rows))

@@ -1,66 +1,66 @@
-"""What is wrong with an upload: every issue that fits, each with its place."""
+"""Validation issues of an upload, each with its location."""
 
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
 
-#: Reading stops at so many: nobody mends more in one go.
+#: Parsing stops after this many issues.
 MAX_ISSUES: Final = 100
 
-#: Every code of a issue, with what it means.
+#: Codes of issues, with their meaning.
 CODES: Final[dict[str, str]] = {
     "empty-file": "The upload has no bytes, a table has no header, an archive no arrays.",
-    "no-rows": "A table or a task has no rows.",
-    "no-features": "No column is left to be a feature.",
+    "no-rows": "A table or task has no rows.",
+    "no-features": "No column is left as a feature.",
     "not-utf8": "The bytes are not UTF-8.",
-    "invalid-quoting": "Quotes or line ends are not as RFC 4180 has them.",
-    "line-too-long": "A line is far beyond any row of numbers.",
+    "invalid-quoting": "Quotes or line ends do not follow RFC 4180.",
+    "line-too-long": "A line exceeds the maximum length.",
     "wrong-width": "A row has more or fewer cells than the header.",
-    "duplicate-column": "Two columns have one name.",
-    "missing-column": "A column that an option names is not there.",
-    "missing-option": "The layout needs an option that was not given.",
-    "unused-option": "An option has no meaning for this format or layout.",
-    "empty-cell": "A cell is empty; every value is needed.",
-    "not-a-number": "Text stands where a number is needed.",
+    "duplicate-column": "Two columns have the same name.",
+    "missing-column": "A column named in an option does not exist.",
+    "missing-option": "The layout requires an option that is missing.",
+    "unused-option": "An option does not apply to this format or layout.",
+    "empty-cell": "A cell is empty; missing values are not supported.",
+    "not-a-number": "A number was expected, but the value is text.",
     "not-finite": "A value is NaN or infinite.",
-    "inexact-integer": "An integer is too large to be kept exactly.",
-    "mixed-labels": "One target column holds both numbers and text.",
-    "invalid-label": "A value cannot name a class.",
-    "too-many-classes": "Targets have more distinct labels than a manifest can list.",
-    "invalid-name": "A task or column has no name, one too long, or one with control characters.",
-    "duplicate-task": "Two tasks have one name.",
+    "inexact-integer": "An integer is too large for an exact 64-bit float.",
+    "mixed-labels": "A target column contains both numbers and text.",
+    "invalid-label": "A value cannot be a class label or group label.",
+    "too-many-classes": "The targets have more distinct labels than the limit.",
+    "invalid-name": "The name of a task or column is empty, too long, or has control characters.",
+    "duplicate-task": "Two tasks have the same name.",
     "too-many-tasks": "There are more tasks than the limit.",
     "too-many-features": "A task has more columns than the limit.",
-    "decompression-limit": "Decompressed, the upload is beyond the limit.",
-    "corrupt-archive": "The zip archive is truncated, damaged, encrypted or of an unusual kind.",
-    "duplicate-array": "Two arrays of the archive have one name.",
-    "unexpected-array": "A member of the archive is not an array of either layout.",
-    "corrupt-array": "An array's header is damaged, or does not fit its bytes.",
-    "object-array": "An array holds Python objects, which are never read.",
-    "unsupported-dtype": "An array holds neither numbers nor text.",
-    "wrong-shape": "An array has another shape than its layout needs.",
-    "missing-names": "Some tasks name their columns and others do not.",
-    "missing-array": "The layout needs an array that is not there.",
-    "invalid-task": "The rows, targets or matrices of a task do not make a task.",
-    "ingest-out-of-memory": "Reading needs more memory than the limit.",
-    "ingest-timeout": "Reading takes longer than the limit.",
-    "parser-crashed": "The reading process died: a damaged upload, or a defect of ours.",
+    "decompression-limit": "The decompressed size exceeds the limit.",
+    "corrupt-archive": "The zip archive is truncated, corrupt, encrypted or unsupported.",
+    "duplicate-array": "Two arrays in the archive have the same name.",
+    "unexpected-array": "A member of the archive belongs to neither layout.",
+    "corrupt-array": "The header of an array is corrupt or does not match its data.",
+    "object-array": "An array contains Python objects, which are not read for security.",
+    "unsupported-dtype": "An array contains neither numbers nor text.",
+    "wrong-shape": "The shape of an array does not match the layout.",
+    "missing-names": "Some tasks have column names and others do not.",
+    "missing-array": "An array required by the layout is missing.",
+    "invalid-task": "The rows, targets or matrices of a task are invalid.",
+    "ingest-out-of-memory": "Parsing needs more memory than the limit.",
+    "ingest-timeout": "Parsing takes longer than the limit.",
+    "parser-crashed": "The parser process crashed: a corrupt upload or a bug in the service.",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class ValidationIssue:
-    """One thing wrong, and where.
+    """One problem of an upload, with its location.
 
     Parameters
     ----------
     code
         One of :data:`CODES`.
     row
-        Zero-based row of the table or array that was sent.
+        Zero-based row of the uploaded table or array.
     column
-        Name of the column, or its zero-based number where it has none.
+        Name of the column, or its zero-based number if it has no name.
     parameter
-        The query parameter to blame.
+        The query parameter that caused it.
     """
 
     code: str
@@ -76,7 +76,7 @@ class ValidationIssue:
 
 
 class Rejected(Exception):
-    """The upload cannot be read; carries the issues."""
+    """The upload is invalid; ``issues`` lists why."""
 
     def __init__(self, *issues: ValidationIssue) -> None:
         super().__init__(issues[0].detail)
@@ -84,46 +84,46 @@ class Rejected(Exception):
 
 
 def reject(code: str, detail: str, **place: Any) -> NoReturn:
-    """Raise Rejected with one issue, after which reading on would tell nothing."""
+    """Raise Rejected with a single issue that makes further parsing pointless."""
     raise Rejected(ValidationIssue(code, detail, **place))
 
 
 class ValidationIssues:
-    """Collects issues, so that a user can mend them all at once."""
+    """Collection of issues, so that all are reported at once."""
 
     def __init__(self) -> None:
-        self._told: list[ValidationIssue] = []
+        self._issues: list[ValidationIssue] = []
 
     def __bool__(self) -> bool:
-        return bool(self._told)
+        return bool(self._issues)
 
     def add(self, code: str, detail: str, **place: Any) -> None:
-        """Add one.
+        """Add an issue.
 
         Raises
         ------
         Rejected
-            It was the last one that is kept.
+            The maximum number of issues is reached.
         """
-        self._told.append(ValidationIssue(code, detail, **place))
-        if len(self._told) >= MAX_ISSUES:
-            raise Rejected(*self._told)
+        self._issues.append(ValidationIssue(code, detail, **place))
+        if len(self._issues) >= MAX_ISSUES:
+            raise Rejected(*self._issues)
 
     def extend(self, rejected: Rejected) -> None:
-        """Add those of one part of the upload, and go on to the next part."""
+        """Add the issues of one part of the upload."""
         for issue in rejected.issues:
             self.add(**issue.to_json())
 
     def check(self) -> None:
-        """Raise Rejected where there is any."""
-        if self._told:
-            raise Rejected(*self._told)
+        """Raise Rejected if there are any issues."""
+        if self._issues:
+            raise Rejected(*self._issues)
 
 
 def out_of_memory(limit_bytes: int) -> ValidationIssue:
-    """Return the issue of an upload that is too large to be read here."""
+    """Return the issue of an upload that exceeds the memory limit."""
     return ValidationIssue(
         "ingest-out-of-memory",
-        f"reading the upload needs more than {limit_bytes // 1024**2} MiB of memory, the limit "
-        "here; send fewer rows or tasks at a time, or have the operator raise ingest_memory_mb",
+        f"parsing the upload needs more than {limit_bytes // 1024**2} MiB of memory, the limit; "
+        "upload fewer rows or tasks, or ask the operator to raise ingest_memory_mb",
     )

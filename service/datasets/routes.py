@@ -1,4 +1,4 @@
-"""Datasets over HTTP: upload, list, inspect, delete."""
+"""HTTP routes of datasets: upload, list, inspect, delete."""
 
 import asyncio
 import time
@@ -13,7 +13,7 @@ from service.datasets import store
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
 from service.datasets.ingestion.upload import UploadRequest, receive
-from service.datasets.schemas import Dataset, Manifest, places
+from service.datasets.schemas import Dataset, Manifest, error_entries
 from service.errors import Problem
 from service.http import (
     Owner,
@@ -34,14 +34,19 @@ router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured
 
 POLL_S: Final = 0.1
 MAX_WAIT_S: Final = 60
-_SETTLED: Final = frozenset({"ready", "rejected"})
+_FINAL_STATES: Final = frozenset({"ready", "rejected"})
 
-Wait = Annotated[float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for its end.")]
+Wait = Annotated[
+    float,
+    Query(
+        ge=0, le=MAX_WAIT_S, description="Seconds to wait until the dataset is ready or rejected."
+    ),
+]
 
 _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
-        "description": "The bytes of one file, as they are.",
+        "description": "The bytes of one file.",
         "content": {
             media_type: {"schema": {"type": "string", "format": "binary"}}
             for format_ in FORMATS
@@ -52,13 +57,13 @@ _BODY: Final[dict[str, Any]] = {
 
 
 class UploadQuery(ReadOptions):
-    """Name of an upload, and how to read it."""
+    """Name and options of an upload."""
 
     name: str = Field(
         min_length=1,
         max_length=200,
         pattern=r"^[^\x00-\x1f\x7f]*$",
-        description="What you call it.",
+        description="Name of the dataset.",
     )
 
 
@@ -68,8 +73,11 @@ class UploadQuery(ReadOptions):
     response_model=Dataset,
     openapi_extra=_BODY,
     responses={
-        200: {"model": Dataset, "description": "The same bytes are here already."},
-        202: {"model": Dataset, "description": "Still being read; watch it at Location."},
+        200: {"model": Dataset, "description": "A dataset with the same content exists."},
+        202: {
+            "model": Dataset,
+            "description": "Parsing continues; poll the dataset at Location.",
+        },
         **problems(
             "malformed-body",
             "body-too-large",
@@ -95,7 +103,7 @@ async def upload_dataset(
     )
     if is_new:
         await _ingest(services, row.id)
-    return await run_in_threadpool(_answer_upload, services, row.id, owner, is_new=is_new)
+    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))
@@ -114,10 +122,10 @@ def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Datase
 async def get_dataset(
     dataset_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
-    """Return a dataset as it stands, or as it ends being read within `wait` seconds."""
+    """Return a dataset; wait up to `wait` seconds for it to be ready or rejected."""
     deadline = time.monotonic() + wait
     row = await run_in_threadpool(_read, services, dataset_id, owner)
-    while row.state not in _SETTLED and time.monotonic() < deadline:
+    while row.state not in _FINAL_STATES and time.monotonic() < deadline:
         await asyncio.sleep(POLL_S)
         row = await run_in_threadpool(_read, services, dataset_id, owner)
     if is_not_modified(request, _tag(row)):
@@ -131,7 +139,7 @@ async def get_dataset(
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
 def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
-    """Return what is in a dataset, task by task."""
+    """Return the contents of a dataset, by task."""
     row = _read(services, dataset_id, owner)
     if row.manifest is None:
         raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}, not ready")
@@ -144,39 +152,42 @@ def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
     responses=problems("not-found", "in-use", "precondition-failed", "wrong-state"),
 )
 def delete_dataset(dataset_id: str, request: Request, services: Context, owner: Owner) -> Response:
-    """Delete a dataset that no job and no model needs."""
+    """Delete a dataset that no unfinished job and no model uses."""
     with services.database.write() as session:
         row = store.get(session, dataset_id, owner=owner)
         if row is None:
             raise _no_dataset(dataset_id)
         check_if_match(request, _tag(row))
-        if row.state not in _SETTLED:
-            raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}; wait for its end")
+        if row.state not in _FINAL_STATES:
+            raise Problem(
+                "wrong-state",
+                f"dataset '{dataset_id}' is {row.state}; wait until it is ready or rejected",
+            )
         needed = store.needed_by(session, dataset_id)
         if needed:
-            detail = f"dataset '{dataset_id}' is needed by {'; '.join(needed[:20])}"
+            detail = f"dataset '{dataset_id}' is used by {'; '.join(needed[:20])}"
             raise Problem("in-use", detail)
         store.delete(session, row)
     return Response(status_code=204)
 
 
 async def _ingest(services: Services, dataset_id: str) -> None:
-    """Have the upload read, waiting a moment for the end: most are done at once."""
+    """Start parsing and wait a short time; most uploads finish within it."""
     work = asyncio.wrap_future(services.ingester.submit(dataset_id))
     done, _ = await asyncio.wait({work}, timeout=services.settings.ingest_wait_s)
     for ended in done:
         ended.result()
 
 
-def _answer_upload(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
+def _upload_response(services: Services, dataset_id: str, owner: str, *, is_new: bool) -> Response:
     row = _read(services, dataset_id, owner)
     if row.state == "rejected":
-        if is_new:  # nobody was told of it
+        if is_new:  # the client has not seen its id
             with services.database.write() as session:
                 store.forget(session, row)
-        errors = places(row.issues)
+        errors = error_entries(row.issues)
         raise Problem("invalid-dataset", errors[0]["detail"], errors=errors)
-    status = 202 if row.state not in _SETTLED else 201 if is_new else 200
+    status = 202 if row.state not in _FINAL_STATES else 201 if is_new else 200
     headers = {"Location": f"/v1/datasets/{row.id}", "ETag": _tag(row)}
     if status == 202:
         headers["Retry-After"] = "1"

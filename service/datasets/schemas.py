@@ -1,4 +1,4 @@
-"""Datasets on the wire."""
+"""API schemas of datasets."""
 
 from datetime import datetime
 from typing import Any
@@ -11,7 +11,7 @@ from service.rows import DatasetRow
 
 
 class Origin(BaseModel):
-    """Where a dataset of outputs comes from: enough to compute it again."""
+    """Job and model that computed a dataset: enough to reproduce it."""
 
     job_id: str
     dataset_id: str
@@ -21,33 +21,32 @@ class Origin(BaseModel):
     version_id: str
     method: str
     tasks: dict[str, str] | None = Field(
-        description="Its tasks with the task of the model that each was called as; null where "
-        "every one was called by its own name."
+        description="For each task, the task of the model that was used; null for the same names."
     )
 
 
 class Dataset(BaseModel):
-    """A dataset as it stands."""
+    """A dataset."""
 
     id: str
     name: str
-    state: str = Field(description="uploaded, ingesting; then ready or rejected for good.")
+    state: str = Field(description="uploaded or ingesting; finally ready or rejected.")
     media_type: str
-    options: dict[str, Any] = Field(description="How the upload was read.")
-    size_bytes: int = Field(description="Of the upload.")
+    options: dict[str, Any] = Field(description="Options of the upload.")
+    size_bytes: int = Field(description="Size of the upload.")
     upload_sha256: str
-    content_sha256: str | None = Field(description="Of the tasks in their stored form.")
+    content_sha256: str | None = Field(description="SHA-256 of the stored tasks.")
     n_tasks: int | None
-    n_samples: int | None = Field(description="In all tasks together.")
-    n_features: list[int] | None = Field(description="Each number of columns that tasks have.")
-    origin: Origin | None = Field(description="What it was computed from; null for an upload.")
-    issues: list[Place] = Field(description="Why it was rejected.")
-    warnings: list[str] = Field(description="What its user should know of it, in sentences.")
+    n_samples: int | None = Field(description="Number of rows in all tasks.")
+    n_features: list[int] | None = Field(description="Distinct numbers of columns of the tasks.")
+    origin: Origin | None = Field(description="Job that computed it; null for an upload.")
+    issues: list[Place] = Field(description="Reasons of the rejection.")
+    warnings: list[str] = Field(description="Warnings about the data.")
     created_at: datetime
 
     @classmethod
     def from_row(cls, row: DatasetRow) -> "Dataset":
-        """Return the wire form of a row."""
+        """Return the schema of a row."""
         tasks = None if row.manifest is None else row.manifest["tasks"]
         return cls(
             id=row.id,
@@ -62,7 +61,7 @@ class Dataset(BaseModel):
             n_samples=None if tasks is None else sum(task["n_samples"] for task in tasks),
             n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
             origin=None if row.origin is None else Origin.model_validate(row.origin),
-            issues=[Place(**place) for place in places(row.issues)],
+            issues=[Place(**place) for place in error_entries(row.issues)],
             warnings=[] if row.manifest is None else warnings_of(row.manifest),
             created_at=row.created_at,
         )
@@ -86,41 +85,36 @@ class Task(BaseModel):
     input: str = Field(description="rows or covariances.")
     target: str = Field(description="none, numbers or classes.")
     classes: list[str | int] | None = None
-    rows_of: str | None = Field(None, description="The task that has the very same rows.")
+    rows_of: str | None = Field(None, description="Another task with the same rows.")
     feature_names: list[str] | None = Field(
-        None, description="Names of its columns, where tasks differ in them."
+        None, description="Names of the columns, if tasks differ."
     )
     rows_hash: str | None = Field(
-        None, description="The same in tasks of the very same rows, in the same order."
+        None, description="Hash of the rows; equal for tasks with the same rows in the same order."
     )
-    has_groups: bool = Field(
-        default=False, description="Whether it tells which rows belong together."
-    )
+    has_groups: bool = Field(default=False, description="Whether rows have groups.")
     n_divisible: int | None = Field(
         None,
-        description="Rows that can be held out while others of their class train; equal rows, and "
-        "rows of one group, are not divided.",
+        description="Number of rows that can be held out while other rows of their class stay in "
+        "training; equal rows and rows of one group are not divided.",
     )
-    features: FeatureSummary | None = Field(None, description="Left out of large datasets.")
+    features: FeatureSummary | None = Field(None, description="Omitted for large datasets.")
 
 
 class Manifest(BaseModel):
-    """What is in a dataset."""
+    """Contents of a dataset."""
 
     format: str
     tasks: list[Task]
     feature_names: list[str] | None = Field(
-        description="Names of the columns that all tasks share; null where they differ, or have "
-        "no names."
+        description="Column names if all tasks share them; null if they differ or are missing."
     )
     groups: list[str | int | float] | None = Field(
-        None, description="Labels of the groups of rows; left out where there are very many."
+        None, description="Labels of the groups; omitted if there are very many."
     )
-    warnings: list[str] = Field(
-        default_factory=list, description="What its user should know of it, in sentences."
-    )
+    warnings: list[str] = Field(default_factory=list, description="Warnings about the data.")
 
 
-def places(issues: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return issues as entries of ``errors``."""
+def error_entries(issues: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Return issues as entries of the ``errors`` of a problem."""
     return [{"code": "invalid-dataset", **issue} for issue in issues]

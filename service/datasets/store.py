@@ -14,14 +14,14 @@ from service.jobs.queue.states import FINAL
 from service.processes import ProcessIdentity, this_process
 from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
-#: An upload that has not ended after so long was given up by its sender.
-_PARTIAL_FOR: Final = timedelta(days=1)
+#: Age at which an incomplete upload is considered abandoned.
+_ABANDONED_AFTER: Final = timedelta(days=1)
 _UNFINISHED: Final = ("uploaded", "ingesting")
 
 
 @dataclass(frozen=True, slots=True)
 class NewDataset:
-    """What a dataset is created from."""
+    """Values of a new dataset."""
 
     owner: str
     name: str
@@ -31,7 +31,7 @@ class NewDataset:
 
 
 def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
-    """Return the row of an upload that is complete and not yet parsed."""
+    """Create the row of a complete upload that is not yet parsed."""
     row = DatasetRow(
         id=new_id("ds"),
         owner=new.owner,
@@ -51,13 +51,13 @@ def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
 
 
 def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
-    """Return a dataset; another owner's, or a deleted one, is as if it were not there."""
+    """Return a dataset, or None if it does not exist, is deleted, or has another owner."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
     return row if row is not None and row.owner == owner and row.state != "deleted" else None
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
-    """Return the dataset that the owner made of the same bytes, read the same way."""
+    """Return the dataset of the owner with the same bytes and options."""
     query = sa.select(DatasetRow).where(
         DatasetRow.owner == owner, DatasetRow.fingerprint == fingerprint
     )
@@ -75,7 +75,7 @@ def list_page(
 
 
 def begin_ingest(session: Session, dataset_id: str) -> DatasetRow | None:
-    """Return an uploaded dataset, now ingesting; None where another process was first."""
+    """Mark an uploaded dataset as ingesting; return None if another process has taken it."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
     if row is None or row.state != "uploaded":
         return None
@@ -85,7 +85,7 @@ def begin_ingest(session: Session, dataset_id: str) -> DatasetRow | None:
 
 
 def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob: Blob) -> None:
-    """Store what an ingestion gave; the upload is not needed any more."""
+    """Store the parsed dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.manifest = "ready", manifest
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
@@ -93,20 +93,20 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
 
 
 def reject(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:
-    """Store why an ingestion gave nothing."""
+    """Store the issues of a rejected dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.issues = "rejected", issues
     _drop_upload(session, row)
 
 
 def forget(session: Session, row: DatasetRow) -> None:
-    """Remove every trace of a dataset that nothing refers to."""
+    """Delete the row and the idempotency keys of a dataset that nothing references."""
     session.execute(sa.delete(IdempotencyRow).where(IdempotencyRow.resource_id == row.id))
     session.execute(sa.delete(DatasetRow).where(DatasetRow.id == row.id))
 
 
 def delete(session: Session, row: DatasetRow) -> None:
-    """Drop the data; where jobs that have ended speak of it, the row stays and is shown no more."""
+    """Delete the data of a dataset; keep a hidden row if finished jobs reference it."""
     content, row.content_blob_id = row.content_blob_id, None
     row.state, row.fingerprint, row.manifest = "deleted", row.id, None
     _drop_upload(session, row)
@@ -118,7 +118,7 @@ def delete(session: Session, row: DatasetRow) -> None:
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
-    """Return what still needs a dataset: jobs that have not ended, and models made from it."""
+    """Return what still uses a dataset: unfinished jobs, and models trained on it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.notin_(FINAL))
@@ -137,7 +137,7 @@ def needed_by(session: Session, dataset_id: str) -> list[str]:
 
 
 def take_orphans(session: Session) -> list[str]:
-    """Return the datasets whose ingestion died with its process, ready to be ingested again."""
+    """Reset the datasets whose ingesting process died, and return their ids."""
     rows = session.scalars(sa.select(DatasetRow).where(DatasetRow.state.in_(_UNFINISHED)))
     orphans = [row for row in rows if _is_orphan(row)]
     for row in orphans:
@@ -146,9 +146,9 @@ def take_orphans(session: Session) -> list[str]:
 
 
 def sweep_partial_blobs(session: Session) -> None:
-    """Delete the bytes of uploads that were never completed."""
+    """Delete the data of uploads that were never completed."""
     query = sa.select(BlobRow.id).where(
-        BlobRow.sha256.is_(None), BlobRow.created_at < now() - _PARTIAL_FOR
+        BlobRow.sha256.is_(None), BlobRow.created_at < now() - _ABANDONED_AFTER
     )
     for blob_id in session.scalars(query).all():
         delete_blob(session, blob_id)

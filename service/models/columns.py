@@ -1,4 +1,4 @@
-"""The names of the columns that versions of models were trained on."""
+"""Column names of the training data of model versions."""
 
 import threading
 from collections import OrderedDict
@@ -13,45 +13,45 @@ from service.database import Database
 from service.datasets.canonical import feature_names_by_task
 from service.rows import DatasetRow, VersionRow
 
-#: Names of the columns by task; None where they have no names.
+#: Column names by task, or None for tasks without names.
 NamesByTask: TypeAlias = Mapping[str, tuple[str, ...] | None]
-#: Versions whose names are kept: of wide tasks they take megabytes.
-_MAX_KEPT: Final = 64
+#: Maximum number of cached versions; names of wide tasks take megabytes.
+_MAX_CACHED: Final = 64
 
 
 class ColumnNames:
-    """Looks names up by version; they never change, so those of the last ones are kept."""
+    """Cache of column names by version, which never change."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._kept: OrderedDict[str, NamesByTask] = OrderedDict()
+        self._cache: OrderedDict[str, NamesByTask] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, version_id: str) -> NamesByTask:
-        """Return the names of the columns of each task of a version."""
+        """Return the column names of each task of a version."""
         with self._lock:
-            if version_id in self._kept:
-                self._kept.move_to_end(version_id)
-                return self._kept[version_id]
+            if version_id in self._cache:
+                self._cache.move_to_end(version_id)
+                return self._cache[version_id]
         with self._database.read() as session:
             found = column_names(session, version_id)
         with self._lock:
-            self._kept[version_id] = found
-            if len(self._kept) > _MAX_KEPT:
-                self._kept.popitem(last=False)
+            self._cache[version_id] = found
+            if len(self._cache) > _MAX_CACHED:
+                self._cache.popitem(last=False)
         return found
 
 
 def column_names(session: Session, version_id: str) -> NamesByTask:
-    """Return the names of the columns of each task of a version.
+    """Query the column names of each task of a version.
 
-    Of a version that took new tasks, the names of the older tasks are those of its base. Where an
-    algorithm needs the same columns in all tasks, the new tasks have the names of the older ones.
+    If a version was adapted to new tasks, the names of older tasks are those of its base. If the
+    algorithm requires the same columns in all tasks, new tasks have the names of older ones.
     """
     query = sa.select(DatasetRow.manifest, VersionRow.base_id, VersionRow.algorithm).join(
         DatasetRow, VersionRow.dataset_id == DatasetRow.id
     )
-    found: list[NamesByTask] = []  # of the version, its base, the base of that, ...
+    found: list[NamesByTask] = []  # of the version, its base, the base of its base, ...
     following: str | None = version_id
     while following is not None:
         one = session.execute(query.where(VersionRow.id == following)).one()

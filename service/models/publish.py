@@ -1,4 +1,4 @@
-"""Makes a trained model visible: artifact, version and success of the job, all or nothing."""
+"""Publication of a trained model: artifact, version and job state, in one transaction."""
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
@@ -14,21 +14,21 @@ from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 def publish(
     session: Session, blobs: BlobStore, job: JobRow, dataset: DatasetRow, outcome: Outcome
 ) -> bool:
-    """Publish the model of an attempt; false, and nothing kept, where it was fenced out."""
+    """Publish the model of an attempt; return False if another attempt has replaced it."""
     if not jobs.move(
         session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
     ):
         return False
     assert outcome.artifact is not None
-    # in the order in which a version is deleted, or the two could wait for one another
-    model = _take_number(session, job)
+    # locks in the same order as deleting a version does, to avoid a deadlock
+    model = _next_version(session, job)
     blob = blobs.put_file(session, outcome.artifact)
     session.add(_version(job, dataset, outcome, model, blob))
     return True
 
 
-def _take_number(session: Session, job: JobRow) -> ModelRow:
-    """Return the model row with ``latest_version`` raised to a number of our own."""
+def _next_version(session: Session, job: JobRow) -> ModelRow:
+    """Return the model row, created if needed, with ``latest_version`` incremented."""
     lock(session, "model", job.owner, job.model_name)
     model = session.scalar(
         sa.select(ModelRow).where(ModelRow.owner == job.owner, ModelRow.name == job.model_name)

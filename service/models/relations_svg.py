@@ -1,4 +1,4 @@
-"""The relations of tasks as a picture."""
+"""Relations of tasks as an SVG image."""
 
 import re
 from typing import Final
@@ -9,32 +9,32 @@ from numpy.typing import NDArray
 
 from algorithms.interface.relations import Relations
 
-#: Side of the matrix in pixels, about; largest side of a cell.
+#: Approximate side of the matrix, and maximum side of a cell, in pixels.
 _SIDE: Final = 600
-_LARGEST: Final = 28
-#: More outputs than this are drawn without their names.
-_MOST_NAMED: Final = 60
-#: More outputs than this are drawn as means of neighbours.
-_MOST_CELLS: Final = 600
-_MOST_LETTERS: Final = 24
+_MAX_CELL: Final = 28
+#: Maximum number of outputs with labels.
+_MAX_LABELLED: Final = 60
+#: Maximum number of cells per side; larger matrices are averaged in blocks.
+_MAX_CELLS: Final = 600
+_MAX_LETTERS: Final = 24
 #: Width of a letter and height of a line, in pixels.
 _LETTER_WIDTH: Final = 6.6
 _LINE: Final = 16
-#: From the colour of -1 over that of 0 to that of 1; told apart by the colour-blind too.
+#: Colours of -1, 0 and 1; distinguishable with colour blindness.
 _COLOURS: Final = ((33, 102, 172), (247, 247, 247), (178, 24, 43))
-#: What XML cannot hold, not even as a reference.
-_UNTOLD: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-#: Steps of colour on each side of 0.
+#: Characters that XML does not allow, even as references.
+_XML_INVALID: Final = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+#: Number of colours on each side of 0.
 _STEPS: Final = 16
 
 
 def draw(relations: Relations) -> str:
-    """Return an SVG of the strengths, related outputs side by side; from blue, -1, to red, 1."""
+    """Return an SVG of the strengths from -1 (blue) to 1 (red), with related outputs adjacent."""
     order = list(relations.order)
     names = [_short(relations.names[i]) for i in order]
-    strength = _thinned(relations.strength[np.ix_(order, order)])
-    cell = max(min(_SIDE // len(strength), _LARGEST), 2)
-    is_named = len(order) <= _MOST_NAMED
+    strength = _downsampled(relations.strength[np.ix_(order, order)])
+    cell = max(min(_SIDE // len(strength), _MAX_CELL), 2)
+    is_named = len(order) <= _MAX_LABELLED
     left = 8 + (int(max(map(len, names)) * _LETTER_WIDTH) + 6 if is_named else 0)
     side = cell * len(strength)
     lines = relations.sentence.split("; ")
@@ -63,19 +63,19 @@ def draw(relations: Relations) -> str:
     return "\n".join([*parts, "</svg>\n"])
 
 
-def _thinned(strength: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return at most so many cells on a side: means of neighbours."""
+def _downsampled(strength: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return block means, with at most ``_MAX_CELLS`` cells per side."""
     n = len(strength)
-    if n <= _MOST_CELLS:
+    if n <= _MAX_CELLS:
         return strength
-    starts = np.linspace(0, n, _MOST_CELLS, endpoint=False).astype(int)
+    starts = np.linspace(0, n, _MAX_CELLS, endpoint=False).astype(int)
     sizes = np.diff(starts, append=n)
     sums = np.add.reduceat(np.add.reduceat(strength, starts, axis=0), starts, axis=1)
     return np.asarray(sums / np.outer(sizes, sizes))
 
 
 def _cells(strength: NDArray[np.float64]) -> list[str]:
-    """Return the cells of unit side: one path for all of a colour."""
+    """Return the cells as squares of side 1, one path for each colour."""
     level = np.rint(strength * _STEPS).astype(int)
     paths = []
     for one in np.unique(level):
@@ -85,7 +85,7 @@ def _cells(strength: NDArray[np.float64]) -> list[str]:
 
 
 def _scale(x: int, y: int) -> list[str]:
-    """Return the colours with the strengths that they stand for."""
+    """Return the colour scale."""
     values = np.arange(-_STEPS, _STEPS + 1) / _STEPS
     step = 6
     bars = [
@@ -107,8 +107,8 @@ def _colour(value: float) -> str:
 
 
 def _short(name: str) -> str:
-    return name if len(name) <= _MOST_LETTERS else name[: _MOST_LETTERS - 1] + "…"
+    return name if len(name) <= _MAX_LETTERS else name[: _MAX_LETTERS - 1] + "…"
 
 
 def _text(words: str) -> str:
-    return escape(_UNTOLD.sub("\N{REPLACEMENT CHARACTER}", words))
+    return escape(_XML_INVALID.sub("\N{REPLACEMENT CHARACTER}", words))

@@ -1,4 +1,4 @@
-"""Models over HTTP: list, inspect, download, delete."""
+"""HTTP routes of models and versions: list, inspect, delete."""
 
 from typing import Annotated, Final
 
@@ -23,15 +23,15 @@ from service.models.schemas import Model
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
-Name = Annotated[str, Path(max_length=200, description="Name of a model, or NAME@ALIAS.")]
-Version = Annotated[int, Path(ge=1, lt=2**31, description="Number of a version.")]
+Name = Annotated[str, Path(max_length=200, description="Model name, or NAME@ALIAS.")]
+Version = Annotated[int, Path(ge=1, lt=2**31, description="Version number.")]
 
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))
 def list_models(services: Context, owner: Owner, query: Paging) -> Page[Model]:
-    """List models by name, each by its latest version."""
+    """List the latest version of each model, by name."""
     with services.database.read() as session:
         found = store.list_models(session, owner, after=query.after(), limit=query.page_size + 1)
     return page([Model.from_row(v) for v in found], query, key=lambda model: model.name)
@@ -73,7 +73,7 @@ def get_version(
 def delete_version(
     name: Name, version: Version, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Delete one version of a model, which no alias, job or other model needs."""
+    """Delete a version that no alias, unfinished job or other model uses."""
     with services.database.write() as session:
         alias_store.lock_model(session, owner, name)
         found = store.get_version(session, owner, name, version)
@@ -82,11 +82,11 @@ def delete_version(
         check_if_match(request, _tag(found))
         if found.aliases:
             named = " and ".join(f"'{alias}'" for alias in found.aliases)
-            detail = f"version {version} of '{name}' is {named}; move or delete the alias first"
+            detail = f"version {version} of '{name}' has the alias {named}; move or delete it first"
             raise Problem("in-use", detail)
         needed = store.needed_by(session, found.row)
         if needed:
-            detail = f"version {version} of '{name}' is needed by {'; '.join(needed[:20])}"
+            detail = f"version {version} of '{name}' is used by {'; '.join(needed[:20])}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
     services.lookup.outlast()
@@ -96,7 +96,7 @@ def delete_version(
 def find_version(
     services: Services, owner: str, name: str, version: int | None
 ) -> store.NamedVersion:
-    """Give what `store.get_version` does, or raise the problem that there is none."""
+    """Return a version as `store.get_version` does, or raise a not-found problem."""
     with services.database.read() as session:
         found = store.get_version(session, owner, name, version)
     if found is None:
@@ -112,7 +112,7 @@ def _answer(request: Request, version: store.NamedVersion) -> Response:
 
 
 def _tag(version: store.NamedVersion) -> str:
-    """Give the tag of a version with its aliases; its bytes may be those of another one."""
+    """Return the ETag of a version, which depends on its id and aliases."""
     return etag(".".join((version.row.id, *version.aliases)))
 
 
@@ -120,7 +120,7 @@ def _number(token: str | None) -> int | None:
     if token is None:
         return None
     if not token.isdecimal() or int(token) >= 2**31:
-        raise Problem("invalid-page-token", "the page token is not one of this collection")
+        raise Problem("invalid-page-token", "the page token is not valid for this collection")
     return int(token)
 
 

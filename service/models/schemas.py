@@ -1,4 +1,4 @@
-"""Models on the wire."""
+"""API schemas of models."""
 
 from datetime import datetime
 from typing import Annotated, Any, Final
@@ -13,17 +13,17 @@ from service.models.store import NamedVersion, Served
 
 
 class Lineage(BaseModel):
-    """Where a model comes from: enough to make it again."""
+    """Origin of a model: enough to reproduce it."""
 
     job_id: str
-    base: str | None = Field(description="Id of the version whose tasks it took over.")
+    base: str | None = Field(description="Id of the version that it was adapted from.")
     dataset_id: str
     dataset_sha256: str
     algorithm: str
     params: dict[str, Any]
     seed: int
     software: dict[str, str] = Field(
-        description="Versions of the code that trained it, and the number of threads it had."
+        description="Versions of the software, and the number of threads."
     )
 
 
@@ -33,9 +33,9 @@ class Model(BaseModel):
     id: str
     name: str
     version: int
-    aliases: list[str] = Field(description="Aliases that name this version now.")
+    aliases: list[str] = Field(description="Aliases that point to this version.")
     algorithm: str
-    methods: list[str] = Field(description="What it can do: transform, predict, distances, ...")
+    methods: list[str] = Field(description="Methods, such as transform and predict.")
     tasks: list[str]
     classes: dict[str, list[str | int]] = Field(
         description="Labels by task, in the order of the columns of `distances`; empty for a model "
@@ -54,7 +54,7 @@ class Model(BaseModel):
 
     @classmethod
     def from_row(cls, version: NamedVersion) -> "Model":
-        """Give the wire form of a version."""
+        """Return the schema of a version."""
         row = version.row
         return cls(
             id=row.id,
@@ -85,13 +85,13 @@ class Model(BaseModel):
 
 
 class AliasSpec(WireModel):
-    """Where an alias goes."""
+    """Target of an alias."""
 
-    version: int = Field(ge=1, lt=2**31, description="Number of a version of the model.")
+    version: int = Field(ge=1, lt=2**31, description="Version number of the model.")
 
 
 class Alias(BaseModel):
-    """A name for a version of a model, called as NAME@ALIAS, that moves from version to version."""
+    """A name of a model version, used as NAME@ALIAS, that can move to another version."""
 
     model: str
     alias: str
@@ -101,7 +101,7 @@ class Alias(BaseModel):
 
     @classmethod
     def from_row(cls, model: str, found: NamedAlias) -> "Alias":
-        """Give the wire form of an alias."""
+        """Return the schema of an alias."""
         row = found.row
         return cls(
             model=model,
@@ -113,7 +113,7 @@ class Alias(BaseModel):
 
 
 class Steps(BaseModel):
-    """The steps of a fit, by column; long fits keep every second, fourth, ... step."""
+    """Steps of a fit, by column; long fits keep every second, fourth, ... step."""
 
     loop: list[str]
     iteration: list[int]
@@ -123,33 +123,33 @@ class Steps(BaseModel):
 
 
 class History(BaseModel):
-    """How the fit of a model went."""
+    """Training history of a model."""
 
     stop_reason: str | None
-    stop_reasons: dict[str, str] = Field(description="Of each loop of the fit.")
+    stop_reasons: dict[str, str] = Field(description="Stop reason of each loop.")
     fit_s: float
     peak_memory_mb: float = Field(description="Peak resident memory of the training process.")
     steps: Steps
 
 
 class Relations(BaseModel):
-    """How the tasks of a model are related, as far as it has learned that."""
+    """Relations between the tasks of a model."""
 
     model: str
     version: int
-    sentence: str = Field(description="The strongest tie, how many are weak, and who stands alone.")
+    sentence: str = Field(description="Summary of the strengths in words.")
     names: list[str] = Field(
-        description="Of the outputs, the task, or task and class; related ones side by side."
+        description="Task, or task and class, of each output, with related outputs adjacent."
     )
     strength: list[list[float]] = Field(
-        description="From -1 to 1, for each pair of `names`: the scaled output kernel of a kernel "
-        "machine, the cosine between two linear functions, the overlap of two subspaces."
+        description="Strength from -1 to 1 for each pair of `names`: the scaled output kernel of a "
+        "kernel machine, the cosine between two linear functions, the overlap of two subspaces."
     )
-    sparsity: float = Field(description="Share of pairs whose strength is below 0.05 in size.")
+    sparsity: float = Field(description="Share of pairs with an absolute strength below 0.05.")
 
     @classmethod
     def of(cls, served: Served, found: relations.Relations) -> "Relations":
-        """Give the wire form of the relations in a version."""
+        """Return the schema of the relations in a version."""
         order = list(found.order)
         return cls(
             model=served.name,
@@ -162,49 +162,49 @@ class Relations(BaseModel):
 
 
 class Candidate(BaseModel):
-    """Parameters that were tried, and what came of it on held-out rows."""
+    """Evaluated parameters, with scores on held-out rows."""
 
     params: dict[str, Any]
-    n_splits: int = Field(description="Splits on which it was judged.")
+    n_splits: int = Field(description="Number of splits on which it was evaluated.")
     mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
-    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
-    by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
 
 
 class SearchReport(BaseModel):
-    """A search: what was tried, and what was best."""
+    """Results of a parameter search."""
 
     method: str = Field(description="grid, random, or halving.")
-    metric: str = Field(description="What decided.")
+    metric: str = Field(description="Selection metric.")
     larger_is_better: bool
-    average: str = Field(description="What counted alike: tasks, or rows.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
     n_folds: int
     repeats: int
-    best: int = Field(description="Position of the best candidate.")
+    best: int = Field(description="Index of the best candidate.")
     candidates: list[Candidate]
 
 
-#: Roles by the names that reports of earlier versions have.
+#: Names of roles in reports of earlier versions.
 _FORMER_ROLES: Final = {"itself": "candidate", "apart": "single_task", "other": "multi_task"}
 
 MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role, role))]
 
 
 class Method(BaseModel):
-    """A method that was compared, and its values on held-out rows."""
+    """A compared method, with scores on held-out rows."""
 
     algorithm: str
     role: MethodRole = Field(
-        description="candidate: the algorithm of the job. single_task: each task learned alone. "
-        "pooled: one model of the rows of all tasks. multi_task: another way of learning together. "
-        "trivial: the same prediction for every row of a task."
+        description="candidate: the algorithm of the job. single_task: a model per task. pooled: "
+        "one model of the rows of all tasks. multi_task: another multi-task method. trivial: a "
+        "constant prediction per task."
     )
     variant: str = ""
-    params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
-    value: float | None = Field(description="The deciding metric, by the average asked for.")
+    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
+    value: float | None = Field(description="The selection metric, averaged as requested.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
-    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
-    by_task: dict[str, float | None] = Field(description="The deciding metric on each task.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
+    by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
 
 
 class MethodLabel(BaseModel):
@@ -212,131 +212,129 @@ class MethodLabel(BaseModel):
 
     algorithm: str
     role: MethodRole
-    variant: str = Field("", description="What tells it from others of the same name and role.")
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
 
 
 class BestMethod(MethodLabel):
-    """The method of best mean on the held-out rows."""
+    """The method with the best mean score on held-out rows."""
 
-    value: float = Field(description="The deciding metric; of the best of several, optimistic.")
+    value: float = Field(description="The selection metric; optimistic, as the best of several.")
     tied: list[MethodLabel] = Field(
-        description="Methods not shown to be worse: at 5 % for all pairs (Bonferroni), and by "
-        "`min_effect` or more."
+        description="Methods that are not significantly worse at 5 % (Bonferroni) by at least "
+        "`min_effect`."
     )
 
 
 class Gain(BaseModel):
-    """How much better the candidate is than a baseline; null where there are too few splits."""
+    """Gain of the candidate over a baseline; null if there are too few splits."""
 
     baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
     role: MethodRole
     variant: str = ""
-    gain: float | None = Field(description="In units of the metric; positive: better.")
+    gain: float | None = Field(description="Difference in units of the metric; positive is better.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
     high: float | None
-    p_value: float | None = Field(
-        description="Chance of so large a difference were there none (corrected resampled t)."
-    )
+    p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
     p_adjusted: float | None = Field(
-        None, description="The same, corrected for the number of baselines (Holm)."
+        None, description="p-value adjusted for the number of baselines (Holm)."
     )
 
 
 class LeftOut(BaseModel):
-    """A baseline that is not in a comparison."""
+    """A baseline excluded from a comparison."""
 
     baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
-    roles: list[str] = Field([], description="What it would have stood for.")
+    roles: list[str] = Field([], description="Roles that it would have had.")
     reason: str
 
 
 class FamilyVerdict(BaseModel):
-    """The best of the methods that learn together against the best of those that learn apart."""
+    """Comparison of the best multi-task and the best single-task method."""
 
-    verdict: str = Field(
-        description="helps, hurts, equal (no difference worth naming), or unclear."
-    )
-    together: MethodLabel | None = Field(None, description="A method that learns together.")
-    apart: MethodLabel | None = Field(None, description="A method that learns each task alone.")
-    gain: float | None = Field(None, description="Of the first over the second.")
+    verdict: str = Field(description="helps, hurts, equal (no relevant difference), or unclear.")
+    together: MethodLabel | None = Field(None, description="The best multi-task method.")
+    apart: MethodLabel | None = Field(None, description="The best single-task method.")
+    gain: float | None = Field(None, description="Gain of the first over the second.")
     low: float | None = Field(
         None, description="Lower end of the 95 % interval, corrected for the number of methods."
     )
     high: float | None = None
-    p_value: float | None = Field(None, description="For the families (Bonferroni).")
-    p_adjusted: float | None = Field(
-        None, description="Of a task: corrected for the number of tasks (Benjamini-Hochberg)."
+    p_value: float | None = Field(
+        None, description="p-value, adjusted for the number of methods (Bonferroni)."
     )
-    margin: float | None = Field(None, description="Smallest gain worth naming.")
+    p_adjusted: float | None = Field(
+        None, description="For a task: adjusted for the number of tasks (Benjamini-Hochberg)."
+    )
+    margin: float | None = Field(None, description="Minimum relevant gain.")
 
 
 class TaskVerdict(FamilyVerdict):
-    """Whether learning together helps one task."""
+    """Effect of multi-task learning on one task."""
 
     sentence: str
 
 
 class ComparedRows(BaseModel):
-    """How the rows hang together; units (equal rows, rows of one group) are not divided."""
+    """Units of rows (equal rows, or rows of one group), which splits never divide."""
 
     n_rows: int
     n_units: int
-    largest_unit: int = Field(description="Rows of the largest unit.")
+    largest_unit: int = Field(description="Number of rows of the largest unit.")
     n_never_held_out: int = Field(
-        description="Rows that always train, since a class would have no others."
+        description="Number of rows never held out, since their class has no other rows."
     )
-    warnings: list[str] = Field(description="Where named splits divide units nevertheless.")
+    warnings: list[str] = Field(description="Warnings about given splits that divide units.")
 
 
 class Comparison(BaseModel):
-    """Whether learning together helps, and which method is best."""
+    """Effect of multi-task learning, and the best method."""
 
     verdict: str = Field(
-        description="Learning together, in any form, against learning each task alone: helps, "
-        "hurts, equal (no difference worth naming), or unclear."
+        description="Effect of the best multi-task method compared with single-task learning: "
+        "helps, hurts, equal (no relevant difference), or unclear."
     )
-    sentences: list[str] = Field(description="The same in words.")
+    sentences: list[str] = Field(description="The result in words.")
     metric: str
     title: str
     larger_is_better: bool
-    average: str = Field(description="What counted alike: tasks, or rows.")
+    average: str = Field(description="What has equal weight: tasks or rows.")
     min_effect: float = Field(
-        0.0, description="Smallest difference worth naming, as a part of the metric's value."
+        0.0, description="Minimum relevant difference, relative to the value of the metric."
     )
     splits: dict[str, Any]
     n_splits: int
     rows: ComparedRows | None = None
     methods: list[Method]
-    sharing: FamilyVerdict | None = Field(None, description="What the verdict rests on.")
+    sharing: FamilyVerdict | None = Field(None, description="Comparison behind the verdict.")
     candidate: FamilyVerdict | None = Field(
-        None, description="The same for the algorithm of the job alone."
+        None, description="The same comparison for the algorithm of the job only."
     )
     best: BestMethod | None = None
     overall: list[Gain]
     tasks: dict[str, TaskVerdict]
     by_task: dict[str, list[Gain]]
-    left_out: list[LeftOut] = Field(description="Baselines that do not fit the tasks, and why.")
+    left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
 
 
 class Evaluation(BaseModel):
-    """What the algorithm came to on held-out rows."""
+    """Scores of the algorithm on held-out rows."""
 
     splits: dict[str, Any]
     n_splits: int
     rows: ComparedRows | None = None
-    params: dict[str, Any] = Field(description="As given; what `selection` chose differs by split.")
+    params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
-    over_rows: dict[str, float | None] = Field(description="Over the rows of all tasks as one.")
+    over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
     by_task: dict[str, dict[str, float | None]] = Field(description="`{metric: {task: value}}`.")
     without_value: dict[str, list[str]] = Field(
         default_factory=dict,
-        description="Tasks that a metric has no value of (constant targets, say); means leave "
-        "them out.",
+        description="Tasks for which a metric is undefined, for example with constant targets; "
+        "they are excluded from means.",
     )
 
 
 class Report(BaseModel):
-    """What was tried before a model was trained, and how it compares."""
+    """Search, comparison and evaluation of a model."""
 
     search: SearchReport | None = None
     comparison: Comparison | None = None

@@ -12,14 +12,14 @@ from service.blobs import release_blob
 from service.jobs.queue.states import FINAL
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
-#: Stands between a model and an alias; no name of a model has it.
+#: Separates model and alias; model names cannot contain it.
 ALIAS_SEPARATOR: Final = "@"
 _ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
 
 
 @dataclass(frozen=True, slots=True)
 class NamedVersion:
-    """A version together with the name it is published under, and those that it may lose again."""
+    """A version with the name of its model and its aliases."""
 
     name: str
     row: VersionRow
@@ -29,7 +29,7 @@ class NamedVersion:
 def list_models(
     session: Session, owner: str, *, after: str | None, limit: int
 ) -> Sequence[NamedVersion]:
-    """Give the latest version of each model, by name, after the name ``after``."""
+    """Return the latest version of each model, by name, after the name ``after``."""
     query = _versions(owner).where(VersionRow.version == _latest()).order_by(ModelRow.name)
     if after is not None:
         query = query.where(ModelRow.name > after)
@@ -39,7 +39,7 @@ def list_models(
 def list_versions(
     session: Session, owner: str, name: str, *, below: int | None, limit: int
 ) -> Sequence[NamedVersion]:
-    """Give the versions of a model, newest first, below the number ``below``."""
+    """Return the versions of a model, newest first, below the number ``below``."""
     query = _versions(owner).where(ModelRow.name == name).order_by(VersionRow.version.desc())
     if below is not None:
         query = query.where(VersionRow.version < below)
@@ -49,9 +49,9 @@ def list_versions(
 def get_version(
     session: Session, owner: str, name: str, version: int | None
 ) -> NamedVersion | None:
-    """Give a version of a model: by its number, by the alias in ``NAME@ALIAS``, or the latest.
+    """Return a version of a model: by its number, by the alias in ``NAME@ALIAS``, or the latest.
 
-    With a number and an alias it must be both.
+    With a number and an alias, both must match.
     """
     plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _versions(owner).where(ModelRow.name == plain)
@@ -64,7 +64,7 @@ def get_version(
 
 @dataclass(frozen=True, slots=True)
 class Served:
-    """What a call of a version needs to know: its row has much more, which takes time to read."""
+    """Columns of a version that inference needs; reading whole rows takes longer."""
 
     name: str
     version: int
@@ -78,7 +78,7 @@ class Served:
 
 
 def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
-    """Give what serves a version of a model, found as :func:`get_version` does."""
+    """Return the version that :func:`get_version` finds, with the columns for inference only."""
     plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
     wanted = {"owner": owner, "name": plain, "version": version, "alias": alias}
@@ -88,18 +88,18 @@ def find_served(session: Session, owner: str, name: str, version: int | None) ->
 
 
 def list_served(session: Session, owner: str) -> Sequence[Served]:
-    """Give what serves each version of each model, by name and number."""
+    """Return all versions of all models, by name and number."""
     rows = session.execute(_served(owner).order_by(ModelRow.name, VersionRow.version))
     return [Served(*row) for row in rows]
 
 
 def aliases_of(session: Session, version_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:
-    """Give the aliases of each of some versions, in order."""
+    """Return the aliases of each version, in alphabetical order."""
     return _aliases(session, AliasRow.version_id.in_(version_ids))
 
 
 def aliases_of_owner(session: Session, owner: str) -> Mapping[str, Sequence[str]]:
-    """Give the aliases of each version of an owner's models, in order."""
+    """Return the aliases of each version of an owner's models, in alphabetical order."""
     models = sa.select(ModelRow.id).where(ModelRow.owner == owner)
     return _aliases(session, AliasRow.model_id.in_(models))
 
@@ -113,7 +113,7 @@ def _aliases(session: Session, which: sa.ColumnElement[bool]) -> Mapping[str, Se
 
 
 def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
-    """Give the numbers of the versions of a model."""
+    """Return the numbers of the versions of a model."""
     query = (
         sa.select(VersionRow.version)
         .join(ModelRow, VersionRow.model_id == ModelRow.id)
@@ -124,18 +124,18 @@ def version_numbers(session: Session, owner: str, name: str) -> Sequence[int]:
 
 
 def version_of_job(session: Session, job_id: str) -> int | None:
-    """Give the number of the version that a job made."""
+    """Return the number of the version that a job made."""
     return versions_of_jobs(session, [job_id]).get(job_id)
 
 
 def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]:
-    """Give the numbers of the versions that jobs made, by job."""
+    """Return the numbers of the versions that jobs made, by job."""
     query = sa.select(VersionRow.job_id, VersionRow.version).where(VersionRow.job_id.in_(job_ids))
     return dict(session.execute(query).tuples().all())
 
 
 def needed_by(session: Session, version: VersionRow) -> list[str]:
-    """Give what still needs a version: jobs that have not ended, and models that go on from it."""
+    """Return what still uses a version: unfinished jobs, and models adapted from it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(
@@ -153,12 +153,12 @@ def needed_by(session: Session, version: VersionRow) -> list[str]:
     )
     return [
         *(f"job {job_id}" for job_id in jobs),
-        *(f"model {name}, version {number}, which goes on from it" for name, number in later),
+        *(f"model {name}, version {number}, adapted from it" for name, number in later),
     ]
 
 
 def delete_version(session: Session, version: NamedVersion) -> None:
-    """Delete a version, and its artifact unless another row has the same bytes."""
+    """Delete a version, and its artifact unless another row references it."""
     session.execute(sa.delete(VersionRow).where(VersionRow.id == version.row.id))
     release_blob(session, version.row.artifact_blob_id)
 
@@ -191,7 +191,7 @@ def _served(owner: str | sa.BindParameter[str]) -> sa.Select[Any]:
 
 
 def _latest() -> sa.ScalarSelect[int]:
-    """Give the highest number that is still there: the newest may have been deleted."""
+    """Return the highest existing number, since the newest version may have been deleted."""
     other = sa.alias(VersionRow.__table__)
     return (
         sa.select(sa.func.max(other.c.version))
@@ -207,7 +207,7 @@ def _named(session: Session, query: sa.Select[str, VersionRow]) -> Sequence[Name
     return [NamedVersion(name, row, tuple(aliases[row.id])) for name, row in found]
 
 
-# made once: to make them takes longer than to answer them, and a call does little else
+# built once, since building a query takes longer than running it
 _NAMED = _served(sa.bindparam("owner")).where(ModelRow.name == sa.bindparam("name"))
 _LATEST = _NAMED.where(VersionRow.version == _latest())
 _ONE = _NAMED.where(VersionRow.version == sa.bindparam("version"))

@@ -1,4 +1,7 @@
-"""Parts of models over HTTP: of the latest version, of one that an alias names, or of a number."""
+"""HTTP routes of a version: history, report, relations, artifact.
+
+Each has two paths: of the latest version or an alias, and of a version number.
+"""
 
 import inspect
 from collections.abc import Callable
@@ -29,8 +32,8 @@ _NO_RELATIONS: Final = ("not-found", "no-relations", "invalid-request")
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """Who asks for a part of which version."""
+class VersionRequest:
+    """A request for data of one version."""
 
     services: Services
     request: Request
@@ -38,128 +41,132 @@ class _Asked:
     version: NamedVersion
 
 
-def _history(asked: _Asked) -> Response:
-    """Give how the fit went, step by step."""
-    tag = etag(asked.version.row.id)
-    if is_not_modified(asked.request, tag):
+def _history(call: VersionRequest) -> Response:
+    """Return the training history, by step."""
+    tag = etag(call.version.row.id)
+    if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    return json_response(History.model_validate(asked.version.row.history), ETag=tag)
+    return json_response(History.model_validate(call.version.row.history), ETag=tag)
 
 
-def _report(asked: _Asked) -> Response:
-    """Give what was tried before the model was trained, and how it compares."""
-    tag = etag(asked.version.row.id)
-    if is_not_modified(asked.request, tag):
+def _report(call: VersionRequest) -> Response:
+    """Return the report of the search, comparison and evaluation."""
+    tag = etag(call.version.row.id)
+    if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    if asked.version.row.report is None:
+    if call.version.row.report is None:
         how = "without search, comparison or evaluation"
-        detail = f"version {asked.version.row.version} of '{asked.version.name}' was trained {how}"
+        detail = f"version {call.version.row.version} of '{call.version.name}' was trained {how}"
         raise Problem("no-report", detail)
-    return json_response(Report.model_validate(asked.version.row.report), ETag=tag)
+    return json_response(Report.model_validate(call.version.row.report), ETag=tag)
 
 
-def _relations(asked: _Asked) -> Response:
-    """Give how the tasks of a model are related, those that belong together side by side."""
-    served, found = _learned(asked)
+def _relations(call: VersionRequest) -> Response:
+    """Return the relations between the tasks, with related tasks adjacent."""
+    served, found = _relations_of(call)
     tag = etag(served.id)
-    if is_not_modified(asked.request, tag):
+    if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    size, limit = found.strength.nbytes, asked.services.settings.max_answer_bytes
+    size, limit = found.strength.nbytes, call.services.settings.max_answer_bytes
     if size > limit:
         detail = (
-            f"the strengths have {size} bytes, more than {limit}; draw them, or read the artifact"
+            f"the strengths take {size} bytes, more than {limit}; use relations.svg or the artifact"
         )
         raise Problem("too-many-rows", detail)
     return json_response(Relations.of(served, found), ETag=tag)
 
 
-def _picture(asked: _Asked) -> Response:
-    """Draw how the tasks of a model are related: blue for opposite, red for alike."""
-    served, found = _learned(asked)
+def _relations_svg(call: VersionRequest) -> Response:
+    """Draw the relations between the tasks: blue for opposite, red for similar."""
+    served, found = _relations_of(call)
     tag = etag(served.id)
-    if is_not_modified(asked.request, tag):
+    if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     headers = {"ETag": tag, "Content-Security-Policy": "default-src 'none'"}
     return Response(draw(found), media_type=_SVG, headers=headers)
 
 
-def _learned(asked: _Asked) -> tuple[Served, relations.Relations]:
-    name, version = asked.version.name, asked.version.row.version
-    served = asked.services.lookup.find(asked.owner, name, version)
-    found = asked.services.models.get(served).relations()
+def _relations_of(call: VersionRequest) -> tuple[Served, relations.Relations]:
+    name, version = call.version.name, call.version.row.version
+    served = call.services.lookup.find(call.owner, name, version)
+    found = call.services.models.get(served).relations()
     if found is None:
-        detail = f"version {version} of '{name}' ({served.algorithm}) learned no relations of tasks"
+        detail = f"version {version} of '{name}' ({served.algorithm}) has no task relations"
         raise Problem("no-relations", detail)
     return served, found
 
 
-def _artifact(asked: _Asked) -> Response:
-    """Download a model as one file."""
-    row = asked.version.row
+def _artifact(call: VersionRequest) -> Response:
+    """Download the artifact of a version."""
+    row = call.version.row
     tag = etag(row.artifact_sha256)
-    if is_not_modified(asked.request, tag):
+    if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    file = f"{asked.version.name}-{row.version}.safetensors"
+    file = f"{call.version.name}-{row.version}.safetensors"
     headers = {
         "ETag": tag,
         "Content-Length": str(row.artifact_bytes),
         "Content-Disposition": f'attachment; filename="{file}"',
     }
-    chunks = asked.services.blobs.chunks(row.artifact_blob_id)
+    chunks = call.services.blobs.chunks(row.artifact_blob_id)
     return StreamingResponse(chunks, media_type=_ARTIFACT_TYPE, headers=headers)
 
 
-def _add_part(part: str, give: Callable[[_Asked], Response], **documented: Any) -> None:
-    """Add the two addresses of a part: of the latest version or of an alias, and of one version."""
+def _add_routes(path: str, handle: Callable[[VersionRequest], Response], **documented: Any) -> None:
+    """Add both paths of a route: of the latest version or an alias, and of a version number."""
 
     def of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-        return give(_Asked(services, request, owner, find_version(services, owner, name, None)))
+        return handle(
+            VersionRequest(services, request, owner, find_version(services, owner, name, None))
+        )
 
     def of_version(
         name: Name, version: Version, request: Request, services: Context, owner: Owner
     ) -> Response:
-        return give(_Asked(services, request, owner, find_version(services, owner, name, version)))
+        return handle(
+            VersionRequest(services, request, owner, find_version(services, owner, name, version))
+        )
 
-    for endpoint, path in ((of_latest, "/{name}"), (of_version, "/{name}/versions/{version}")):
+    for endpoint, prefix in ((of_latest, "/{name}"), (of_version, "/{name}/versions/{version}")):
         router.add_api_route(
-            f"{path}/{part}",
+            f"{prefix}/{path}",
             endpoint,
-            name=f"get_{part.replace('.', '_')}_{endpoint.__name__}",
-            description=inspect.getdoc(give),
+            name=f"get_{path.replace('.', '_')}_{endpoint.__name__}",
+            description=inspect.getdoc(handle),
             **documented,
         )
 
 
-_add_part("history", _history, response_model=History, responses=_ONE)
-_add_part(
+_add_routes("history", _history, response_model=History, responses=_ONE)
+_add_routes(
     "report",
     _report,
     response_model=Report,
     responses={304: _ONE[304], **problems("not-found", "no-report", "invalid-request")},
 )
-_add_part(
+_add_routes(
     "relations",
     _relations,
     response_model=Relations,
     responses={304: _ONE[304], **problems(*_NO_RELATIONS, "too-many-rows")},
 )
-_add_part(
+_add_routes(
     "relations.svg",
-    _picture,
+    _relations_svg,
     response_class=Response,
     responses={
-        200: {"description": "A picture.", "content": {_SVG: {}}},
+        200: {"description": "An SVG image.", "content": {_SVG: {}}},
         304: _ONE[304],
         **problems(*_NO_RELATIONS),
     },
 )
-_add_part(
+_add_routes(
     "artifact",
     _artifact,
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Safetensors with a JSON header; readable without this service.",
+            "description": "Safetensors with a JSON header, readable without this service.",
             "content": {_ARTIFACT_TYPE: {}},
         },
         **_ONE,

@@ -101,7 +101,7 @@ TABLE = "task,x,label\ndoor,1,{}\ndoor,2,{}\nhall,4,{}\nhall,5,{}\n"
     [(("", "a", "b", "c"), "door", 0), (("a", "b", "c", " "), "hall", 3)],
 )
 @pytest.mark.parametrize("query", [{}, {"target_kind": "classes"}])
-def test_an_empty_label_in_a_table_is_the_one_complaint(service, cells, task, row, query):
+def test_an_empty_label_in_a_table_is_the_only_issue(service, cells, task, row, query):
     answer = send_table(service, TABLE.format(*cells), **query)
     assert answer.status_code == 422
     (issue,) = answer.json()["errors"]
@@ -109,7 +109,7 @@ def test_an_empty_label_in_a_table_is_the_one_complaint(service, cells, task, ro
     assert f"line {row + 2}, column 'label', task '{task}': the target is empty" in str(issue)
 
 
-def test_empty_targets_before_numbers_are_complaints_of_their_own(service):
+def test_empty_targets_before_numbers_are_separate_issues(service):
     answer = send_table(service, TABLE.format("", "1.5", "2", "3"))
     (issue,) = answer.json()["errors"]
     assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", "door", 0)
@@ -139,7 +139,7 @@ def test_an_empty_label_in_arrays_names_task_and_row(upload, blank):
 
 def test_labels_of_numbers_that_are_not_whole_name_task_and_row(upload):
     targets = {"door": [1.0, 2, 1, 2, 1, 2], "hall": [1, 2, 1, np.nan, 1, 2]}
-    with pytest.raises(ServiceError, match="task 'hall': nan in row 3 cannot name a class"):
+    with pytest.raises(ServiceError, match="task 'hall': nan in row 3 cannot be a class label"):
         upload(targets, target_kind="classes")
 
 

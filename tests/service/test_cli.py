@@ -117,11 +117,11 @@ def test_numbers_that_may_be_classes_are_noted_and_may_be_said_to_be_classes(
     (tmp_path / "codes.csv").write_text("\n".join(lines), encoding="utf-8")
     common = ("train", "codes.csv", "--target-column", "y")
     noted = run(*common, "-a", "ridge", "--model", "cli-numbers", url=service.url)
-    assert "note: all targets are whole numbers of 2 distinct values (0, 1)" in noted.stderr
+    assert "note: all targets are integers with 2 distinct values (0, 1)" in noted.stderr
     said = ("--target-kind", "classes", "-a", "logistic-regression", "--model", "cli-classes")
     end = run(*common, *said, url=service.url)
     assert end.returncode == 0, end
-    assert "whole numbers" not in end.stderr
+    assert "class codes" not in end.stderr
 
 
 def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, dataset, tmp_path):

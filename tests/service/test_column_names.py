@@ -354,7 +354,7 @@ def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, 
 
 
 def test_frames_beside_arrays_are_refused(client):
-    with pytest.raises(ServiceError, match="task 'a' names its columns, task 'b' does not"):
+    with pytest.raises(ServiceError, match="task 'a' has column names, task 'b' has none"):
         client.upload({"a": pd.DataFrame(columns_of(rows(0))), "b": rows(1)})
 
 

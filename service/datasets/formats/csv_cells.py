@@ -1,4 +1,4 @@
-"""Cells of a table as numbers: in bulk where they are clean, one by one where they are not."""
+"""Conversion of table cells to numbers: in bulk if all are valid, otherwise one by one."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -12,20 +12,20 @@ from numpy.typing import NDArray
 from service.datasets.formats.csv_records import Batch
 from service.datasets.issues import ValidationIssues
 
-#: Python reads 1_000 and digits of every script as numbers; no other program does.
+#: Stricter than Python, which also accepts 1_000 and the digits of every script.
 _NUMBER: Final = re.compile(
     r"\s*[+-]?(?:(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?|nan|inf(?:inity)?)\s*",
     re.IGNORECASE,
 )
 _CELL_SHOWN: Final = 40
 
-#: Gives the task of a record of the batch.
+#: Returns the task of a record of the batch.
 TaskOf = Callable[[int], str | None]
 
 
 @dataclass(frozen=True, slots=True)
 class TextIssue:
-    """How text in the place of a number is complained of."""
+    """Code and advice of the issue for text where a number is expected."""
 
     code: str
     advice: str
@@ -34,7 +34,7 @@ class TextIssue:
 TEXT: Final = TextIssue("not-a-number", "")
 MIXED: Final = TextIssue(
     "mixed-labels",
-    "; the first target is a number: mend this one, or say target_kind=classes",
+    "; the first target is a number: correct this one, or set target_kind=classes",
 )
 
 
@@ -52,7 +52,7 @@ def read_numbers(
     issues: ValidationIssues,
     text: TextIssue = TEXT,
 ) -> NDArray[np.float64]:
-    """Return the numbers in some columns of a batch; zeros stand where a issue was made.
+    """Return the numbers in some columns of a batch, with zeros for invalid cells.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def read_numbers(
             flat = chain.from_iterable(cells)
             values = np.fromiter(map(float, flat), np.float64, shape[0] * shape[1])
         except ValueError:
-            pass  # some cell is no number; which one is found below
+            pass  # some cell is not a number; found below
         else:
             if np.isfinite(values).all():
                 return values.reshape(shape)
@@ -85,16 +85,16 @@ def read_numbers(
 
 
 def _problem(cell: str, text: TextIssue) -> tuple[str, str] | None:
-    """Return the code and the words for a cell that is no finite number."""
+    """Return the code and message of the issue of a cell, or None for a finite number."""
     if not cell.strip():
-        return "empty-cell", "the cell is empty; fill it, or leave the row out"
+        return "empty-cell", "the cell is empty; add a value or remove the row"
     if not is_number(cell):
         return text.code, f"expected a number, got {shown(cell)}{text.advice}"
     if not np.isfinite(float(cell)):
-        return "not-finite", f"{cell.strip()} is not a finite number; leave the row out"
+        return "not-finite", f"{cell.strip()} is not a finite number; remove the row"
     return None
 
 
 def shown(cell: str) -> str:
-    """Return a cell as a message may quote it: escaped and short."""
+    """Return a cell for messages: escaped and shortened."""
     return repr(cell if len(cell) <= _CELL_SHOWN else cell[:_CELL_SHOWN] + "...")

@@ -1,4 +1,4 @@
-"""The column of a table that tells which rows belong together, read batch by batch."""
+"""The group column of a table, read in batches."""
 
 from typing import Any
 
@@ -12,7 +12,7 @@ from service.datasets.issues import ValidationIssues
 
 
 class GroupColumn:
-    """Collects one column of any labels; :meth:`values` returns it whole."""
+    """Accumulator of one column of labels; :meth:`values` returns the whole column."""
 
     def __init__(self, position: int, names: tuple[str, ...]) -> None:
         self._position = position
@@ -45,5 +45,5 @@ class GroupColumn:
         task = task_of(i)
         place = f"{batch.place(i)}, column '{self._name}'"
         place += "" if task is None else f", task '{task}'"
-        detail = f"{place}: {problem or 'the group is empty; fill it, or leave the row out'}"
+        detail = f"{place}: {problem or 'the group is empty; add a value or remove the row'}"
         issues.add(code, detail, task=task, row=batch.numbers[i], column=self._name)

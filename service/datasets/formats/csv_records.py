@@ -1,4 +1,4 @@
-"""Records of a CSV file (RFC 4180), in batches of bounded size, each with its line."""
+"""Records of a CSV file (RFC 4180), in batches of bounded size, with line numbers."""
 
 import codecs
 import csv
@@ -8,23 +8,23 @@ from typing import BinaryIO, Final, NoReturn
 
 from service.datasets.issues import ValidationIssues, reject
 
-#: Cells held as Python strings at a time: some tens of MB, however wide the table is.
+#: Cells per batch: some tens of MB as Python strings, for any width of table.
 _BATCH_CELLS: Final = 200_000
 _MAX_LINE_BYTES: Final = 16 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """Neighbouring records of the right width.
+    """Consecutive records with as many cells as the header.
 
     Parameters
     ----------
     numbers
         Zero-based number of each record below the header.
     lines
-        Line of the file on which each record ends, from 1.
+        One-based line of the file on which each record ends.
     is_plain
-        No record has a character that only Python takes for part of a number.
+        No record has a character that is part of a number only for Python.
     """
 
     records: list[list[str]]
@@ -33,12 +33,12 @@ class Batch:
     is_plain: bool
 
     def place(self, i: int) -> str:
-        """Return the place of a record as a message names it."""
+        """Return the location of a record for messages."""
         return f"line {self.lines[i]}"
 
 
 class Records:
-    """Reads a file record by record; the header first, then :meth:`batches`."""
+    """Reader of a CSV file: first :meth:`header`, then :meth:`batches`."""
 
     def __init__(self, file: BinaryIO) -> None:
         self._file = file
@@ -53,11 +53,11 @@ class Records:
         except csv.Error as error:
             self._reject(error)
         if not header:
-            reject("empty-file", "the file is empty; its first line must name the columns")
+            reject("empty-file", "the file is empty; the first line must contain the column names")
         return header
 
     def batches(self, width: int, issues: ValidationIssues) -> Iterator[Batch]:
-        """Return the records of the right width; the others are complained of."""
+        """Yield the records with as many cells as the header; add issues for the others."""
         n_rows = max(1, _BATCH_CELLS // width)
         batch = Batch([], [], [], is_plain=True)
         try:
@@ -84,11 +84,11 @@ class Records:
         self, record: list[str], number: int, width: int, issues: ValidationIssues
     ) -> None:
         if not record:
-            return  # a blank line, which many programs leave at the end
+            return  # a blank line, which many programs write at the end
         issues.add(
             "wrong-width",
-            f"line {self._line} has {len(record)} cells, the header {width}; "
-            "a cell with a comma must be quoted",
+            f"line {self._line} has {len(record)} cells, the header has {width}; "
+            "quote cells that contain commas",
             row=number,
         )
 
@@ -97,7 +97,7 @@ class Records:
             self._line += 1
             if len(raw) == _MAX_LINE_BYTES:
                 detail = f"line {self._line} has more than {_MAX_LINE_BYTES} bytes"
-                reject("line-too-long", f"{detail}; is this a CSV file?")
+                reject("line-too-long", f"{detail}; check that this is a CSV file")
             yield self._decoded(raw)
 
     def _decoded(self, raw: bytes) -> str:
@@ -106,7 +106,7 @@ class Records:
         try:
             text = raw.decode()
         except UnicodeDecodeError as error:
-            detail = f"line {self._line}, byte {error.start} of it, is not UTF-8"
+            detail = f"line {self._line} is not UTF-8 at byte {error.start}"
             reject("not-utf8", f"{detail}; save the table as UTF-8")
         self._is_plain &= text.isascii() and "_" not in text
         return text

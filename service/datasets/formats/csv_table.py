@@ -1,6 +1,6 @@
-"""CSV, one long table: a task column, target columns, and features in all the others.
+"""Parser of CSV: one long table with a task column, target columns and feature columns.
 
-Several target columns and no task column make one task per target, which share their X.
+A table with several target columns and no task column gives one task per target; all share X.
 """
 
 import unicodedata
@@ -28,12 +28,12 @@ from service.datasets.formats.validation import (
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 _DEFAULT_TASK_COLUMN: Final = "task"
-_COLUMNS_SHOWN: Final = 20
+_MAX_COLUMNS_SHOWN: Final = 20
 
 
 @dataclass(frozen=True, slots=True)
 class _Columns:
-    """Where things stand in a record."""
+    """Positions of the columns in a record."""
 
     names: tuple[str, ...]
     task: int | None
@@ -52,7 +52,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Raises
     ------
     Rejected
-        With every issue, up to a bound.
+        With all issues, up to a maximum number.
     """
     issues = ValidationIssues()
     with path.open("rb") as file:
@@ -74,7 +74,10 @@ def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -
     special = {task, options.group_column, *options.target_column, *options.ignore_column}
     features = tuple(i for i, name in enumerate(names) if name not in special)
     if not features:
-        reject("no-features", "every column is task, target or ignored; none is left as a feature")
+        reject(
+            "no-features",
+            "no feature column is left: every column is task, target, group or ignored",
+        )
     check_counts(1, len(features), limits)
     return _Columns(
         names,
@@ -97,43 +100,43 @@ def _column_names(header: Sequence[str], limits: Limits) -> tuple[str, ...]:
             names.append(name)
     for name, count in Counter(names).items():
         if count > 1:
-            detail = f"{count} columns are named '{name}'; each needs a name of its own"
+            detail = f"{count} columns are named '{name}'; column names must be unique"
             issues.add("duplicate-column", detail, column=name)
     issues.check()
     return tuple(names)
 
 
 def _check_options(names: tuple[str, ...], task: str | None, options: ReadOptions) -> None:
-    """Complain of options that do not fit the header."""
+    """Raise Rejected if the options do not match the header."""
     issues = ValidationIssues()
-    wanted = [("task_column", task)] if task is not None else []
-    wanted += [("target_column", name) for name in options.target_column]
-    wanted += [("group_column", name) for name in (options.group_column,) if name is not None]
-    wanted += [("ignore_column", name) for name in options.ignore_column]
-    known = ", ".join(f"'{name}'" for name in names[:_COLUMNS_SHOWN])
-    known += ", ..." if len(names) > _COLUMNS_SHOWN else ""
+    used = [("task_column", task)] if task is not None else []
+    used += [("target_column", name) for name in options.target_column]
+    used += [("group_column", name) for name in (options.group_column,) if name is not None]
+    used += [("ignore_column", name) for name in options.ignore_column]
+    known = ", ".join(f"'{name}'" for name in names[:_MAX_COLUMNS_SHOWN])
+    known += ", ..." if len(names) > _MAX_COLUMNS_SHOWN else ""
     hint = ""
     if all(map(is_number, names)):
-        hint = "; the first line holds numbers, but it must name the columns"
-    for parameter, name in wanted:
+        hint = "; the first line contains numbers, but must contain the column names"
+    for parameter, name in used:
         if name not in names:
-            detail = f"there is no column '{name}'; there are {known}{hint}"
+            detail = f"there is no column '{name}'; the columns are {known}{hint}"
             issues.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
-    for name, count in Counter(name for _, name in wanted).items():
+    for name, count in Counter(name for _, name in used).items():
         if count > 1:
-            detail = f"column '{name}' is named {count} times; it can be one thing only"
+            detail = f"column '{name}' is used {count} times in the options; use it once"
             issues.add("duplicate-column", detail, column=name)
     if task is None and not options.target_column:
-        detail = f"nothing tells the task of a row; name a column with task_column={hint}"
+        detail = f"the table has no task column; name it with task_column={hint}"
         issues.add("missing-option", detail, parameter="query:task_column")
     if task is not None and len(options.target_column) > 1:
-        detail = "several target columns are for tables without a task column; name one"
+        detail = "several target columns need a table without a task column; name one target column"
         issues.add("unused-option", detail, parameter="query:target_column")
     issues.check()
 
 
 class _Table:
-    """The rows as they come."""
+    """Accumulator of the rows of a table."""
 
     def __init__(
         self, columns: _Columns, options: ReadOptions, limits: Limits, issues: ValidationIssues
@@ -151,7 +154,7 @@ class _Table:
         ]
 
     def add(self, batch: Batch) -> None:
-        """Add records; once something is wrong, they are only looked at for more of it."""
+        """Add records; after the first issue, only check them for further issues."""
         columns, issues = self._columns, self._issues
         task_of = _task_of(batch, columns.task)
         if columns.task is not None:
@@ -186,7 +189,7 @@ class _Table:
         )
 
     def _take_features(self) -> NDArray[np.float64]:
-        """Return all rows as one array, letting go of each part once it is copied."""
+        """Return all rows as one array, freeing each part once it is copied."""
         n_rows = sum(len(part) for part in self._features)
         X = np.empty((n_rows, len(self._columns.features)))
         row = 0
@@ -216,8 +219,8 @@ class _Table:
             column = self._columns.names[position]
             code = issue.code if name else "empty-cell"
             detail = f"{batch.place(i)}, column '{column}': {issue.detail}"
-            told = ValidationIssue(code, detail, row=batch.numbers[i], column=column)
-            self._issues.extend(Rejected(told))
+            located = ValidationIssue(code, detail, row=batch.numbers[i], column=column)
+            self._issues.extend(Rejected(located))
 
 
 def _task_name(cell: str) -> str:

@@ -1,9 +1,8 @@
-"""A target column of a table, read batch by batch.
+"""A target column of a table, read in batches.
 
-``numbers`` and ``classes`` are taken at their word. Under ``auto`` the first filled cell decides
-between text (classes) and numbers, and a cell of the other kind below it is a issue: it is far
-more often a slip than a class. Whole numbers are numbers unless ``target_kind=classes`` says that
-they are labels, since scores and counts are as common as codes.
+With ``target_kind=auto`` the first non-empty cell decides between text (classes) and numbers, and
+a later cell of the other kind is an issue: it is far more often an error than a class. Integers are
+numbers unless ``target_kind=classes`` is set, since scores and counts are as common as codes.
 """
 
 import re
@@ -18,18 +17,18 @@ from service.datasets.formats.options import TargetKind
 from service.datasets.formats.validation import check_classes, label_problem
 from service.datasets.issues import ValidationIssues
 
-#: Labels that are kept as integers: all of them fit 64 bits.
+#: Labels that are stored as integers: all of them fit 64 bits.
 _INTEGER: Final = re.compile(r"[+-]?(?:0|[1-9][0-9]{0,17})")
 
 
 class TargetColumn:
-    """Collects one column; :meth:`values` gives it whole."""
+    """Accumulator of one column; :meth:`values` returns the whole column."""
 
-    def __init__(self, position: int, names: tuple[str, ...], wish: TargetKind) -> None:
+    def __init__(self, position: int, names: tuple[str, ...], kind: TargetKind) -> None:
         self._position = position
         self._names = names
-        self._wish = wish
-        self._is_guessed = wish == "auto"
+        self._kind = kind
+        self._is_guessed = kind == "auto"
         self._parts: list[NDArray[Any]] = []
         self._codes: dict[str, int] = {}
 
@@ -40,11 +39,11 @@ class TargetColumn:
 
     def add(self, batch: Batch, *, task_of: TaskOf, issues: ValidationIssues) -> None:
         """Add the cells of a batch."""
-        if self._wish == "auto":
+        if self._kind == "auto":
             cells = (record[self._position] for record in batch.records)
             first = next((cell for cell in cells if cell.strip()), "")
-            self._wish = "numbers" if is_number(first) or not first else "classes"
-        if self._wish == "classes":
+            self._kind = "numbers" if is_number(first) or not first else "classes"
+        if self._kind == "classes":
             self._add_labels(batch, task_of, issues)
             return
         numbers = read_numbers(
@@ -65,7 +64,7 @@ class TargetColumn:
         (n_rows,)
         """
         column = np.concatenate(self._parts)
-        if self._wish == "numbers":
+        if self._kind == "numbers":
             return column
         labels: NDArray[Any] = np.array(list(self._codes), dtype=str)
         if all(map(_INTEGER.fullmatch, self._codes)):
@@ -87,10 +86,10 @@ class TargetColumn:
         self, label: str, batch: Batch, i: int, task_of: TaskOf, issues: ValidationIssues
     ) -> None:
         if not label:
-            code, what = "empty-cell", "the target is empty; fill it, or leave the row out"
+            code, what = "empty-cell", "the target is empty; add a value or remove the row"
         elif self._is_guessed and is_number(label):
-            what = f"{shown(label)} is a number among labels of text; mend it, or "
-            code, what = MIXED.code, what + "say target_kind=classes to take it for a label"
+            what = f"{shown(label)} is a number among text labels; correct it, or "
+            code, what = MIXED.code, what + "set target_kind=classes to use it as a label"
         elif (reason := label_problem(label)) is not None:
             code, what = "invalid-label", reason
         else:

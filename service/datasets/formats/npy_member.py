@@ -1,28 +1,36 @@
-"""One array of an archive: its header is read as data, checked, and only then believed."""
+"""Reader of one .npy array of an archive; all that its header says is checked before use."""
 
-import ast
+import io
 import math
-import re
+import warnings
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import IO, Any, Final
 
 import numpy as np
+from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from service.datasets.formats.options import Limits
 from service.datasets.issues import reject
 
-_MAGIC: Final = b"\x93NUMPY"
-#: The header of a plain array has some hundred bytes.
+#: A plain array has a header of about a hundred bytes.
 _MAX_HEADER_BYTES: Final = 10_000
 _MAX_DIMENSIONS: Final = 3
-_PIECE_BYTES: Final = 1024 * 1024
-_DTYPE: Final = re.compile(r"[<>|=]?(?:b1|[iu][1248]|f[248]|U[0-9]{1,6})")
+_MAX_NUMBER_BYTES: Final = 8
+_READ_BYTES: Final = 1024 * 1024
+#: Size of the length field, and NumPy's reader of what follows the magic bytes, by format version.
+#: Version 3 differs from 2 only in names of fields, which no supported array has.
+_VERSIONS: Final[dict[int, tuple[int, Callable[..., Any]]]] = {
+    1: (2, npy_format.read_array_header_1_0),
+    2: (4, npy_format.read_array_header_2_0),
+    3: (4, npy_format.read_array_header_2_0),
+}
 
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What the header of an array says."""
+    """Type, shape and memory order of an array, as its header states them."""
 
     dtype: np.dtype[Any]
     shape: tuple[int, ...]
@@ -30,33 +38,33 @@ class Header:
 
     @property
     def size_bytes(self) -> int:
-        """Bytes that the array has, by its shape."""
+        """Size of the array data according to the shape."""
         return math.prod(self.shape) * self.dtype.itemsize
 
 
 def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> NDArray[Any]:
-    """Return the array in a member of an archive, native and in C order.
+    """Return the array in a member of an archive, with native byte order and in C order.
 
     Parameters
     ----------
     size_bytes
-        Size of the member by the archive's directory, which was checked.
+        Size of the member in the directory of the archive, already checked.
 
     Raises
     ------
     Rejected
-        The header is damaged, promises other bytes than there are, or the array needs pickle.
+        The header is corrupt, does not match the size of the data, or the array needs pickle.
     """
-    text, n_read = _read_header_text(file, name)
-    header = _parse_header(text, name, limits)
-    held = size_bytes - n_read
-    if header.size_bytes != held:
+    header, n_read = _read_header(file, name)
+    _check_dtype(header.dtype, name, limits)
+    n_data = size_bytes - n_read
+    if header.size_bytes != n_data:
         reject(
             "corrupt-array",
-            f"array '{name}' says it has shape {header.shape} of {header.dtype}, "
-            f"{header.size_bytes} bytes, but holds {held}; write the file again",
+            f"array '{name}' has shape {header.shape} of {header.dtype} in its header, which takes "
+            f"{header.size_bytes} bytes, but contains {n_data}; write the file again",
         )
-    data = _read_bytes(file, held, name)
+    data = _read_bytes(file, n_data, name)
     order: Any = "F" if header.is_fortran else "C"
     array = data.view(header.dtype).reshape(header.shape, order=order)
     if header.dtype.kind == "U":
@@ -64,78 +72,79 @@ def read_member(file: IO[bytes], name: str, size_bytes: int, limits: Limits) -> 
     return np.ascontiguousarray(array, dtype=header.dtype.newbyteorder("=")).reshape(header.shape)
 
 
-def _read_header_text(file: IO[bytes], name: str) -> tuple[str, int]:
-    """Return the header as text, and how many bytes it took."""
-    start = file.read(8)
-    n_length = {1: 2, 2: 4, 3: 4}.get(start[6] if len(start) == 8 else 0, 0)
-    if not start.startswith(_MAGIC) or not n_length:
-        reject("corrupt-array", f"'{name}.npy' does not begin as an array of NumPy does")
-    length = int.from_bytes(file.read(n_length), "little")
+def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
+    """Return the header, and how many bytes it took."""
+    start = file.read(npy_format.MAGIC_LEN)
+    is_npy = len(start) == npy_format.MAGIC_LEN and start.startswith(npy_format.MAGIC_PREFIX)
+    version = _VERSIONS.get(start[6]) if is_npy else None
+    if version is None:
+        reject("corrupt-array", f"'{name}.npy' does not start with the magic bytes of .npy")
+    n_length, parse = version
+    prefix = file.read(n_length)
+    length = int.from_bytes(prefix, "little")
     if length > _MAX_HEADER_BYTES:
         detail = f"array '{name}' has a header of {length} bytes, more than {_MAX_HEADER_BYTES}"
         reject("corrupt-array", detail)
-    raw = file.read(length)
-    if len(raw) != length:
+    text = file.read(length)
+    if len(text) != length:
         reject("corrupt-array", f"array '{name}' ends within its header")
-    return raw.decode("latin-1"), 8 + n_length + length
+    return _parse_header(parse, prefix + text, name), len(start) + n_length + length
 
 
-def _parse_header(text: str, name: str, limits: Limits) -> Header:
+def _parse_header(parse: Callable[..., Any], header: bytes, name: str) -> Header:
     try:
-        fields = ast.literal_eval(text.strip())
-        descr, is_fortran, shape = fields["descr"], fields["fortran_order"], fields["shape"]
-    except (ValueError, SyntaxError, TypeError, KeyError, MemoryError, RecursionError):
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # of headers that NumPy would have to repair
+            stream = io.BytesIO(header)
+            shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER_BYTES)
+    except Exception:  # noqa: BLE001 - NumPy lets through whatever evaluating the text raises
         reject("corrupt-array", f"the header of array '{name}' cannot be read")
-    if not isinstance(is_fortran, bool) or not _is_shape(shape):
-        reject("corrupt-array", f"the header of array '{name}' has no proper shape")
+    if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
+        reject("corrupt-array", f"the header of array '{name}' has an invalid shape")
     if len(shape) > _MAX_DIMENSIONS:
-        detail = f"array '{name}' has {len(shape)} dimensions; no layout has more than 3"
+        detail = f"array '{name}' has {len(shape)} dimensions; at most {_MAX_DIMENSIONS} are used"
         reject("wrong-shape", detail)
-    return Header(_read_dtype(descr, name, limits), shape, is_fortran)
+    return Header(dtype, shape, is_fortran)
 
 
-def _is_shape(shape: object) -> bool:
-    return isinstance(shape, tuple) and all(type(n) is int and 0 <= n < 2**62 for n in shape)
-
-
-def _read_dtype(descr: object, name: str, limits: Limits) -> np.dtype[Any]:
-    if isinstance(descr, str) and "O" in descr:
+def _check_dtype(dtype: np.dtype[Any], name: str, limits: Limits) -> None:
+    if dtype.hasobject:
         reject(
             "object-array",
-            f"array '{name}' holds Python objects, which are never read; "
-            "store numbers or text (dtype float, int or str)",
+            f"array '{name}' contains Python objects, which are not read for security; store "
+            "numbers or text (dtype float, int or str)",
         )
-    if not isinstance(descr, str) or not _DTYPE.fullmatch(descr):
-        detail = (
-            f"array '{name}' has dtype {str(descr)[:40]!r}; send integers, floats up to 64 bits"
-        )
+    is_number = dtype.kind in "biuf" and dtype.itemsize <= _MAX_NUMBER_BYTES
+    if not is_number and dtype.kind != "U":
+        detail = f"array '{name}' has dtype {str(dtype)[:40]!r}; use integers, floats up to 64 bits"
         reject("unsupported-dtype", f"{detail}, booleans or text (dtype str)")
-    dtype: np.dtype[Any] = np.dtype(descr)
     if dtype.kind == "U" and dtype.itemsize > 4 * limits.name_length:
-        detail = f"array '{name}' holds texts of up to {dtype.itemsize // 4} characters"
+        detail = f"array '{name}' contains texts of up to {dtype.itemsize // 4} characters"
         reject("unsupported-dtype", f"{detail}, more than {limits.name_length}")
-    return dtype
 
 
 def _read_bytes(file: IO[bytes], size: int, name: str) -> NDArray[np.uint8]:
-    """Return exactly so many bytes, and see to it that nothing follows them."""
+    """Return exactly ``size`` bytes, and reject the array if more follow."""
     data = np.empty(size, np.uint8)
     position = 0
     while position < size:
-        piece = file.read(min(_PIECE_BYTES, size - position))
-        if not piece:
+        data_read = file.read(min(_READ_BYTES, size - position))
+        if not data_read:
             detail = f"array '{name}' ends after {position} of {size} bytes; write the file again"
             reject("corrupt-array", detail)
-        data[position : position + len(piece)] = np.frombuffer(piece, np.uint8)
-        position += len(piece)
-    if file.read(1):  # also makes the archive compare its checksum
-        reject("corrupt-array", f"array '{name}' has more bytes than its archive says")
+        data[position : position + len(data_read)] = np.frombuffer(data_read, np.uint8)
+        position += len(data_read)
+    if file.read(1):  # reading to the end also verifies the checksum
+        reject(
+            "corrupt-array",
+            f"array '{name}' has more bytes than the archive's directory says",
+        )
     return data
 
 
 def _check_text(array: NDArray[Any], name: str) -> None:
-    """Refuse what is no text: numpy would fail on it far from here."""
+    """Reject invalid code points, on which NumPy would fail later."""
     kind = array.dtype.newbyteorder("=").str[0] if array.dtype.isnative else array.dtype.str[0]
     points = np.ascontiguousarray(array).reshape(-1).view(f"{kind}u4")
     if (points > 0x10FFFF).any() or ((points >= 0xD800) & (points < 0xE000)).any():
-        reject("corrupt-array", f"array '{name}' holds code points that no text has")
+        reject("corrupt-array", f"array '{name}' contains invalid Unicode code points")

@@ -1,4 +1,4 @@
-"""The zip archive around arrays: its directory is checked before a byte is decompressed."""
+"""Reader of .npz archives; the zip directory is checked before any member is decompressed."""
 
 import zipfile
 import zlib
@@ -13,11 +13,10 @@ from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
-#: Small archives of zeros may be any number of times as large: they do no harm.
-_ANY_RATIO_BYTES: Final = 16 * 1024 * 1024
+#: Up to this decompressed size, any compression ratio is accepted.
+_UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
 #: ``X``, ``y``, ``groups`` and ``feature_names``.
-_ARRAYS_PER_TASK: Final = 4
-#: A zip of this kind is what other programs write: documents, sources, folders.
+_MAX_ARRAYS_PER_TASK: Final = 4
 _SUFFIX: Final = ".npy"
 
 Arrays = dict[str, NDArray[Any]]
@@ -29,7 +28,7 @@ def read_archive(path: Path, limits: Limits) -> Arrays:
     Raises
     ------
     Rejected
-        The archive is damaged, or would expand too far, or holds what is no array.
+        The archive is corrupt, too large when decompressed, or has members that are not arrays.
     """
     try:
         with zipfile.ZipFile(path) as archive:
@@ -41,8 +40,8 @@ def read_archive(path: Path, limits: Limits) -> Arrays:
             "corrupt-archive", f"the file is not a complete .npz archive: {error}; send it again"
         )
     except (ValueError, RuntimeError, IndexError, OverflowError) as error:
-        # what zipfile raises on directories that no program writes
-        reject("corrupt-archive", f"the directory of the archive is damaged: {error}")
+        # zipfile raises these on malformed directories
+        reject("corrupt-archive", f"the directory of the archive is corrupt: {error}")
 
 
 def _read_members(
@@ -62,18 +61,18 @@ def _read_members(
 
 
 def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
-    most = _ARRAYS_PER_TASK * limits.tasks + 1
-    if len(members) > most:
-        reject("too-many-tasks", f"the archive has {len(members)} members, more than {most}")
+    max_members = _MAX_ARRAYS_PER_TASK * limits.tasks + 1
+    if len(members) > max_members:
+        reject("too-many-tasks", f"the archive has {len(members)} members, more than {max_members}")
     expanded = sum(member.file_size for member in members)
     if expanded > limits.expanded_bytes:
-        detail = f"decompressed, the arrays have {expanded} bytes, more than"
-        reject("decompression-limit", f"{detail} {limits.expanded_bytes}, the limit here")
-    if expanded > max(limits.expansion * size, _ANY_RATIO_BYTES):
+        detail = f"the decompressed arrays have {expanded} bytes, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.expanded_bytes}")
+    if expanded > max(limits.expansion * size, _UNLIMITED_RATIO_BYTES):
         reject(
             "decompression-limit",
-            f"decompressed, the arrays are {expanded / max(size, 1):.0f} times as large as the "
-            f"file, more than {limits.expansion:g} times; send them less compressed (np.savez)",
+            f"the decompressed arrays are {expanded / max(size, 1):.0f} times as large as the "
+            f"file, more than {limits.expansion:g} times; upload them uncompressed (np.savez)",
         )
     issues = ValidationIssues()
     seen: set[str] = set()
@@ -89,11 +88,11 @@ def _check_member(member: zipfile.ZipInfo, issues: ValidationIssues) -> None:
     name = member.filename
     parts = name.removesuffix(_SUFFIX).split("/")
     if not name.endswith(_SUFFIX):
-        issues.add("unexpected-array", f"'{name}' is not an array (.npy); leave it out")
+        issues.add("unexpected-array", f"'{name}' is not an array (.npy); remove it")
     elif "\\" in name or any(part in ("", ".", "..") for part in parts):
-        issues.add("unexpected-array", f"'{name}' is a path, not the name of an array of a task")
+        issues.add("unexpected-array", f"'{name}' is a file path, not the name of an array")
     if member.flag_bits & _ENCRYPTED:
-        issues.add("corrupt-archive", f"'{name}' is encrypted; send it plain")
+        issues.add("corrupt-archive", f"'{name}' is encrypted; upload it unencrypted")
     elif member.compress_type not in _COMPRESSIONS:
-        detail = f"'{name}' is compressed by method {member.compress_type}"
+        detail = f"'{name}' uses compression method {member.compress_type}"
         issues.add("corrupt-archive", f"{detail}; use np.savez or np.savez_compressed")

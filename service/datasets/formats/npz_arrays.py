@@ -1,6 +1,6 @@
-"""NumPy's .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table of arrays.
+"""Parser of .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table.
 
-The columns are named by ``feature_names``, or by ``<task>/feature_names`` where tasks differ.
+Names of the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ.
 """
 
 from collections import Counter
@@ -32,8 +32,8 @@ _LAYOUTS: Final = (
     "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/feature_names') or '<task>/C' "
     "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names')"
 )
-#: Integers beyond this are not all kept by 64-bit floats.
-_MAX_EXACT: Final = 2**53
+#: Largest integer up to which 64-bit floats represent all integers.
+_MAX_EXACT_INTEGER: Final = 2**53
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
@@ -42,12 +42,12 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Raises
     ------
     Rejected
-        With every issue, up to a bound.
+        With all issues, up to a maximum number.
     """
     _check_options(options)
     arrays = read_archive(path, limits)
     if not arrays:
-        reject("empty-file", f"the archive holds no arrays; {_LAYOUTS}")
+        reject("empty-file", f"the archive contains no arrays; {_LAYOUTS}")
     if "X" in arrays or "task" in arrays:
         return _from_table(arrays, options, limits)
     return _from_parts(arrays, options, limits)
@@ -57,7 +57,7 @@ def _check_options(options: ReadOptions) -> None:
     issues = ValidationIssues()
     for name in ("task_column", "target_column", "group_column", "ignore_column"):
         if getattr(options, name):
-            detail = f"{name} is for CSV; in .npz the names of the arrays tell the layout"
+            detail = f"{name} applies to CSV only; in .npz, array names define the layout"
             issues.add("unused-option", detail, parameter=f"query:{name}")
     issues.check()
 
@@ -85,22 +85,22 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
 def _check_table(arrays: Arrays) -> None:
     issues = ValidationIssues()
     for name in sorted(arrays.keys() - _TABLE):
-        issues.add("unexpected-array", f"a table has no array '{name}'; {_LAYOUTS}")
+        issues.add("unexpected-array", f"unexpected array '{name}' in a table; {_LAYOUTS}")
     for name in sorted({"X", "task"} - arrays.keys()):
-        issues.add("missing-array", f"a table needs an array '{name}'; {_LAYOUTS}")
+        issues.add("missing-array", f"a table requires the array '{name}'; {_LAYOUTS}")
     issues.check()
     X, labels = arrays["X"], arrays["task"]
     if X.ndim != 2:
         reject("wrong-shape", f"'X' needs shape (rows, columns), got {X.shape}")
     if X.shape[0] == 0:
-        reject("no-rows", f"'X' has shape {X.shape}; at least one row is needed")
+        reject("no-rows", f"'X' has shape {X.shape}; at least one row is required")
     for name in ("task", "y", "groups"):
         array = arrays.get(name, labels)
         if array.shape != X.shape[:1]:
-            detail = f"'{name}' needs shape {X.shape[:1]}, one entry a row of 'X', got"
+            detail = f"'{name}' needs shape {X.shape[:1]}, one entry per row of 'X', got"
             issues.add("wrong-shape", f"{detail} {array.shape}")
     if labels.dtype.kind not in "Uiu":
-        detail = f"'task' holds {labels.dtype}; name tasks by text or whole numbers"
+        detail = f"'task' has dtype {labels.dtype}; name tasks by text or integers"
         issues.add("unsupported-dtype", detail)
     issues.check()
 
@@ -115,7 +115,7 @@ def _task_names(texts: list[str], limits: Limits) -> list[str]:
             issues.extend(rejected)
             continue
         if name in names:
-            detail = f"two tasks are named '{name}', written in two ways in Unicode"
+            detail = f"two tasks are named '{name}' (in different Unicode forms)"
             issues.add("duplicate-task", detail, task=name)
         names[name] = None
     issues.check()
@@ -132,24 +132,24 @@ def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
             tasks.append(_from_own(name, shared | own, options, limits, issues=issues))
         except Rejected as rejected:
             issues.extend(rejected)
-        own.clear()  # the arrays of one task at a time stand beside their copies
+        own.clear()  # frees memory: only the arrays of one task exist duplicate
     issues.check()
     return aligned([task for task in tasks if task is not None])
 
 
 def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
-    """Return the arrays by task and part; takes them out of arrays."""
+    """Move the arrays to a dictionary by task and part."""
     issues = ValidationIssues()
     parts: dict[str, Arrays] = {}
     for name in list(arrays):
         task, _, part = name.rpartition("/")
         if not task or part not in _PARTS:
-            issues.add("unexpected-array", f"array '{name}' belongs to no task; {_LAYOUTS}")
+            issues.add("unexpected-array", f"array '{name}' does not belong to a task; {_LAYOUTS}")
             continue
         parts.setdefault(task, {})[part] = arrays.pop(name)
     issues.check()
     if not parts:
-        reject("missing-array", f"the archive holds no task; {_LAYOUTS}")
+        reject("missing-array", f"the archive contains no task; {_LAYOUTS}")
     check_counts(len(parts), 0, limits)
     names = _task_names(list(parts), limits)
     return dict(zip(names, parts.values(), strict=True))
@@ -173,12 +173,12 @@ def _from_own(
         return covariance_task(name, C, features, issues, groups=groups)
     if "C" in own or "X" not in own:
         has = " and ".join(sorted(own or arrays))
-        detail = f"task '{name}' has {has}; a task needs X (and y), or C alone"
+        detail = f"task '{name}' has {has}; expected X (and y), or only C"
         reject("missing-array" if "X" not in own else "unexpected-array", detail, task=name)
     X = _as_rows(own["X"], f"{name}/X", name, limits)
     y = own.get("y")
     if y is not None and y.shape != X.shape[:1]:
-        detail = f"'{name}/y' needs shape {X.shape[:1]}, one entry a row of X, got {y.shape}"
+        detail = f"'{name}/y' needs shape {X.shape[:1]}, one entry per row of X, got {y.shape}"
         reject("wrong-shape", detail, task=name)
     targets = None if y is None else as_targets(y, options.target_kind, task=name)
     if targets is not None and targets.dtype.kind == "f":
@@ -188,12 +188,12 @@ def _from_own(
 
 
 def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
-    """Return the groups; labels are such as a manifest can list, and the task checks all else."""
+    """Return the groups, with labels of text checked; `Task` checks the rest."""
     groups = arrays.get("groups")
     if groups is None or groups.dtype.kind != "U":
         return groups
     for label in np.unique(groups).tolist():
-        problem = label_problem(label) if label.strip() else "a group is empty; name it"
+        problem = label_problem(label) if label.strip() else "a group is empty; give it a name"
         if problem is not None:
             reject("invalid-label", f"'groups': {problem}", task=task)
     return groups
@@ -204,9 +204,11 @@ def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -
         detail = f"'{name}' needs shape (rows, columns), got {array.shape}"
         reject("wrong-shape", detail, task=task)
     if array.shape[0] == 0:
-        reject("no-rows", f"'{name}' has shape {array.shape}; it needs a row at least", task=task)
+        reject(
+            "no-rows", f"'{name}' has shape {array.shape}; at least one row is required", task=task
+        )
     if array.shape[1] == 0:
-        detail = f"'{name}' has shape {array.shape}; it needs a column at least"
+        detail = f"'{name}' has shape {array.shape}; at least one column is required"
         reject("no-features", detail, task=task)
     check_counts(1, array.shape[1], limits)
     return _as_numbers(array, name, task)
@@ -214,12 +216,12 @@ def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -
 
 def _as_numbers(array: NDArray[Any], name: str, task: str | None) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
-        detail = f"'{name}' holds {array.dtype}; numbers are needed"
+        detail = f"'{name}' has dtype {array.dtype}; numbers are required"
         reject("not-a-number", detail, task=task)
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
         largest = max(abs(int(array.min())), abs(int(array.max())))
-        if largest > _MAX_EXACT:
-            detail = f"'{name}' holds the integer {largest}, beyond 2**53; is it an id?"
+        if largest > _MAX_EXACT_INTEGER:
+            detail = f"'{name}' contains the integer {largest}, above 2**53; remove columns of ids"
             reject("inexact-integer", detail, task=task)
     values = np.ascontiguousarray(array, dtype=np.float64)
     _check_finite(values, name, task)
@@ -227,7 +229,7 @@ def _as_numbers(array: NDArray[Any], name: str, task: str | None) -> NDArray[np.
 
 
 def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> None:
-    """Complain of the first values that are not finite, each with its place."""
+    """Raise Rejected with the location of each value that is not finite."""
     if np.isfinite(values).all():
         return
     issues = ValidationIssues()
@@ -236,7 +238,7 @@ def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> N
         column = rest[-1] if rest else None
         where = f"'{name}', row {row}" + ("" if column is None else f", column {column}")
         value = values[tuple(place)]
-        detail = f"{where} is {value}, not a finite number; leave the row out"
+        detail = f"{where} is {value}, not a finite number; remove the row"
         issues.add("not-finite", detail, task=task, row=row, column=column)
     issues.check()
 
@@ -244,19 +246,19 @@ def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> N
 def _feature_names(
     names: NDArray[Any] | None, width: int, limits: Limits, *, task: str | None = None
 ) -> list[str] | None:
-    """Return the names of the columns of X, where the upload has them."""
+    """Return the names of the columns of X, or None if the upload has none."""
     if names is None:
         return None
     where = "" if task is None else f"task '{task}': "
     if names.dtype.kind != "U" or names.shape != (width,):
-        came = f"got {names.dtype} of shape {names.shape}"
-        reject("wrong-shape", f"{where}'{_NAMES}' needs {width} texts, {came}", task=task)
+        found = f"got {names.dtype} of shape {names.shape}"
+        reject("wrong-shape", f"{where}'{_NAMES}' needs {width} texts, {found}", task=task)
     checked = [
         check_name(str(name).strip(), limits, what="column", place=i)
         for i, name in enumerate(names)
     ]
-    twice = next((name for name, count in Counter(checked).items() if count > 1), None)
-    if twice is not None:
-        detail = f"{where}two columns are named '{twice}'; each needs a name of its own"
-        reject("duplicate-column", detail, task=task, column=twice)
+    duplicate = next((name for name, count in Counter(checked).items() if count > 1), None)
+    if duplicate is not None:
+        detail = f"{where}two columns are named '{duplicate}'; column names must be unique"
+        reject("duplicate-column", detail, task=task, column=duplicate)
     return checked

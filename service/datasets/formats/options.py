@@ -1,55 +1,55 @@
-"""How a table is to be read, and the bounds of what is read."""
+"""Options and limits of the parsers."""
 
 import unicodedata
 from typing import TYPE_CHECKING, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
-if TYPE_CHECKING:  # the process that reads uploads knows no settings
+if TYPE_CHECKING:  # the child process does not import the settings
     from service.settings import Settings
 
 TargetKind = Literal["auto", "numbers", "classes"]
 
 
 class ReadOptions(BaseModel):
-    """How a user wants the upload read; the parts that speak of columns are for CSV."""
+    """Options of an upload; those about columns apply to CSV."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
     task_column: str | None = Field(
-        None, max_length=200, description="Column with the task of each row; 'task' if there."
+        None,
+        max_length=200,
+        description="Column with the task of each row; default: task.",
     )
     target_column: tuple[str, ...] = Field(
         (),
         max_length=1000,
-        description="Column(s) with targets. Several, and no task column: one task for each.",
+        description="Target columns. With several and no task column, each target is a task.",
     )
     group_column: str | None = Field(
         None,
         max_length=200,
-        description="Column with the group of each row: rows of one group (a patient, a session), "
-        "of whatever task, are held out together or not at all.",
+        description="Column with the group of each row. Rows of one group (such as a patient or a "
+        "session) are held out together, across all tasks.",
     )
-    ignore_column: tuple[str, ...] = Field(
-        (), max_length=1000, description="Column(s) to leave out."
-    )
+    ignore_column: tuple[str, ...] = Field((), max_length=1000, description="Columns to ignore.")
     target_kind: TargetKind = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
-        "classes, all else are numbers, with a warning where they look like codes of classes.",
+        "classes, other values are numbers, with a warning if they look like class codes.",
     )
 
     @field_validator("task_column", "target_column", "group_column", "ignore_column")
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
-        """Return names in the Unicode form that the columns' names are brought to."""
+        """Return names in Unicode normal form C, as column names are."""
         if names is None or isinstance(names, str):
             return names and unicodedata.normalize("NFC", names)
         return tuple(unicodedata.normalize("NFC", name) for name in names)
 
 
 class Limits(BaseModel):
-    """Bounds of an upload."""
+    """Limits of an upload."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -61,7 +61,7 @@ class Limits(BaseModel):
 
     @classmethod
     def from_settings(cls, settings: "Settings") -> "Limits":
-        """Return the bounds that the operator set."""
+        """Return the limits from the settings."""
         return cls(
             expanded_bytes=settings.max_expanded_bytes,
             expansion=settings.max_expansion,

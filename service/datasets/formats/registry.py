@@ -1,4 +1,4 @@
-"""THE table of upload formats: one module and one line each."""
+"""Table of the upload formats."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -15,15 +15,15 @@ Parse = Callable[[Path, ReadOptions, Limits], list[Task]]
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A format of uploads.
+    """An upload format.
 
     Parameters
     ----------
     magic
-        First bytes; one of them must be there. Empty for text, which has none.
+        Accepted first bytes of a file; empty for text formats.
     parse
-        Reads a file in the child process; gives tasks, or raises ``Rejected``. A new format is
-        one module with such a function and one line in :data:`FORMATS`.
+        Parser of a file, which runs in the child process and raises ``Rejected``. To add a format,
+        write such a function and add a line to :data:`FORMATS`.
     """
 
     title: str
@@ -42,26 +42,29 @@ FORMATS: Final = (
     ),
 )
 
-#: What is never read, or not yet, with the reason; told apart by their first bytes.
-REFUSED: Final = (
-    (b"\x80", "a pickle (or joblib file) can run code when it is read, so none is ever read"),
-    (b"\x93NUMPY", "one .npy array names no tasks; put it into an .npz with the tasks' names"),
-    (b"\x1f\x8b", "a compressed file is not unpacked here; use Content-Type of what is inside"),
-    (b"PAR1", "Parquet is not read"),
-    (b"ARROW1", "Arrow is not read"),
-    (b"\x89HDF", "HDF5 and MATLAB 7.3 files are not read"),
-    (b"MATLAB 5.0", "MATLAB files are not read"),
+#: First bytes of unsupported formats, with the reason.
+UNSUPPORTED: Final = (
+    (b"\x80", "pickle and joblib files are not supported, since loading them can run code"),
+    (b"\x93NUMPY", "a single .npy array has no task names; use .npz with arrays named by task"),
+    (
+        b"\x1f\x8b",
+        "compressed files are not unpacked; upload the file inside",
+    ),
+    (b"PAR1", "Parquet is not supported"),
+    (b"ARROW1", "Arrow is not supported"),
+    (b"\x89HDF", "HDF5 and MATLAB 7.3 files are not supported"),
+    (b"MATLAB 5.0", "MATLAB files are not supported"),
 )
-#: Charsets that are UTF-8 or a part of it.
+#: Charsets that are UTF-8 or a subset of it.
 _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
 
 
 class UnsupportedFormat(Exception):
-    """The upload is in a format that is not read; the message says what to send."""
+    """The upload has an unsupported format; the message lists the supported ones."""
 
 
 def find_format(media_type: str) -> Format:
-    """Return the format of a media type.
+    """Return the format with a media type.
 
     Raises
     ------
@@ -76,10 +79,10 @@ def find_format(media_type: str) -> Format:
         which = (
             f"Content-Type {media_type[:100]!r}" if media_type else "a body without Content-Type"
         )
-        raise UnsupportedFormat(f"{which} is not read here; send {supported()}")
+        raise UnsupportedFormat(f"{which} is not supported; use {supported()}")
     charset = message.get_content_charset("utf-8")
     if charset not in _UTF8:
-        raise UnsupportedFormat(f"charset {charset[:40]!r} is not read here; save as UTF-8")
+        raise UnsupportedFormat(f"charset {charset[:40]!r} is not supported; use UTF-8")
     return found
 
 
@@ -89,18 +92,18 @@ def check_magic(format_: Format, head: bytes) -> None:
     Raises
     ------
     UnsupportedFormat
-        They are of another format, or of one that is never read.
+        They belong to another format or to an unsupported one.
     """
     if not head or head.startswith(format_.magic):
         return
-    reason = next((why for magic, why in REFUSED if head.startswith(magic)), None)
+    reason = next((why for magic, why in UNSUPPORTED if head.startswith(magic)), None)
     other = next((f.title for f in FORMATS if f.magic and head.startswith(f.magic)), None)
     if reason is None and other is None and not format_.magic:
-        return  # text begins in any way
-    what = reason or f"the bytes are those of {other or 'some other format'}"
-    raise UnsupportedFormat(f"expected {format_.title}, but {what}; send {supported()}")
+        return  # text has no fixed first bytes
+    what = reason or f"the file is {other or 'of another format'}"
+    raise UnsupportedFormat(f"expected {format_.title}, but {what}; use {supported()}")
 
 
 def supported() -> str:
-    """Return the formats as a sentence's part."""
+    """Return a list of the formats for messages."""
     return ", ".join(f"{f.media_types[0]} ({f.title})" for f in FORMATS)

@@ -1,4 +1,4 @@
-"""Targets that are read as numbers and may be codes of classes."""
+"""Detection of numeric targets that may be class codes."""
 
 from collections.abc import Sequence
 from typing import Final
@@ -7,18 +7,18 @@ import numpy as np
 
 from algorithms.interface.tasks import Task
 
-#: Numbers of distinct values of which whole numbers may well be codes; ratings from 0 to 10 have
-#: more, and a constant needs no algorithm.
+#: Range of the number of distinct integers that may be class codes. Ratings from 0 to 10 have more
+#: values.
 MIN_CODES, MAX_CODES = 2, 10
-#: Codes repeat: on average each value has at least so many rows.
+#: Class codes repeat: mean number of rows per value, at least.
 MIN_ROWS_PER_CODE: Final = 2
 
 
 def warn_of_codes(tasks: Sequence[Task]) -> list[str]:
-    """Return a warning where the numeric targets of all tasks together look like codes of classes.
+    """Return a warning if the numeric targets of all tasks together look like class codes.
 
-    They do where all are whole numbers, whatever their type, of :data:`MIN_CODES` to
-    :data:`MAX_CODES` distinct values that repeat.
+    That is, if all are integers (of any dtype) with :data:`MIN_CODES` to :data:`MAX_CODES` distinct
+    values that repeat.
     """
     numbers = [task.y for task in tasks if task.y is not None and task.target == "numbers"]
     values: set[float] = set()
@@ -32,8 +32,8 @@ def warn_of_codes(tasks: Sequence[Task]) -> list[str]:
         return []
     listed = ", ".join(f"{value:.15g}" for value in sorted(values))
     warning = (
-        f"all targets are whole numbers of {len(values)} distinct values ({listed}), and are "
-        "learned as numbers, by regression; if they are codes of classes, upload with "
-        "target_kind=classes, and if they are numbers, with target_kind=numbers"
+        f"all targets are integers with {len(values)} distinct values ({listed}) and are used as "
+        "numbers, for regression; if they are class codes, upload with target_kind=classes, and if "
+        "they are numbers, with target_kind=numbers"
     )
     return [warning]

@@ -1,4 +1,4 @@
-"""What every parser shares: names, targets and tasks, checked the same way in every format."""
+"""Validation shared by all formats: names, targets and tasks."""
 
 import unicodedata
 from collections.abc import Mapping, Sequence
@@ -16,24 +16,24 @@ Labels = NDArray[Any]
 
 MAX_LABEL_LENGTH: Final = 200
 MAX_CLASSES: Final = 10_000
-#: Control characters and surrogates: no name needs them, and logs and pages are hurt by them.
-_REFUSED_CATEGORIES: Final = frozenset({"Cc", "Cs"})
-_NAME_SHOWN: Final = 40
+#: Unicode categories not allowed in names: control characters and surrogates.
+_FORBIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cs"})
+_MAX_NAME_SHOWN: Final = 40
 
 
 def check_name(name: str, limits: Limits, *, what: str, place: int | None = None) -> str:
-    """Return a name in Unicode's composed form, or raise Rejected where it cannot be one.
+    """Return a name in Unicode normal form C, or raise Rejected if it is invalid.
 
     Parameters
     ----------
     place
-        Zero-based number of the column that the name is of.
+        Zero-based number of the column, for names of columns.
     """
     composed = unicodedata.normalize("NFC", name)
     which = f"the {what}" if place is None else f"{what} {place}"
-    shown = composed[:_NAME_SHOWN] + ("..." if len(composed) > _NAME_SHOWN else "")
+    shown = composed[:_MAX_NAME_SHOWN] + ("..." if len(composed) > _MAX_NAME_SHOWN else "")
     if not composed.strip():
-        reject("invalid-name", f"{which} has no name; give it one", column=place)
+        reject("invalid-name", f"{which} has an empty name", column=place)
     if len(composed) > limits.name_length:
         reject(
             "invalid-name",
@@ -41,40 +41,38 @@ def check_name(name: str, limits: Limits, *, what: str, place: int | None = None
             f"more than {limits.name_length}",
             column=place,
         )
-    if _has_refused(composed):
-        detail = f"{which} {shown!r} has a control character in its name; leave it out"
+    if _has_forbidden_character(composed):
+        detail = f"{which} {shown!r} has a control character in its name; remove it"
         reject("invalid-name", detail, column=place)
     return composed
 
 
 def label_problem(label: str) -> str | None:
-    """Return what is wrong with a class label of text."""
+    """Return why a text cannot be a label, or None if it can."""
     if len(label) > MAX_LABEL_LENGTH:
         return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
-    if _has_refused(label):
-        return f"the label {label[:_NAME_SHOWN]!r} has a control character; leave it out"
+    if _has_forbidden_character(label):
+        return f"the label {label[:_MAX_NAME_SHOWN]!r} has a control character; remove it"
     return None
 
 
-def _has_refused(text: str) -> bool:
-    return any(unicodedata.category(character) in _REFUSED_CATEGORIES for character in text)
+def _has_forbidden_character(text: str) -> bool:
+    return any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in text)
 
 
 def check_counts(n_tasks: int, n_features: int, limits: Limits) -> None:
-    """Raise Rejected where there are more tasks or columns than the service takes."""
+    """Raise Rejected if there are more tasks or columns than the limits."""
     if n_tasks > limits.tasks:
-        reject("too-many-tasks", f"{n_tasks} tasks are more than {limits.tasks}, the limit here")
+        reject("too-many-tasks", f"{n_tasks} tasks exceed the limit of {limits.tasks}")
     if n_features > limits.features:
-        detail = f"{n_features} columns are more than {limits.features}, the limit here"
+        detail = f"{n_features} columns exceed the limit of {limits.features}"
         reject("too-many-features", detail)
 
 
 def check_classes(n_classes: int, **place: Any) -> None:
-    """Raise Rejected where there are more classes than a manifest can list."""
+    """Raise Rejected if there are more classes than a manifest can list."""
     if n_classes > MAX_CLASSES:
-        detail = (
-            f"the targets have more than {MAX_CLASSES} distinct labels; are they numbers or ids?"
-        )
+        detail = f"the targets have over {MAX_CLASSES} distinct labels; are they numbers or ids?"
         reject("too-many-classes", detail, **place)
 
 
@@ -87,7 +85,7 @@ def split_rows(
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
-    """Return the tasks of a long table, in the order of names.
+    """Split a long table into tasks, in the order of names.
 
     Parameters
     ----------
@@ -109,7 +107,7 @@ def split_rows(
 
 
 def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
-    """Return rows as a slice where they are neighbours, since a slice is no copy."""
+    """Return consecutive rows as a slice, which avoids a copy; else return them as they are."""
     if len(rows) and rows[-1] - rows[0] == len(rows) - 1:
         return slice(int(rows[0]), int(rows[-1]) + 1)
     return rows
@@ -140,7 +138,7 @@ def rows_task(
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Return the task of rows and targets, or None after adding the issue."""
+    """Return the task of rows and targets, or None after adding an issue."""
     try:
         return Task.from_rows(name, X, y=y, feature_names=feature_names, groups=groups)
     except InvalidData as error:
@@ -156,7 +154,7 @@ def covariance_task(
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Return the task of covariance matrices, or None after adding the issue."""
+    """Return the task of covariance matrices, or None after adding an issue."""
     try:
         return Task.from_covariances(name, C, feature_names=feature_names, groups=groups)
     except InvalidData as error:
@@ -165,18 +163,22 @@ def covariance_task(
 
 
 def aligned(tasks: Sequence[Task]) -> list[Task]:
-    """Return the tasks, those with the same set of column names in the order of the first of them.
+    """Return the tasks, with columns in the order of the first task that has the same names.
 
     Raises
     ------
     Rejected
-        Some tasks name their columns and others do not: by which order would these be taken?
+        Some tasks have column names and others do not, so their order is unknown.
     """
-    bare = next((task for task in tasks if task.feature_names is None), None)
+    unnamed = next((task for task in tasks if task.feature_names is None), None)
     named = next((task for task in tasks if task.feature_names is not None), None)
-    if bare is not None and named is not None:
-        detail = f"task '{named.name}' names its columns, task '{bare.name}' does not"
-        reject("missing-names", f"{detail}; name those of all tasks, or of none", task=bare.name)
+    if unnamed is not None and named is not None:
+        detail = f"task '{named.name}' has column names, task '{unnamed.name}' has none"
+        reject(
+            "missing-names",
+            f"{detail}; name the columns of all tasks or of none",
+            task=unnamed.name,
+        )
     if named is None:
         return list(tasks)
     order_of: dict[frozenset[str], tuple[str, ...]] = {}
@@ -197,26 +199,26 @@ def _add_issue(issues: ValidationIssues, error: InvalidData) -> None:
     issues.add("invalid-task", error.message, task=error.task, row=error.row, column=error.column)
 
 
-def as_targets(values: NDArray[Any], wish: TargetKind, *, task: str | None = None) -> Labels:
+def as_targets(values: NDArray[Any], target_kind: TargetKind, *, task: str | None = None) -> Labels:
     """Return targets as floats or as labels.
 
     Raises
     ------
     Rejected
-        The values are not what was wished for.
+        The values do not match the target kind.
     """
     kind = values.dtype.kind
     where = "" if task is None else f"task '{task}': "
     if kind == "U":
-        if wish == "numbers":
-            detail = f"{where}the targets are text; target_kind=numbers needs numbers"
+        if target_kind == "numbers":
+            detail = f"{where}the targets are text, but target_kind=numbers requires numbers"
             reject("not-a-number", detail, task=task)
         _check_labels(values, where, task)
         return values
     if kind not in "biuf":
-        detail = f"{where}targets of type {values.dtype} are not read; send numbers or text"
+        detail = f"{where}targets of dtype {values.dtype} are not supported; use numbers or text"
         reject("unsupported-dtype", detail, task=task)
-    if wish == "classes" or (wish == "auto" and kind == "b"):
+    if target_kind == "classes" or (target_kind == "auto" and kind == "b"):
         return _as_labels(values, where, task)
     return values.astype(np.float64)
 
@@ -226,7 +228,7 @@ def _check_labels(values: NDArray[Any], where: str, task: str | None) -> None:
     check_classes(len(labels), task=task)
     for label in labels:
         is_blank = not str(label).strip()
-        empty = "the target is empty; fill it, or leave the row out"
+        empty = "the target is empty; add a value or remove the row"
         reason = empty if is_blank else label_problem(str(label))
         if reason is not None:
             row = int(np.flatnonzero(values == label)[0])
@@ -239,10 +241,10 @@ def _as_labels(values: NDArray[Any], where: str, task: str | None) -> Labels:
     is_label = np.isfinite(wide) & (np.rint(wide) == wide) & (np.abs(wide) < 2.0**62)
     if not is_label.all():
         row = int(np.flatnonzero(~is_label)[0])
-        detail = f"{where}{values[row]} in row {row} cannot name a class; "
+        detail = f"{where}{values[row]} in row {row} cannot be a class label; "
         reject(
             "invalid-label",
-            f"{detail}labels are text, or whole numbers below 2**62",
+            f"{detail}labels are text or integers below 2**62",
             task=task,
             row=row,
         )

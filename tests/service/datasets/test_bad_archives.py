@@ -12,7 +12,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 
 @pytest.fixture
-def complain(make_reader):
+def issue_of(make_reader):
     """Return a function that reads an archive, and gives the first of its issues."""
     reader = make_reader(tasks=5, features=300, name_length=50)
 
@@ -95,9 +95,9 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
-def test_a_wrong_npz_is_told_in_a_sentence(complain, kind):
+def test_an_invalid_npz_gives_a_clear_issue(issue_of, kind):
     body, word = ARCHIVES[kind]
-    assert word in complain(body)["detail"]
+    assert word in issue_of(body)["detail"]
 
 
 HEADERS = {
@@ -115,17 +115,17 @@ HEADERS = {
 
 
 @pytest.mark.parametrize("kind", HEADERS)
-def test_a_damaged_header_names_the_array(complain, kind):
+def test_a_corrupt_header_names_the_array(issue_of, kind):
     member = npy_header(HEADERS[kind], b"" if "empty" in kind else X.tobytes())
-    assert "'t/X'" in complain(archive([("t/X.npy", member)]))["detail"]
+    assert "'t/X'" in issue_of(archive([("t/X.npy", member)]))["detail"]
 
 
 @pytest.mark.parametrize("y", [[0.5, 1, 2], [np.inf, 1, 2], [1e300, 1, 2]])
-def test_classes_that_are_not_whole_numbers_are_refused(complain, y):
-    told = complain(npz(t__X=X, t__y=np.array(y)), target_kind="classes")
-    assert (told["task"], told["row"]) == ("t", 0)
+def test_classes_that_are_not_whole_numbers_are_refused(issue_of, y):
+    issue = issue_of(npz(t__X=X, t__y=np.array(y)), target_kind="classes")
+    assert (issue["task"], issue["row"]) == ("t", 0)
 
 
-def test_text_is_no_number_also_in_arrays(complain):
+def test_text_is_no_number_also_in_arrays(issue_of):
     body = npz(t__X=X, t__y=np.array(["1", "2", "3"]))
-    assert "text" in complain(body, target_kind="numbers")["detail"]
+    assert "text" in issue_of(body, target_kind="numbers")["detail"]

@@ -78,13 +78,13 @@ def with_joblib() -> bytes:
     return file.getvalue()
 
 
-def test_every_bad_cell_is_told_at_once_also_beside_a_row_of_wrong_width(refuse):
+def test_all_invalid_cells_are_reported_at_once_also_beside_a_row_of_wrong_width(refuse):
     problem = refuse(b"task,a,b\ns,1\nt,x,y\nt,1,2\nu,1,\n")
     places = [(e.get("task"), e["row"], e.get("column")) for e in problem["errors"]]
     assert places == [(None, 0, None), ("t", 1, "a"), ("t", 1, "b"), ("u", 3, "b")]
 
 
-def test_a_thousand_complaints_are_bounded(refuse):
+def test_the_number_of_issues_is_limited(refuse):
     body = "task,a,b\n" + "s,1,2\n" * 50 + "s,x,y\n" * 1000
     errors = refuse(body.encode())["errors"]
     assert len(errors) == 100

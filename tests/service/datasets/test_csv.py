@@ -26,7 +26,7 @@ def test_a_good_table_is_read(reader):
 
 def test_a_short_row_is_named_by_its_line(reader):
     answer = reader.read(b"task,x,y\na,1,2\na,1\na,2,3\n", target_column="y")
-    reader.assert_rejected(answer, "wrong-width", "line 3 has 2 cells, the header 3", row=1)
+    reader.assert_rejected(answer, "wrong-width", "line 3 has 2 cells, the header has 3", row=1)
 
 
 def test_text_in_a_number_column_is_named_by_line_column_and_task(reader):
@@ -83,7 +83,7 @@ def test_a_table_without_any_task_is_refused(reader):
 
 def test_a_table_without_a_header_is_told_so(reader):
     answer = reader.read(b"1,2,3\n4,5,6\n", target_column="y")
-    reader.assert_rejected(answer, "missing-column", "the first line holds numbers")
+    reader.assert_rejected(answer, "missing-column", "the first line contains numbers")
 
 
 def test_a_table_of_a_header_alone_is_refused(reader):
@@ -100,12 +100,14 @@ def test_only_blank_lines_are_an_empty_file(reader):
 
 def test_bytes_that_are_not_utf8_are_named_by_line(reader):
     answer = reader.read(b"task,x\na,1\nb\xe9,2\n")
-    reader.assert_rejected(answer, "not-utf8", "line 3, byte 1")
+    reader.assert_rejected(answer, "not-utf8", "line 3 is not UTF-8 at byte 1")
 
 
 def test_utf16_is_refused(reader):
     answer = reader.read("task,x\na,1\n".encode("utf-16"))
-    reader.assert_rejected(answer, "not-utf8", "line 1, byte 0", "save the table as UTF-8")
+    reader.assert_rejected(
+        answer, "not-utf8", "line 1 is not UTF-8 at byte 0", "save the table as UTF-8"
+    )
 
 
 def test_a_quote_that_does_not_end_is_refused(reader):
@@ -152,7 +154,7 @@ def test_a_task_with_a_control_character_is_refused(reader):
     reader.assert_rejected(answer, "invalid-name", "control character", row=0, column="task")
 
 
-def test_every_complaint_is_told_at_once(reader):
+def test_all_issues_are_reported_at_once(reader):
     answer = reader.read(b"task,x,y\na,one,2\na,1\nb,nan,\n", target_column="y")
     errors = answer["issues"]
     assert {e["code"] for e in errors} == {
@@ -163,7 +165,7 @@ def test_every_complaint_is_told_at_once(reader):
     }
 
 
-def test_complaints_are_bounded(reader):
+def test_the_number_of_issues_is_limited(reader):
     answer = reader.read(b"task,x\n" + b"a,bad\n" * 1000)
     reader.assert_rejected(answer, "not-a-number", row=0)
     assert len(answer["issues"]) == MAX_ISSUES
@@ -243,14 +245,12 @@ def test_an_ignored_column_may_hold_anything(reader):
 
 def test_too_many_tasks_are_refused(make_reader):
     reader = make_reader(tasks=2)
-    reader.assert_rejected(reader.read(b"task,x\na,1\nb,1\nc,1\n"), "too-many-tasks", "more than 2")
+    reader.assert_rejected(reader.read(b"task,x\na,1\nb,1\nc,1\n"), "too-many-tasks", "limit of 2")
 
 
 def test_too_many_columns_are_refused(make_reader):
     reader = make_reader(features=2)
-    reader.assert_rejected(
-        reader.read(b"task,x,y,z\na,1,2,3\n"), "too-many-features", "more than 2"
-    )
+    reader.assert_rejected(reader.read(b"task,x,y,z\na,1,2,3\n"), "too-many-features", "limit of 2")
 
 
 def test_a_long_name_is_refused(make_reader):

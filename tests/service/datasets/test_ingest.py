@@ -64,14 +64,14 @@ def ingest_task(folder, memory_bytes=2**29):
     return supervision.IngestTask(folder, "text/csv", {}, LIMITS, memory_bytes, timeout_s=30)
 
 
-def test_a_reader_that_dies_is_a_complaint(tmp_path):
+def test_a_parser_that_crashes_is_an_issue(tmp_path):
     (tmp_path / "upload").mkdir()  # to open it is an error that no parser expects
     (issue,) = supervision.read_upload(ingest_task(tmp_path))["issues"]
     assert issue["code"] == "parser-crashed"
     assert "status 1" in issue["detail"]
 
 
-def test_a_reader_without_memory_to_begin_is_a_complaint(tmp_path):
+def test_a_parser_without_memory_to_start_is_an_issue(tmp_path):
     (tmp_path / "upload").write_bytes(TABLE)
     (issue,) = supervision.read_upload(ingest_task(tmp_path, memory_bytes=2**20))["issues"]
     assert issue["code"] == "ingest-out-of-memory"

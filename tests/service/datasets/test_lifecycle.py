@@ -201,7 +201,7 @@ def test_a_dataset_in_the_making_is_neither_deleted_nor_trained_on(slow):
     assert slow.get(dataset_id, wait=40).json()["state"] == "ready"
 
 
-def test_a_rejected_one_stays_with_its_complaints_until_it_is_deleted(slow):
+def test_a_rejected_dataset_stays_with_its_issues_until_it_is_deleted(slow):
     body = b"task,a\ns,oops\n"
     before = slow.traces()
     first = slow.post(body)

@@ -273,7 +273,7 @@ def test_a_slow_upload_is_answered_early_and_becomes_ready(make_app):
     assert app.send("GET", url, headers={"if-none-match": early}).status_code == 200
 
 
-def test_a_slow_upload_that_is_rejected_stays_with_its_complaints(make_app):
+def test_a_slow_upload_that_is_rejected_stays_with_its_issues(make_app):
     app = make_app(ingest_wait_s=0)
     url = app.upload(b"task,x\na,no\n").headers["location"]
     issue = wait_for(app, url, "rejected")["issues"][0]
