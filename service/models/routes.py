@@ -53,7 +53,7 @@ def list_versions(name: Name, services: Context, owner: Owner, query: Paging) ->
 
 @router.get("/{name}", response_model=Model, responses=_ONE)
 def get_model(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-    """Give the latest version of a model, or the one that an alias names."""
+    """Return the latest version of a model, or the version that an alias points to."""
     return _answer(request, find_version(services, owner, name, None))
 
 
@@ -61,7 +61,7 @@ def get_model(name: Name, request: Request, services: Context, owner: Owner) -> 
 def get_version(
     name: Name, version: Version, request: Request, services: Context, owner: Owner
 ) -> Response:
-    """Give one version of a model."""
+    """Return one version of a model."""
     return _answer(request, find_version(services, owner, name, version))
 
 

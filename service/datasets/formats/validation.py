@@ -72,7 +72,7 @@ def check_counts(n_tasks: int, n_features: int, limits: Limits) -> None:
 def check_classes(n_classes: int, **place: Any) -> None:
     """Raise Rejected if there are more classes than a manifest can list."""
     if n_classes > MAX_CLASSES:
-        detail = f"the targets have over {MAX_CLASSES} distinct labels; are they numbers or ids?"
+        detail = f"the targets have more than {MAX_CLASSES} distinct labels; are they ids?"
         reject("too-many-classes", detail, **place)
 
 

@@ -36,7 +36,7 @@ MEMORY_BYTES, TIMEOUT_S = 2**30, 60
 
 
 def npz(arrays: dict[str, Any]) -> bytes:
-    """Give arrays as NumPy writes them."""
+    """Return the bytes of arrays as NumPy writes them."""
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -63,7 +63,7 @@ class Reader:
         return self.read(npz(arrays), NPZ, **options)
 
     def tasks(self, answer: dict[str, Any]) -> TaskSet:
-        """Give the tasks of a good upload as a training process reads them."""
+        """Return the tasks of a valid upload as a training process reads them."""
         assert "issues" not in answer, answer
         return read_tasks(self.folder / "content", answer["manifest"])
 
@@ -114,7 +114,7 @@ class App:
         return self.upload(npz(arrays), NPZ, **query)
 
     def tasks(self, dataset_id: str) -> TaskSet:
-        """Give the tasks of a dataset as a training process reads them."""
+        """Return the tasks of a dataset as a training process reads them."""
         with self.services.database.read() as session:
             row = session.get_one(DatasetRow, dataset_id)
         path = self.services.blobs.path(row.content_blob_id, row.content_sha256)
@@ -137,7 +137,7 @@ class App:
         return first
 
     def left_behind(self) -> dict[str, Any]:
-        """Give all that an upload can leave: rows, chunks and files."""
+        """Return all that an upload can leave behind: rows, chunks and files."""
         with self.services.database.read() as session:
             left: dict[str, Any] = {
                 row.__tablename__: session.scalar(sa.select(sa.func.count()).select_from(row))
@@ -150,7 +150,7 @@ class App:
 
 @pytest.fixture
 def make_reader(tmp_path: Path) -> Callable[..., Reader]:
-    """Give a function that makes a reader with limits of its own."""
+    """Return a function that makes a reader with given limits."""
     defaults = Limits.from_settings(Settings())
     return lambda **limits: Reader(tmp_path, defaults.model_copy(update=limits))
 
@@ -162,7 +162,7 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
 
 @pytest.fixture
 def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
-    """Give a function that makes an app with settings of its own, on one data folder."""
+    """Return a function that makes an app with given settings, on one data folder."""
 
     def make(**settings: Any) -> App:
         values = Settings(

@@ -28,16 +28,16 @@ def test_tasks_of_several_targets_share_the_groups(reader) -> None:
 
 
 @pytest.mark.parametrize(
-    ("table", "column", "told"),
+    ("table", "column", "detail"),
     [
         (CSV, "where", "there is no column 'where'"),
         (CSV.replace("p2\ns", "\ns"), "who", "line 4, column 'who', task 'n': the group is empty"),
-        (CSV, "task", "column 'task' is named 2 times"),
+        (CSV, "task", "column 'task' is used 2 times"),
     ],
 )
-def test_a_bad_column_of_groups_is_told(reader, table, column, told) -> None:
+def test_an_invalid_group_column_is_reported(reader, table, column, detail) -> None:
     issues = reader.read(table.encode(), group_column=column)["issues"]
-    assert told in issues[0]["detail"]
+    assert detail in issues[0]["detail"]
 
 
 @pytest.mark.parametrize("groups", [np.array([1, 1, 2, 9]), np.array(["a", "a", "b", "c"])])
@@ -55,16 +55,16 @@ def test_archives_hold_groups_per_task_and_per_table(reader, groups) -> None:
 
 
 @pytest.mark.parametrize(
-    ("groups", "told"),
+    ("groups", "detail"),
     [
         (np.arange(3), "groups of shape (3,)"),
         (np.array([1.0, np.nan, 2.0, 3.0]), "row 1: the group is nan"),
         (np.array(["a", " ", "b", "c"]), "a group is empty"),
     ],
 )
-def test_bad_groups_in_an_archive_are_told(reader, groups, told) -> None:
+def test_bad_groups_in_an_archive_are_told(reader, groups, detail) -> None:
     issues = reader.read_npz({"n/X": X, "n/groups": groups})["issues"]
-    assert told in issues[0]["detail"]
+    assert detail in issues[0]["detail"]
 
 
 def test_groups_are_the_same_across_tasks_however_they_are_written(tmp_path) -> None:

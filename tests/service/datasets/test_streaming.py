@@ -84,7 +84,7 @@ class _Peak(threading.Thread):
 
 
 def warm(uploads) -> None:
-    """Have the server import and allocate what any upload needs."""
+    """Make the server import and allocate what any upload needs."""
     dataset_id = uploads.post(b"task,a\ns,1\n").json()["id"]
     assert uploads.get(dataset_id, wait=30).json()["state"] == "ready"
 
