@@ -103,7 +103,7 @@ def test_more_groups_than_a_manifest_lists_are_told_apart_by_number(tmp_path) ->
 
 
 def test_of_very_many_rows_nobody_looks_which_are_equal(tmp_path, monkeypatch) -> None:
-    monkeypatch.setattr(canonical, "_MAX_TIED", 7)
+    monkeypatch.setattr(canonical, "_MAX_ROWS_COMPARED", 7)
     tasks = [Task.from_rows("a", X), Task.from_rows("b", X[::-1])]
     known = summaries(write_tasks(tmp_path / "content", tasks))
     assert [task.n_divisible for task in known] == [None, None]
