@@ -146,3 +146,66 @@ def test_lambda_of_the_relative_scale_is_in_units_of_rows_and_strength(
         assert ((2 * k - 1) / k * rho) ** (2 * k - 1) == pytest.approx(1.0)
     else:
         assert rho == pytest.approx(1.0)
+
+
+# -- what a model keeps -----------------------------------------------------------------------
+
+
+def numbers(n, *, seed):
+    rng = np.random.default_rng(seed)
+    X = rng.standard_normal((n, 3))
+    f = X @ (np.array([1.0, -0.5, 0.2]) + 0.3 * rng.standard_normal(3))
+    return Task.from_rows(f"t{seed}", X, y=f + 0.3 * rng.standard_normal(n))
+
+
+@pytest.mark.parametrize("settings", [{"kernel": "linear"}, {}, {"nystrom": 15}])
+@pytest.mark.parametrize("C", [0.2, 5.0])
+def test_what_is_kept_for_new_tasks_is_what_the_predictions_are_made_of(settings, C) -> None:
+    tasks = TaskSet((numbers(25, seed=1), numbers(30, seed=2)))
+    model = fit(FMTL(), tasks, C=C, **settings)
+    new = numbers(20, seed=3)
+    joined = FMTL().adapt(model, new)
+    rows = [(task.X - model.mean) / model.deviation for task in (*tasks, new)]
+
+    def products(X):
+        """Give Σ_j α_j k(x, x_j) of rows and both outputs, (n, 2)."""
+        if settings.get("kernel") == "linear":
+            return model.kernel.features(X) @ model.U
+        columns = model.kernel.matrix(X, model.support)
+        if settings:
+            return columns @ model.expand @ model.U
+        parts = [model.output == s for s in range(2)]
+        return np.stack([columns[:, model.row[p]] @ model.alpha[p] for p in parts], axis=1)
+
+    # of squared loss α = C (y - F): the dual variables follow from the answers
+    alphas = []
+    for name, task in zip(joined.tasks, (*tasks, new), strict=True):
+        scale = joined.target_of(name).scale
+        alphas.append(C * (task.y - joined.predict(task.X, task=name)) / scale)
+    G = np.stack([products(X).T @ a for X, a in zip(rows, alphas, strict=True)], axis=1)
+    np.testing.assert_allclose(model.g, G[:, :2] / C**2, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(joined.g[:2, 2], G[:, 2] / C**2, rtol=0.02, atol=1e-4)
+    np.testing.assert_array_equal(joined.g[:2, :2], model.g)
+    # (10), and F = Σ_s Θ_ts Σ_j α_j k(x, x_j)
+    lam = relative_lam("power", k=1, C=C, n_rows=27.5)
+    np.testing.assert_allclose(model.Theta, C**2 * model.g / (2 * lam), rtol=2e-3, atol=1e-5)
+    for t, task in enumerate(tasks):
+        target = model.target_of(task.name)
+        F = (model.predict(task.X, task=task.name) - target.center) / target.scale
+        np.testing.assert_allclose(products(rows[t]) @ model.Theta[t], F, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("max_iter", [1, 100])
+def test_the_values_that_are_told_have_the_gap_that_is_told(max_iter) -> None:
+    tasks = TaskSet((numbers(25, seed=1), numbers(30, seed=2)))
+    told = []
+    for n_steps in (max_iter, 5000):
+        params = FMTL.Params(C=3.0, loss="huber", max_iter=n_steps, tolerance=1e-9)
+        model = FMTL().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+        told.append(model.facts)
+    early, late = told
+    assert early["primal"] - early["dual"] == pytest.approx(
+        early["relative_gap"] * early["primal"], rel=1e-6, abs=1e-9
+    )
+    optimum = late["primal"]
+    assert early["dual"] * (1 - 1e-9) <= optimum <= early["primal"] * (1 + 1e-9)
