@@ -263,7 +263,8 @@ def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> No
     old, new = two_groups(20)
     new = two_groups(200, seed=1)[1]
     model = fit(old, penalty=penalty, loss=loss, C=C, max_iter=2000)
-    joined = FMTL().adapt(model, new)
+    trace = Trace()
+    joined = FMTL().adapt(model, new, trace=trace)
     gap = joined.metrics["duality_gap"][new.name]
     assert 0 < gap <= 1e-3
     assert joined.warnings == model.warnings
@@ -295,6 +296,7 @@ def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> No
     for x, a in zip(rows, alpha, strict=True):
         reached[int(np.argmin(((Z - x) ** 2).sum(axis=1)))] = a
     dual = -minus_dual(reached)[0]
+    assert C * trace.history[-1].objective == pytest.approx(dual, rel=1e-7)
     low, high = (np.minimum(0, C * y), np.maximum(0, C * y))
     if loss == "squared":
         low, high = np.full_like(y, -np.inf), np.full_like(y, np.inf)

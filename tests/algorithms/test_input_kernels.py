@@ -96,3 +96,25 @@ def test_an_answer_is_a_sum_over_kernels_of_scikit_learn(name) -> None:
     K, K_new = (published(name, Z, X) + BIAS**2 for Z in (X, new))
     expected = K_new @ np.linalg.solve(K + np.eye(25) / 2.0, np.where(y == "b", 1.0, -1.0))
     np.testing.assert_allclose(model.decision_function(new, task="t"), expected, atol=1e-3)
+
+
+def test_a_precomputed_kernel_in_another_unit_gives_the_same_answers() -> None:
+    X, y = rows(20), rows(20)[:, 0]
+    K = published("rbf", X, X)
+    algorithm, found = TaskMachines(), []
+    for unit in (1.0, 7.0):
+        tasks = TaskSet((Task.from_rows("t", unit * K, y=y),))
+        params = algorithm.Params(kernel="precomputed", tolerance=1e-9, max_iter=20_000)
+        model = algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+        found.append(model.predict(unit * K, task="t"))
+    np.testing.assert_allclose(found[0], found[1], rtol=1e-6)
+
+
+def test_an_indefinite_kernel_is_shifted_by_its_least_eigenvalue() -> None:
+    rng = np.random.default_rng(0)
+    A = rng.standard_normal((12, 12))
+    K, y = A + A.T, rng.standard_normal(12)
+    tasks = TaskSet((Task.from_rows("t", K, y=y),))
+    params = MachineParams(kernel="precomputed", indefinite="shift", scale="absolute")
+    found = prepare(tasks, params, rng=rng).K
+    np.testing.assert_allclose(found, K - np.linalg.eigvalsh(K)[0] * np.eye(12), atol=1e-12)
