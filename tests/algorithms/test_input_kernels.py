@@ -56,7 +56,8 @@ def test_columns_are_centred_and_divided_and_constant_ones_are_left_alone() -> N
         ("center", X.mean(axis=0), 1.0),
         ("features", X.mean(axis=0), np.append(X[:, :4].std(axis=0), 1.0)),
     ):
-        np.testing.assert_allclose(standard_of(X, form).apply(X), (X - mean) / deviation)
+        new = X + np.arange(5.0)  # where the last column is another constant
+        np.testing.assert_allclose(standard_of(X, form).apply(new), (new - mean) / deviation)
 
 
 @over_names
