@@ -14,9 +14,6 @@ from service.database import Database
 from service.jobs.queue.states import FINAL
 from service.rows import AttemptRow, EventRow, JobRow, ModelRow, VersionRow
 
-#: Ends of attempts that a kill explains; a job may fail of them once its attempts are used up.
-KILLED = ("worker_lost", "crashed: SIGKILL")
-
 
 def await_ends(database: Database, patience_s: float) -> None:
     """Wait until every job has ended, or none has for so long."""
@@ -56,7 +53,7 @@ def show(
     causes = Counter((job.error or {}).get("code", "?") for job in failed)
     per_job = Counter(a.job_id for a in attempts)
     counts = {
-        "accepted": f"{len(load.accepted)}, and {len(jobs) - len(whole)} parts of searches",
+        "accepted": f"{len(load.accepted)}, and {len(jobs) - len(whole)} child jobs",
         "ended": ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
         "failed by cause": _told(causes),
         "models": f"{len(versions)} versions of {len(models)} models",
@@ -102,10 +99,14 @@ def _doubled(
 
 
 def _is_used_up(job: JobRow, jobs: dict[str, JobRow]) -> bool:
-    parts = [part for part in jobs.values() if part.parent_id == job.id and part.state == "failed"]
-    if parts:
-        return all(_is_used_up(part, jobs) for part in parts)
-    return job.charged >= job.max_attempts and (job.error or {}).get("code") in KILLED
+    children = [one for one in jobs.values() if one.parent_id == job.id and one.state == "failed"]
+    if children:
+        return all(_is_used_up(child, jobs) for child in children)
+    error = job.error or {"code": "", "detail": ""}
+    was_killed = error["code"] == "worker-lost" or (
+        error["code"] == "crashed" and "SIGKILL" in error["detail"]
+    )
+    return was_killed and job.counted_attempts >= job.max_attempts
 
 
 def _show_kills(kills: Sequence[Any], events: Sequence[EventRow]) -> None:

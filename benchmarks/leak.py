@@ -72,13 +72,13 @@ def judge(name: str, kind: str, n_sets: int) -> None:
 
 def comparison(name: str, tasks: TaskSet, *, seed: int) -> dict[str, Any]:
     algorithm = ALGORITHMS[name]
-    asked = plans.Asked(compare=Compare(splits=Splits(n_folds=N_FOLDS, repeats=1)))
-    laid = plans.lay_out(algorithm, {}, tasks.summaries(), asked, seed=seed)
+    asked = plans.StudyOptions(compare=Compare(splits=Splits(n_folds=N_FOLDS, repeats=1)))
+    laid = plans.plan_job(algorithm, {}, tasks.summaries(), asked, seed=seed)
     parts = [
-        plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
-        for part in laid.parts
+        plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
+        for part in laid.child_jobs
     ]
-    return plans.draw_on(laid.plan, parts, tasks)[1]["comparison"]
+    return plans.combine_results(laid.plan, parts, tasks)[1]["comparison"]
 
 
 if __name__ == "__main__":

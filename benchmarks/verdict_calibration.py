@@ -209,13 +209,13 @@ def comparison(
     name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
 ) -> dict[str, Any]:
     """Return the report of a comparison, made as the parts of a job are."""
-    asked = plans.Asked(compare=Compare(splits=splits))
-    laid = plans.lay_out(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
+    asked = plans.StudyOptions(compare=Compare(splits=splits))
+    laid = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
     parts = [
-        plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
-        for part in laid.parts
+        plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
+        for part in laid.child_jobs
     ]
-    found: dict[str, Any] = plans.draw_on(laid.plan, parts, tasks)[1]["comparison"]
+    found: dict[str, Any] = plans.combine_results(laid.plan, parts, tasks)[1]["comparison"]
     return found
 
 

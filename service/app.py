@@ -202,10 +202,10 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
     dispatcher = Dispatcher(
         database,
         open_engine=open_engine,
-        lease_s=settings.lease_s,
-        stale_s=settings.stale_s,
-        drain_s=settings.drain_s,
-        stop_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
+        lease_timeout_s=settings.lease_s,
+        heartbeat_timeout_s=settings.stale_s,
+        drain_timeout_s=settings.drain_s,
+        stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
     )
     dispatcher.start()
     watch = Watch(database, dispatcher)

@@ -33,34 +33,43 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "The objective became infinite or no number.",
         "Rescale the data, or regularise more.",
     ),
-    "out_of_memory": (
+    "out-of-memory": (
         "The work needed more than `memory_mb`.",
         "Raise `memory_mb`, or give less data at a time.",
     ),
-    "timed_out": ("An attempt took longer than `timeout_s`.", "Raise `timeout_s`."),
+    "timed-out": ("An attempt took longer than `timeout_s`.", "Raise `timeout_s`."),
     "cancelled": ("Its owner cancelled it.", "Submit it again if it is wanted after all."),
-    "base_model_gone": (
+    "base-model-deleted": (
         "The model that it was to start from, or to call, was deleted as it was submitted.",
         "Submit it with a model that is there.",
     ),
-    "worker_lost": (
+    "worker-lost": (
         "The process that supervised it died or was cut off, as often as `max_attempts` allows.",
         "Look at the machine; raise `max_attempts`.",
     ),
-    "worker_failed": (
+    "worker-failed": (
         "The worker could not fetch what it needs.",
         "Look at the detail, and its log.",
     ),
-    "not_stored": (
+    "result-not-stored": (
         "The result could not be stored.",
         "Make room in the database; submit it again.",
     ),
-    "not_begun": ("The pool took it and never began, again and again.", "Look at the pool's log."),
-    "not_ready": ("The process of the work did not start.", "Look at the detail and the machine."),
+    "never-started": (
+        "The pool took it and never began, again and again.",
+        "Look at the pool's log.",
+    ),
+    "worker-start-failed": (
+        "The process of the work did not start.",
+        "Look at the detail and the machine.",
+    ),
     "released": ("It was stopped to go on elsewhere.", "Nothing: it goes on by itself."),
-    "stopped": ("The process of the work ended by itself.", "Look at the detail; submit it again."),
+    "worker-exited": (
+        "The process of the work ended by itself.",
+        "Look at the detail; submit it again.",
+    ),
     "crashed": ("The process of the work ended in a crash.", "Look at the detail; report it."),
-    "defect": ("An error of ours; the detail has where.", "Report it with the detail."),
+    "internal-error": ("An error of ours; the detail has where.", "Report it with the detail."),
 }
 
 #: Every code that a response can carry; ``docs/errors.md`` is made from it.

@@ -84,7 +84,7 @@ class DatasetRow(Row):
 
 
 class JobRow(Row):
-    """Queued work: one training of one model, or one inference over one dataset."""
+    """Queued work, such as one training of one model, or one batch inference."""
 
     __tablename__ = "jobs"
     __table_args__ = (Index("ix_jobs_queue", "state", "priority"),)
@@ -100,34 +100,34 @@ class JobRow(Row):
     timeout_s: Mapped[float]
     memory_mb: Mapped[int]
     max_attempts: Mapped[int]
-    #: Threads of the training; None: its share of the machine that runs it.
+    #: Number of threads; None: its share of the machine that first runs it.
     threads: Mapped[int | None]
-    #: The job that this one is a part of.
+    #: The parent of a child job.
     parent_id: Mapped[str | None] = mapped_column(
         ForeignKey("jobs.id", ondelete="CASCADE"), index=True
     )
-    #: What else is to be done than one fit, as ``service.jobs.studies.plans`` writes it.
+    #: What the job does other than one fit; see ``service.jobs.studies.plans``.
     plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
 
     state: Mapped[str] = mapped_column(sa.String(16), index=True)
     attempt: Mapped[int] = mapped_column(default=0)
-    #: Attempts that count against ``max_attempts``; one that never began does not.
-    charged: Mapped[int] = mapped_column(default=0)
+    #: Attempts that count against ``max_attempts``; one that never started does not.
+    counted_attempts: Mapped[int] = mapped_column(default=0)
     is_cancel_requested: Mapped[bool] = mapped_column(default=False)
-    #: Its supervisor is to stop it and give it back, uncharged.
+    #: Whether its supervisor should stop it and requeue it; that attempt does not count.
     is_release_requested: Mapped[bool] = mapped_column(default=False)
     #: The process that supervises the attempt, as ``ProcessIdentity`` writes it.
     worker: Mapped[str | None] = mapped_column(sa.String(500))
     heartbeat: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     progress: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    #: What the user should know of what is trained, in sentences; the model has them too.
+    #: Warnings about the data and parameters, in sentences; the model has them too.
     warnings: Mapped[list[Any]] = mapped_column(default=list)
-    #: What a job that makes no model came to.
+    #: Result of a job that creates no model.
     result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    #: The outputs of an inference, as Parquet.
+    #: The outputs of a batch inference, as Parquet.
     output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
-    #: Where the next attempt goes on.
+    #: Checkpoint from which the next attempt continues.
     checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
     traceparent: Mapped[str | None] = mapped_column(sa.String(100))
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -136,7 +136,7 @@ class JobRow(Row):
 
 
 class AttemptRow(Row):
-    """One try at a job: who tried, and how it ended."""
+    """One attempt at a job: its worker and its outcome."""
 
     __tablename__ = "attempts"
 
@@ -151,7 +151,7 @@ class AttemptRow(Row):
 
 
 class EventRow(Row):
-    """Something that happened to a job, in order."""
+    """An event of a job."""
 
     __tablename__ = "events"
     __table_args__ = (Index("ix_events_job", "job_id", "id"),)

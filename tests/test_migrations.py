@@ -1,3 +1,5 @@
+from datetime import UTC, datetime
+
 import pytest
 import sqlalchemy as sa
 from alembic import command
@@ -6,7 +8,7 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
-from service.rows import DatasetRow, EventRow, JobRow, Row
+from service.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
 from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
 
 
@@ -59,6 +61,93 @@ def test_an_unknown_schema_is_refused_with_both_revisions(database):
         connection.exec_driver_sql("UPDATE alembic_version SET version_num = 'from-the-future'")
     with pytest.raises(SchemaMismatch, match="from-the-future"):
         check_schema(database)
+
+
+def test_codes_and_plans_of_stored_jobs_are_renamed_and_back(database):
+    before = "2026_11_23_validation_issues"
+    migrate(database, revision=before)
+    moment = "2026-01-01 00:00:00+00:00"
+    study = {
+        "kind": "study",
+        "n_parts": 3,
+        "search": {"asked": {}, "tried": [{"k": 1}], "least": 2},
+        "comparison": {"asked": {}, "least": 2},
+    }
+    score = {"kind": "score", "of": "search", "tried": [{"tried": 1}], "least": 2, "search": None}
+    failed = {"code": "out_of_memory", "detail": "d", "attempt": 1}
+    crashed = {"code": "crashed: SIGSEGV", "detail": "killed by SIGSEGV", "attempt": 1}
+    jobs = {
+        "job_1": (study, None, failed),
+        "job_2": (score, {"scores": [], "plan": score, "failed": None}, crashed),
+        "job_3": (None, None, None),
+    }
+    rows = sa.table(
+        "jobs",
+        *(sa.column(name) for name in ("id", "owner", "dataset_id", "algorithm", "seed", "state")),
+        *(sa.column(name) for name in ("model_name", "priority", "timeout_s", "memory_mb")),
+        *(sa.column(name) for name in ("max_attempts", "attempt", "charged", "heartbeat")),
+        sa.column("is_cancel_requested", sa.Boolean),
+        sa.column("is_release_requested", sa.Boolean),
+        sa.column("created_at", sa.DateTime(timezone=True)),
+        *(sa.column(n, sa.JSON) for n in ("params", "plan", "result", "error", "warnings")),
+    )
+    common = {
+        "owner": "ada",
+        "dataset_id": "ds_1",
+        "algorithm": "pca",
+        "seed": 0,
+        "state": "failed",
+        "model_name": "m",
+        "priority": 0,
+        "timeout_s": 60,
+        "memory_mb": 512,
+        "attempt": 1,
+        "max_attempts": 3,
+        "charged": 1,
+        "heartbeat": 0,
+        "params": {},
+        "warnings": [],
+        "is_cancel_requested": False,
+        "is_release_requested": False,
+        "created_at": datetime(2026, 1, 1, tzinfo=UTC),
+    }
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
+            "upload_sha256, size_bytes, issues, created_at, updated_at) VALUES ('ds_1', 'ada', "
+            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
+        )
+        for job_id, (plan, result, error) in jobs.items():
+            values = {"id": job_id, "plan": plan, "result": result, "error": error}
+            connection.execute(sa.insert(rows).values(**common, **values))
+        connection.exec_driver_sql(
+            "INSERT INTO attempts (job_id, attempt, worker, outcome, error, started_at) VALUES "
+            f"('job_1', 1, 'w', 'lost', '{{\"code\": \"worker_lost\"}}', '{moment}')"
+        )
+        connection.exec_driver_sql(
+            "INSERT INTO events (job_id, attempt, kind, data, created_at) VALUES ('job_1', 1, "
+            f"'state', '{{\"error\": {{\"code\": \"timed_out\"}}}}', '{moment}')"
+        )
+    migrate(database)
+    with database.read() as session:
+        first, second, third = (session.get_one(JobRow, job_id) for job_id in jobs)
+        assert first.error == {**failed, "code": "out-of-memory"}
+        assert first.counted_attempts == 1
+        assert first.plan["n_child_jobs"] == 3
+        assert first.plan["search"] == {"options": {}, "param_sets": [{"k": 1}], "min_rows": 2}
+        assert first.plan["comparison"] == {"options": {}, "min_rows": 2}
+        assert second.error == {**crashed, "code": "crashed"}
+        assert second.plan == second.result["plan"]
+        assert second.plan["param_sets"] == [{"tried": 1}]  # values stay
+        assert (third.plan, third.result, third.error) == (None, None, None)
+        assert session.scalars(sa.select(AttemptRow)).one().error["code"] == "worker-lost"
+        assert session.scalars(sa.select(EventRow)).one().data["error"]["code"] == "timed-out"
+    command.downgrade(_config(database.url), before)
+    with database.engine.connect() as connection:
+        found = connection.execute(sa.select(rows).order_by(rows.c.id)).all()
+        assert [(row.plan, row.result) for row in found] == [one[:2] for one in jobs.values()]
+        assert found[0].error == failed
+        assert found[0].charged == 1
 
 
 def test_rows_of_the_first_schema_survive_every_later_one(database):

@@ -1,4 +1,4 @@
-"""``sibling infer``: a model over a whole dataset."""
+"""``sibling infer``: batch inference over a dataset."""
 
 from pathlib import Path
 from typing import Annotated, Any
@@ -16,32 +16,28 @@ _out = Console(highlight=False, soft_wrap=True, markup=False)
 
 @batch.command()
 def infer(
-    model: Annotated[str, typer.Argument(help="Name of a model, NAME@ALIAS, or NAME/VERSION.")],
-    method: Annotated[str, typer.Argument(help="What it is to do: transform, predict, ...")],
-    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or the id of a dataset.")],
+    model: Annotated[str, typer.Argument(help="Model name, NAME@ALIAS, or NAME/VERSION.")],
+    method: Annotated[str, typer.Argument(help="Method, such as transform or predict.")],
+    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or a dataset id.")],
     *,
     task: Annotated[
         list[str] | None,
         typer.Option(
             "--task",
             "-t",
-            help="A task of the data, or TASK=AS for one that the model has by another name; all "
-            "by their own names by default.",
+            help="Task of the dataset, or TASK=AS if the model names it AS; default: all tasks, by "
+            "their own names.",
         ),
     ] = None,
-    task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="Column of a CSV with the target.")
-    ] = None,
+    task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="A file for the outputs, as Parquet.")
+        Path | None, typer.Option("--output", "-o", help="Write the outputs to this Parquet file.")
     ] = None,
-    dataset: Annotated[
-        bool, typer.Option(help="Make a dataset of the outputs, where they are numbers.")
-    ] = True,
+    dataset: Annotated[bool, typer.Option(help="Also store numeric outputs as a dataset.")] = True,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Call a model over all rows of a dataset, as a job, and show how it goes."""
+    """Apply a model to all rows of a dataset, as a job, and show its progress."""
     name, version = named(model)
     tasks = dict(_task(text) for text in task) if task else None
     columns = {"task_column": task_column, "target_column": target_column}

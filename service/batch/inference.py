@@ -1,4 +1,4 @@
-"""An inference carried out, in the process that works: rows read, called and written by blocks."""
+"""Batch inference in the child process: rows are read, computed and written in blocks."""
 
 import math
 import time
@@ -22,18 +22,18 @@ from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
 
-#: Rows that are called at a time: as many as one call over HTTP may well have.
-CALLED_ROWS: Final = 1000
-#: Fewer, where they are wide.
-_MOST_VALUES: Final = 2**23
+#: Rows per block, similar to one inference request over HTTP.
+BLOCK_ROWS: Final = 1000
+#: Limit on the values of a block; wide rows make smaller blocks.
+_MAX_VALUES: Final = 2**23
 
 
 @dataclass(frozen=True, slots=True)
-class _Work:
-    """A task of the dataset, the task that it is called as, and the outputs of its first row."""
+class _TaskWork:
+    """A task of the dataset, the model's task for it, and the outputs of its first row."""
 
     name: str
-    called: str
+    model_task: str
     entry: Mapping[str, Any]
     sample: NDArray[Any]
 
@@ -48,36 +48,36 @@ class _Work:
         return int(self.sample[0].size)
 
     def block_rows(self) -> int:
-        """Return how many rows are called at a time."""
+        """Return the number of rows per block."""
         widest = max(self.n_outputs, int(self.entry["n_features"]))
-        return max(1, min(CALLED_ROWS, _MOST_VALUES // widest))
+        return max(1, min(BLOCK_ROWS, _MAX_VALUES // widest))
 
 
 def infer(
-    order: Mapping[str, Any],
+    request: Mapping[str, Any],
     *,
     on_step: Callable[[Step], None],
     is_cancelled: Callable[[], bool],
 ) -> dict[str, Any]:
-    """Return what the inference came to; its outputs are in the files that the order names.
+    """Compute a batch inference into the files that the request names; return its result.
 
     Raises
     ------
     InvalidData
-        The rows are so large that the outputs overflow, or the outputs more than may be stored.
+        The outputs overflow, or are larger than a dataset may be.
     Cancelled
-        The caller asked to stop.
+        The job was cancelled.
     """
-    plan, started = order["plan"], time.monotonic()
-    model = load_model(Path(order["base"]))
-    reader = DatasetReader(Path(order["dataset"]), order["manifest"])
+    plan, started = request["plan"], time.monotonic()
+    model = load_model(Path(request["base"]))
+    reader = DatasetReader(Path(request["dataset"]), request["manifest"])
     source = _Source(reader, unpack_orders(plan["columns"]))
-    # as many threads as a call over HTTP has: with more, sums would round in another order
+    # with as many threads as a request over HTTP: with others, sums round differently
     with threadpool_limits(plan["threads"], user_api="blas"), ExitStack() as stack:
-        work = _lay_out(order, model, source)
+        work = _prepare(request, model, source)
         table = stack.enter_context(
             OutputFile(
-                Path(order["artifact"]),
+                Path(request["artifact"]),
                 plan["method"],
                 work[0].sample.dtype.kind,
                 _header(model, plan),
@@ -86,7 +86,7 @@ def infer(
         dataset = None
         if plan["makes_dataset"]:
             arrays = [array for task in work for array in _arrays(task, source.reader)]
-            dataset = stack.enter_context(DatasetWriter(Path(order["content"]), arrays))
+            dataset = stack.enter_context(DatasetWriter(Path(request["content"]), arrays))
         total, done = sum(task.n_rows for task in work), 0
         for outputs in _outputs(model, plan["method"], source, work, to=(table, dataset)):
             done += len(outputs)
@@ -99,23 +99,23 @@ def infer(
         work,
         time.monotonic() - started,
         makes_dataset=plan["makes_dataset"],
-        before=order["manifest"],
+        before=request["manifest"],
     )
 
 
-def _lay_out(order: Mapping[str, Any], model: Model, source: "_Source") -> list[_Work]:
-    """Return the tasks, each with the outputs of its first row, which tell what is to be stored."""
-    entries = {entry["name"]: entry for entry in order["manifest"]["tasks"]}
-    method = order["plan"]["method"]
-    work = [
-        _Work(name, called, entries[name], apply(model, method, source.first(name), task=called))
-        for name, called in order["plan"]["tasks"].items()
-    ]
+def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> list[_TaskWork]:
+    """Return the tasks, each with the outputs of its first row, which give shape and dtype."""
+    entries = {entry["name"]: entry for entry in request["manifest"]["tasks"]}
+    method = request["plan"]["method"]
+    work = []
+    for name, model_task in request["plan"]["tasks"].items():
+        sample = apply(model, method, source.first(name), task=model_task)
+        work.append(_TaskWork(name, model_task, entries[name], sample))
     n_bytes = sum(task.n_rows * task.sample.nbytes for task in work)
-    if n_bytes > order["max_bytes"]:
-        most = order["max_bytes"]
-        detail = f"the outputs take {n_bytes} bytes, more than {most}, the most for a dataset"
-        raise InvalidData(f"{detail}; name fewer tasks at a time")
+    if n_bytes > request["max_bytes"]:
+        limit = request["max_bytes"]
+        detail = f"the outputs take {n_bytes} bytes; the maximum for a dataset is {limit}"
+        raise InvalidData(f"{detail}; select fewer tasks")
     return work
 
 
@@ -123,16 +123,16 @@ def _outputs(
     model: Model,
     method: str,
     source: "_Source",
-    work: list[_Work],
+    work: list[_TaskWork],
     *,
     to: tuple[OutputFile, DatasetWriter | None],
 ) -> Iterator[NDArray[Any]]:
-    """Yield the outputs block by block once they are written, and after each task its targets."""
+    """Write the outputs block by block, and the targets after each task; yield each block."""
     table, dataset = to
     for task in work:
         first = 0
         for rows in source.blocks(task.name, task.block_rows()):
-            outputs = apply(model, method, rows, task=task.called)
+            outputs = apply(model, method, rows, task=task.model_task)
             table.add(task.name, first, outputs)
             if dataset is not None:
                 dataset.write(outputs.reshape(len(outputs), -1))
@@ -146,13 +146,13 @@ def _outputs(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Rows as the model takes them: their columns in the order in which it learned them."""
+    """Rows of the dataset, with columns in the order of the model."""
 
     reader: DatasetReader
     orders: Mapping[str, list[int]]
 
     def blocks(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Return the rows of a task, so many at a time."""
+        """Yield the rows of a task, at most ``n_rows`` at a time."""
         order = self.orders.get(task)
         for rows in self.reader.rows(task, n_rows):
             yield rows if order is None else np.ascontiguousarray(rows[:, order])
@@ -163,24 +163,24 @@ class _Source:
 
 
 def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what the outputs are of, and what their columns stand for."""
+    """Return the metadata of the output file: model, method, dataset and classes."""
     head = {name: plan[name] for name in ("model", "version", "method", "dataset_id")}
     if plan["method"] in CLASS_METHODS:
-        classes = {name: list(model.classes(called)) for name, called in plan["tasks"].items()}
-        head["classes"] = classes
+        tasks = plan["tasks"].items()
+        head["classes"] = {name: list(model.classes(model_task)) for name, model_task in tasks}
     return head
 
 
-def _arrays(task: _Work, reader: DatasetReader) -> list[Layout]:
+def _arrays(task: _TaskWork, reader: DatasetReader) -> list[Layout]:
     rows = Layout(f"{task.name}/X", np.dtype("<f8"), (task.n_rows, task.n_outputs))
     others = (reader.target_layout(task.name), reader.group_layout(task.name))
     return [rows, *(layout for layout in others if layout is not None)]
 
 
 def _result(
-    work: list[_Work], seconds: float, *, makes_dataset: bool, before: Mapping[str, Any]
+    work: list[_TaskWork], seconds: float, *, makes_dataset: bool, before: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return what the inference came to."""
+    """Return the result of the job."""
     total = sum(task.n_rows for task in work)
     return {
         "rows": total,
@@ -191,8 +191,8 @@ def _result(
     }
 
 
-def _manifest(work: list[_Work], before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the manifest of the outputs: the same tasks, rows and targets, with other columns."""
+def _manifest(work: list[_TaskWork], before: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the manifest of the dataset of outputs, which has the same tasks, rows and targets."""
     kept = ("name", "n_samples", "target", "classes", "has_groups")
     tasks = [
         {name: task.entry[name] for name in kept if name in task.entry}

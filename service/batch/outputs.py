@@ -1,7 +1,7 @@
-"""The Parquet file of an inference: a row for each row, with its task, its number and its outputs.
+"""The Parquet file of a batch inference: task, row number and outputs of every row.
 
-Tasks may differ in the number of outputs, so those of a row are a list; what is one value by its
-nature, a prediction or a variance, is that value.
+The outputs of a row are a list, as tasks may differ in their number; predictions and variances are
+single values.
 """
 
 import json
@@ -18,23 +18,23 @@ from numpy.typing import NDArray
 
 from algorithms.interface.artifact import HEADER_KEY
 
-#: Methods whose output is one value a row, whatever the task.
+#: Methods with one output per row for every task.
 SCALAR_METHODS: Final = frozenset({"predict", "variance"})
-#: Values and rows that are gathered before they are written.
-_MOST_VALUES: Final = 2**20
-_MOST_ROWS: Final = 2**16
+#: Limits on the values and rows that are buffered before a write.
+_MAX_VALUES: Final = 2**20
+_MAX_ROWS: Final = 2**16
 _TYPES: Final = {"U": pa.string(), "i": pa.int64(), "f": pa.float64()}
 
 
 class OutputFile:
-    """Takes outputs as they come; what it holds does not grow with them.
+    """Writer of an output file that buffers a bounded number of rows.
 
     Parameters
     ----------
     kind
-        Of the values, as numpy names it: U, i or f.
+        numpy dtype kind of the values: U, i or f.
     header
-        What it is of, kept in the file as JSON.
+        Metadata, stored in the file as JSON.
     """
 
     def __init__(self, path: Path, method: str, kind: str, header: Mapping[str, Any]) -> None:
@@ -62,7 +62,7 @@ class OutputFile:
         self._writer.close()
 
     def add(self, task: str, first: int, outputs: NDArray[Any]) -> None:
-        """Add the outputs of rows of a task, from the row ``first`` on."""
+        """Add the outputs of consecutive rows of a task, starting at row ``first``."""
         n_rows = len(outputs)
         columns = [
             pa.array(pc.cast(pa.repeat(task, n_rows), pa.string())),
@@ -72,7 +72,7 @@ class OutputFile:
         self._batches.append(pa.record_batch(columns, schema=self._schema))
         self._n_rows += n_rows
         self._n_values += outputs.size
-        if self._n_values >= _MOST_VALUES or self._n_rows >= _MOST_ROWS:
+        if self._n_values >= _MAX_VALUES or self._n_rows >= _MAX_ROWS:
             self._flush()
 
     def _column(self, outputs: NDArray[Any]) -> Any:

@@ -1,4 +1,4 @@
-"""Makes the outputs of an inference visible: file, dataset and success of the job, or nothing."""
+"""Publication of the outputs of a batch inference, in one transaction with the job's success."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,43 +12,43 @@ from service.jobs.queue.outcome import Outcome
 from service.jobs.queue.states import JobState
 from service.rows import DatasetRow, JobRow, new_id
 
-#: What a dataset of outputs was made from: nothing that anybody has sent.
+#: Media type of datasets made of outputs, which were never uploaded.
 MEDIA_TYPE: Final = "application/vnd.sibling.outputs"
 
 
 @dataclass(frozen=True, slots=True)
 class Outputs:
-    """What an attempt at an inference has made."""
+    """Files that an attempt at a batch inference has written."""
 
     job: JobRow
     source: DatasetRow
     outcome: Outcome
-    #: File of the dataset, where one is made.
+    #: File of the dataset, if the job makes one.
     content: Path
 
 
-def publish_outputs(session: Session, blobs: BlobStore, made: Outputs) -> bool:
-    """Publish outputs; false, and nothing kept, where the attempt was fenced out."""
-    job, result = made.job, dict(made.outcome.result)
+def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> bool:
+    """Publish outputs; return False, storing nothing, if the attempt was fenced out."""
+    job, result = outputs.job, dict(outputs.outcome.result)
     if not store.move(
         session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
     ):
         return False
-    assert made.outcome.artifact is not None
-    output = blobs.put_file(session, made.outcome.artifact)
+    assert outputs.outcome.artifact is not None
+    output = blobs.put_file(session, outputs.outcome.artifact)
     manifest = result.pop("manifest")
     result["output"] = {"sha256": output.sha256, "size_bytes": output.size_bytes}
     result["dataset_id"] = None
     if manifest is not None:
-        blob = blobs.put_file(session, made.content)
-        result["dataset_id"] = _add_dataset(session, made, manifest, blob)
-    store.keep_output(session, job.id, output.id, result)
+        blob = blobs.put_file(session, outputs.content)
+        result["dataset_id"] = _add_dataset(session, outputs, manifest, blob)
+    store.set_output(session, job.id, output.id, result)
     return True
 
 
-def _add_dataset(session: Session, made: Outputs, manifest: dict[str, Any], blob: Blob) -> str:
-    """Return the id of the dataset of the outputs."""
-    job, source, plan = made.job, made.source, made.job.plan
+def _add_dataset(session: Session, outputs: Outputs, manifest: dict[str, Any], blob: Blob) -> str:
+    """Add a dataset of the outputs; return its id."""
+    job, source, plan = outputs.job, outputs.source, outputs.job.plan
     assert plan is not None
     origin = {name: plan[name] for name in ("model", "version", "version_id", "method")}
     row = DatasetRow(

@@ -39,7 +39,10 @@ PARQUET: Final = "application/vnd.apache.parquet"
     status_code=202,
     response_model=Job,
     responses={
-        200: {"model": ValidInference, "description": "With `validate_only`: nothing was created."},
+        200: {
+            "model": ValidInference,
+            "description": "With `validate_only`: the specification is valid; nothing was created.",
+        },
         **problems(
             "malformed-json",
             "not-found",
@@ -65,13 +68,13 @@ async def submit_inference(
     validate_only: bool = False,
     wait: Wait = 0,
 ) -> Response:
-    """Queue a method of a model over the rows of a dataset."""
+    """Queue a batch inference: one method of a model, applied to the rows of a dataset."""
     if validate_only:
         found = await run_in_threadpool(submission.prepare, services, spec, owner)
-        wanted = {
+        fields = {
             name: found.plan[name] for name in ValidInference.model_fields if name in found.plan
         }
-        return json_response(ValidInference(n_rows=found.n_rows, **wanted))
+        return json_response(ValidInference(n_rows=found.n_rows, **fields))
     origin = Origin(
         owner,
         idempotency_key,
@@ -89,8 +92,8 @@ async def submit_inference(
     response_class=StreamingResponse,
     responses={
         200: {
-            "description": "Parquet: `task`, `row` (from 0 in each task), and `outputs`, a list "
-            "of numbers, or the one value that `predict` and `variance` give.",
+            "description": "Parquet with columns `task`, `row` (from 0 in each task) and "
+            "`outputs`: a list of numbers, or a single value for `predict` and `variance`.",
             "content": {PARQUET: {}},
         },
         304: {"description": "Not modified."},
@@ -98,7 +101,7 @@ async def submit_inference(
     },
 )
 def get_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
-    """Download the outputs of an inference."""
+    """Download the outputs of a batch inference."""
     with services.database.read() as session:
         job = store.get(session, job_id, owner=owner)
         blob = None if job is None else store.output_of(session, job)
@@ -121,18 +124,18 @@ def get_output(job_id: str, request: Request, services: Context, owner: Owner) -
     responses=problems("not-found", "wrong-state", "precondition-failed", "invalid-request"),
 )
 def delete_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
-    """Delete the outputs of an inference; a dataset that was made of them stays."""
+    """Delete the outputs of a batch inference. A dataset made of them stays."""
     with services.database.write() as session:
         job = store.get(session, job_id, owner=owner)
         blob = None if job is None else store.output_of(session, job)
         job, blob = _check(job_id, job, blob)
         check_if_match(request, etag(str(blob.sha256)))
-        store.drop_output(session, job)
+        store.delete_output(session, job)
     return Response(status_code=204)
 
 
 def _check(job_id: str, job: JobRow | None, blob: BlobRow | None) -> tuple[JobRow, BlobRow]:
-    """Return a job with its outputs, or raise the problem that there are none."""
+    """Return a job with its outputs; raise a Problem if it has none."""
     if job is None:
         raise no_job(job_id)
     if JobState(job.state) not in FINAL:

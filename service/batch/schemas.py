@@ -1,4 +1,4 @@
-"""Batch inference on the wire."""
+"""Schemas of batch inference over HTTP."""
 
 from pydantic import BaseModel, Field
 
@@ -6,34 +6,34 @@ from service.jobs.schemas import CALLED_PATTERN, JobLimits
 
 
 class InferenceSpec(JobLimits):
-    """What to compute, of which rows, by which model."""
+    """Specification of a batch inference."""
 
-    model: str = Field(pattern=CALLED_PATTERN, description="Name of the model, or NAME@ALIAS.")
+    model: str = Field(pattern=CALLED_PATTERN, description="Model name, or NAME@ALIAS.")
     version: int | None = Field(
-        None, ge=1, lt=2**31, description="The latest, or the alias's, without it."
+        None, ge=1, lt=2**31, description="Version; default: the latest, or the alias's."
     )
     method: str = Field(max_length=40, description="One of the model's `methods`.")
-    dataset_id: str = Field(max_length=40, description="A dataset of rows that is ready.")
+    dataset_id: str = Field(max_length=40, description="Id of a dataset of rows in state `ready`.")
     tasks: dict[str, str] | None = Field(
         None,
         min_length=1,
-        description="Tasks of the dataset with the model's task that each is called as; every one "
-        "by its own name without it.",
+        description="Tasks of the dataset, each with the model's task that computes it; default: "
+        "all tasks, by their own names.",
     )
     makes_dataset: bool = Field(
-        default=True, description="Make a dataset of the outputs too, where they are numbers."
+        default=True, description="Also store numeric outputs as a dataset."
     )
     dataset_name: str | None = Field(
         None,
         min_length=1,
         max_length=200,
         pattern=r"^[^\x00-\x1f\x7f]*$",
-        description="What that is called; model, method and dataset without it.",
+        description="Name of that dataset; default: made of method, dataset and model.",
     )
 
 
 class ValidInference(BaseModel):
-    """A specification that would be taken, with what it comes to."""
+    """Result of validating a specification of a batch inference."""
 
     model: str
     version: int

@@ -1,4 +1,4 @@
-"""Turns a wish for an inference into a queued job, or into a sentence that says why not."""
+"""Validation and submission of batch inference jobs."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ from service.jobs.studies.child_jobs import INFER, Plan
 from service.jobs.submission import (
     Origin,
     check_limits,
-    check_room,
+    check_queue_limit,
     find_dataset,
     limits_of,
     place,
@@ -31,16 +31,16 @@ from service.models.columns import NamesByTask
 from service.models.store import Served, get_version
 from service.rows import DatasetRow
 
-#: Tasks that do not fit and are told one by one.
-_TOLD: Final = 20
+#: Limit on the errors in one response.
+_MAX_ERRORS: Final = 20
 _MAX_NAME: Final = 200
 
 Entry = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """An inference that fits: by which version, of how many rows, and how."""
+class ValidatedInference:
+    """A valid batch inference: model version, plan and number of rows."""
 
     served: Served
     plan: Plan
@@ -48,25 +48,31 @@ class Prepared:
 
 
 def submit(services: Services, spec: InferenceSpec, origin: Origin) -> str:
-    """Give the id of the job, or of the one that the same request made before.
+    """Create a job; return its id, or that of the existing job for the same request.
 
     Raises
     ------
     Problem, AlgorithmError
-        The model, the method and the dataset do not fit; nothing is stored.
+        The specification is invalid; nothing is stored.
     """
     with services.database.write() as session:
         existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return existing
-    # a model may take long to load: nobody who writes shall wait for that
-    prepared = prepare(services, spec, origin.owner)
+    # outside the transaction: loading a model may take long
+    validated = prepare(services, spec, origin.owner)
     with services.database.write() as session:
-        return _create(session, services, spec, origin, prepared)
+        return _create(session, services, spec, origin, validated)
 
 
-def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
-    """Give what a specification comes to, checked as far as it can be before the first row."""
+def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInference:
+    """Validate a specification as far as possible without reading rows.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification is invalid.
+    """
     check_limits(spec, services.settings)
     served = services.lookup.find_any(owner, spec.model, spec.version)
     if served is None:
@@ -74,8 +80,11 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
         detail = f"there is no model '{spec.model}'{version}"
         raise Problem("not-found", detail, errors=[place("/model", detail)])
     if spec.method not in served.methods:
-        can = ", ".join(served.methods)
-        detail = f"model '{served.name}' ({served.algorithm}) cannot {spec.method}; it can {can}"
+        methods = ", ".join(served.methods)
+        detail = (
+            f"model '{served.name}' ({served.algorithm}) has no method '{spec.method}'; "
+            f"use one of {methods}"
+        )
         raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
     with services.database.read() as session:
         dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
@@ -83,7 +92,9 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
     tasks = _tasks(spec, entries)
     known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
-    orders = _Fit(model, spec, feature_names_by_task(manifest), known).orders(tasks, entries)
+    orders = _ColumnOrders(model, spec, feature_names_by_task(manifest), known).orders(
+        tasks, entries
+    )
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,
@@ -93,27 +104,31 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> Prepared:
         "method": spec.method,
         "dataset_id": dataset.id,
         "tasks": tasks,
-        "mapping": spec.tasks,  # what is told: of many tasks their own names would be long
+        "mapping": spec.tasks,  # as given: all names would make the response long
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
         "threads": spec.threads or services.compute.share,
     }
-    return Prepared(served, plan, sum(entries[name]["n_samples"] for name in tasks))
+    return ValidatedInference(served, plan, sum(entries[name]["n_samples"] for name in tasks))
 
 
 def _create(
-    session: Session, services: Services, spec: InferenceSpec, origin: Origin, prepared: Prepared
+    session: Session,
+    services: Services,
+    spec: InferenceSpec,
+    origin: Origin,
+    validated: ValidatedInference,
 ) -> str:
     existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return existing
-    served = prepared.served
-    # both may have been deleted meanwhile
+    served = validated.served
+    # both may have been deleted since the validation
     find_dataset(session, spec.dataset_id, owner=origin.owner)
     if get_version(session, origin.owner, served.name, served.version) is None:
-        raise Problem("not-found", f"version {served.version} of '{served.name}' is gone")
-    check_room(session, origin.owner, services.settings)
+        raise Problem("not-found", f"version {served.version} of '{served.name}' has been deleted")
+    check_queue_limit(session, origin.owner, services.settings)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
@@ -122,7 +137,7 @@ def _create(
         seed=0,
         model_name=served.name,
         traceparent=origin.traceparent,
-        plan=prepared.plan,
+        plan=validated.plan,
         **limits_of(spec, services.settings),
     )
     row = store.create(session, job)
@@ -131,21 +146,21 @@ def _create(
 
 
 def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:
-    """Give the tasks of the dataset that are computed, with the task each is called as."""
+    """Return the tasks to compute, each with the model's task that computes it."""
     if spec.tasks is None:
         return {name: name for name in entries}
     for name in spec.tasks:
         if name not in entries:
             error = unknown_task(name, tuple(entries))
-            detail = f"the dataset has none of this name: {error.message}"
+            detail = f"no such task in the dataset: {error.message}"
             entry = {**place("/tasks", detail), "code": "unknown-task", "task": name}
             raise Problem("unknown-task", detail, errors=[entry])
     return spec.tasks
 
 
 @dataclass(frozen=True, slots=True)
-class _Fit:
-    """Whether tasks of a dataset are such as a method takes."""
+class _ColumnOrders:
+    """Column orders of tasks of a dataset for a method of a model."""
 
     model: Model
     spec: InferenceSpec
@@ -155,27 +170,33 @@ class _Fit:
     def orders(
         self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
     ) -> Mapping[str, list[int]]:
-        """Return the order in which the columns of each task are taken."""
-        misfits: list[dict[str, Any]] = []
+        """Return the column order of each task.
+
+        Raises
+        ------
+        Problem
+            A task does not fit the model.
+        """
+        errors: list[dict[str, Any]] = []
         orders = {
             name: order
             for name, called in tasks.items()
-            for order in self._order(entries[name], called, misfits)
+            for order in self._order(entries[name], called, errors)
         }
-        if misfits:
-            first = misfits[0]
-            raise Problem(first["code"], first["detail"], errors=misfits[:_TOLD])
+        if errors:
+            first = errors[0]
+            raise Problem(first["code"], first["detail"], errors=errors[:_MAX_ERRORS])
         return orders
 
     def _order(
-        self, entry: Entry, called: str, misfits: list[dict[str, Any]]
+        self, entry: Entry, called: str, errors: list[dict[str, Any]]
     ) -> Iterator[list[int]]:
-        """Give the order of the columns of a task, or note why there is none."""
+        """Yield the column order of a task, or append an error."""
         name, method = entry["name"], self.spec.method
         about = {"task": name, "pointer": "/dataset_id" if self.spec.tasks is None else "/tasks"}
         if entry["input"] != "rows":
             detail = f"task '{name}' holds {entry['input']}; {method} takes rows"
-            misfits.append({**about, "code": "invalid-data", "detail": detail})
+            errors.append({**about, "code": "invalid-data", "detail": detail})
             return
         try:
             width = self.model.width(method, task=called)
@@ -186,11 +207,11 @@ class _Fit:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"
             where = {**problem.errors[0], **about}
-            misfits.append({**where, "code": problem.code, "detail": detail})
+            errors.append({**where, "code": problem.code, "detail": detail})
 
 
 def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
-    """Tell whether the outputs are labels; those of all tasks stand in one column."""
+    """Return whether the outputs are labels; all tasks must have the same kind."""
     if method != "predict":
         return False
     kinds: dict[str, str] = {}
@@ -201,7 +222,7 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
         (one, first), (other, second) = list(kinds.items())[:2]
         detail = (
             f"predictions for task '{first}' are {one}, for task '{second}' {other}; compute them "
-            "apart, by naming tasks"
+            "in separate jobs, by selecting tasks"
         )
         entry = {**place("/tasks", detail), "code": "invalid-data", "task": second}
         raise Problem("invalid-data", detail, errors=[entry])

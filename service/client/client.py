@@ -200,7 +200,7 @@ class Client:
                 "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
                 "algorithm": model.info["algorithm"],
                 "model": name or model.name,
-                "warm_start": {"model": model.name, "version": model.version},
+                "adapt": {"model": model.name, "version": model.version},
             }
         )
 

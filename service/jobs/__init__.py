@@ -1,1 +1,6 @@
-"""Queued work: the row is the truth, Dask distributes, a child process is the unit of kill."""
+"""Jobs: HTTP routes, schemas and submission.
+
+``studies`` plans searches, comparisons and evaluations as child jobs, ``queue`` stores and
+dispatches jobs, and ``worker`` runs them. The database row is the source of truth, Dask
+distributes attempts, and a child process does the work, so that it can be killed.
+"""

@@ -1,4 +1,4 @@
-"""Jobs over HTTP: submit, list, watch, cancel."""
+"""HTTP routes of jobs: submit, list, watch, cancel."""
 
 import asyncio
 import time
@@ -37,22 +37,23 @@ router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{
 
 POLL_S: Final = 0.2
 FIRST_POLL_S: Final = 0.02
-#: Comment lines between events keep proxies from closing a quiet stream.
+#: A comment line after this time without events keeps proxies from closing the stream.
 KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
 MAX_WAIT_S: Final = 60
 
 Wait = Annotated[
-    float, Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the job to end.")
+    float,
+    Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the job."),
 ]
 
 
 class JobQuery(PageQuery):
-    """Which jobs."""
+    """Query parameters of the list of jobs."""
 
     state: JobState | None = Field(None, description="Only jobs in this state.")
     parent: str | None = Field(
-        None, max_length=40, description="The parts of this job, in place of whole jobs."
+        None, max_length=40, description="Return the child jobs of this job."
     )
 
 
@@ -61,7 +62,10 @@ class JobQuery(PageQuery):
     status_code=202,
     response_model=Job,
     responses={
-        200: {"model": Valid, "description": "With `validate_only`: nothing was created."},
+        200: {
+            "model": Valid,
+            "description": "With `validate_only`: the specification is valid; nothing was created.",
+        },
         **problems(
             "malformed-json",
             "not-found",
@@ -117,8 +121,8 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
         ids = [row.id for row in rows]
         versions = versions_of_jobs(session, ids)
         attempts = store.attempts_of(session, ids)
-        parts = child_store.count_parts(session, ids)
-    jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], parts[r.id]) for r in rows]
+        children = child_store.count_child_jobs(session, ids)
+    jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], children[r.id]) for r in rows]
     return page(jobs, query, key=lambda job: job.id)
 
 
@@ -133,7 +137,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
 async def get_job(
     job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
-    """Return a job as it stands, or as it ends within `wait` seconds."""
+    """Return a job, after waiting up to `wait` seconds for its end."""
     job = await wait_for(services, job_id, owner, wait)
     tag = etag(fingerprint(job.model_dump_json())[:32])
     if is_not_modified(request, tag):
@@ -148,13 +152,13 @@ async def get_job(
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
 def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
-    """Cancel a job: at once where it waits, else as soon as its training can be stopped."""
+    """Cancel a job: at once if it is queued, otherwise as soon as it can be stopped."""
     with services.database.write() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
             raise no_job(job_id)
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
-            raise Problem("wrong-state", f"job '{job_id}' has {row.state} already")
+            raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
     return json_response(_read(services, job_id, owner), status=202)
 
@@ -164,7 +168,8 @@ def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
     response_model=EventPage,
     responses={
         200: {
-            "description": "A page, or with `Accept: text/event-stream` a stream until the end.",
+            "description": "A page of events; with `Accept: text/event-stream`, a stream until the "
+            "job ends.",
             "content": {"text/event-stream": {}},
         },
         **problems("not-found", "invalid-request"),
@@ -176,11 +181,11 @@ async def get_events(
     services: Context,
     owner: Owner,
     *,
-    after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event seen.")] = 0,
+    after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event received.")] = 0,
     page_size: Annotated[int, Query(ge=1, le=1000)] = 200,
-    last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="As `after`.")] = 0,
+    last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="Same as `after`.")] = 0,
 ) -> Response:
-    """Return the events of a job, by page or as they come."""
+    """Return the events of a job, as a page or as a stream."""
     await run_in_threadpool(_read, services, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
         stream = _stream(services, job_id, owner, max(after, last_event_id))
@@ -208,8 +213,8 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
         if row is None:
             raise no_job(job_id)
         attempts = store.attempts_of(session, [job_id])[job_id]
-        parts = child_store.count_parts(session, [job_id])[job_id]
-        return Job.from_row(row, version_of_job(session, job_id), attempts, parts)
+        children = child_store.count_child_jobs(session, [job_id])[job_id]
+        return Job.from_row(row, version_of_job(session, job_id), attempts, children)
 
 
 def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:
@@ -218,9 +223,11 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
 
 
 async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
-    """Return a job as it stands, or as it ends within a time."""
+    """Return a job, after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
-    pause_s = FIRST_POLL_S  # what is short is told at once, and who waits long asks no more often
+    pause_s = (
+        FIRST_POLL_S  # poll quickly at first, so that short jobs return at once, then back off
+    )
     while True:
         job = await run_in_threadpool(_read, services, job_id, owner)
         if job.is_final or time.monotonic() >= deadline:
@@ -230,26 +237,26 @@ async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -
 
 
 async def _stream(services: Services, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:
-    """Return events as server-sent ones until the job has ended and all are told."""
-    quiet_since = time.monotonic()
+    """Yield server-sent events until the job has ended and all events are sent."""
+    last_sent = time.monotonic()
     while True:
         job = await run_in_threadpool(_read, services, job_id, owner)
         events = await run_in_threadpool(_events, services, job_id, after, EVENTS_PER_READ)
         for event in events:
             after = event.id
-            quiet_since = time.monotonic()
+            last_sent = time.monotonic()
             yield format_sse_event(
                 data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
             )
         if job.is_final and len(events) < EVENTS_PER_READ:
             return
-        if time.monotonic() - quiet_since > KEEP_ALIVE_S:
-            quiet_since = time.monotonic()
+        if time.monotonic() - last_sent > KEEP_ALIVE_S:
+            last_sent = time.monotonic()
             yield KEEPALIVE_COMMENT
         if not events:
             await asyncio.sleep(POLL_S)
 
 
 def no_job(job_id: str) -> Problem:
-    """Return the problem that there is no such job."""
+    """Return the 404 problem for a job id."""
     return Problem("not-found", f"there is no job '{job_id}'")

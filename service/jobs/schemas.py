@@ -1,4 +1,4 @@
-"""Jobs on the wire."""
+"""Schemas of jobs over HTTP."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -15,107 +15,112 @@ from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
 
 NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-#: A model, or a version of it by an alias.
+#: NAME, or NAME@ALIAS.
 CALLED_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z][A-Za-z0-9_-]{0,63})?$"
 
 
-class WarmStart(WireModel):
-    """A stored model to go on from."""
+class AdaptOptions(WireModel):
+    """The stored model that a job adapts."""
 
-    model: str = Field(pattern=CALLED_PATTERN, description="Name of the model, or NAME@ALIAS.")
-    version: int | None = Field(None, ge=1, lt=2**31, description="The latest without it.")
+    model: str = Field(pattern=CALLED_PATTERN, description="Model name, or NAME@ALIAS.")
+    version: int | None = Field(None, ge=1, lt=2**31, description="Version; default: the latest.")
 
 
-def _as_wish(value: Any) -> Any:
-    """Read true as a wish for the usual way, false as none."""
+def _parse_flag(value: Any) -> Any:
+    """Return default options for true, and None for false."""
     if isinstance(value, bool):
         return {} if value else None
     return value
 
 
 class JobLimits(WireModel):
-    """When a job begins, and what it may take."""
+    """Priority and limits of a job."""
 
-    priority: int = Field(0, ge=-100, le=100, description="Higher ones begin sooner.")
-    timeout_s: float | None = Field(None, gt=0, description="Time limit of one attempt.")
+    priority: int = Field(0, ge=-100, le=100, description="Jobs of higher priority start first.")
+    timeout_s: float | None = Field(None, gt=0, description="Seconds that one attempt may take.")
     memory_mb: int | None = Field(
-        None, ge=512, le=2**20, description="Memory limit of the work, in MiB."
+        None, ge=512, le=2**20, description="Memory limit of the child process, in MiB."
     )
     max_attempts: int | None = Field(
-        None, ge=1, le=20, description="Tries before a job whose worker is lost has failed."
+        None,
+        ge=1,
+        le=20,
+        description="Attempts after which a job fails if its worker was lost.",
     )
     threads: int | None = Field(
         None,
         ge=1,
         le=256,
-        description="Threads of the work; without it, its share of the machine that first runs "
-        "it. The same seed on the same kind of machine, with the same versions and the same number "
-        "of threads, gives the same model, bit for bit.",
+        description="Number of threads; default: the job's share of the machine that first runs "
+        "it. The same seed, versions and number of threads on the same kind of machine give the "
+        "same model, bit for bit.",
     )
 
 
 class JobSpec(JobLimits):
-    """What to train, on what, and within which limits."""
+    """Specification of a training job."""
 
-    dataset_id: str = Field(max_length=40, description="A dataset that is ready.")
-    algorithm: str = Field(max_length=64, description="A name from GET /v1/algorithms.")
+    dataset_id: str = Field(max_length=40, description="Id of a dataset in state `ready`.")
+    algorithm: str = Field(max_length=64, description="Algorithm name from GET /v1/algorithms.")
     params: dict[str, Any] = Field(
-        default_factory=dict, description="Parameters of the algorithm; defaults for the rest."
+        default_factory=dict,
+        description="Algorithm parameters; others keep their defaults.",
     )
     model: str = Field(
         pattern=NAME_PATTERN,
-        description="Name under which the trained model is published, as its next version.",
+        description="Model name; the trained model becomes its next version.",
     )
-    seed: int = Field(0, ge=0, lt=2**63, description="Seed of everything random in the fit.")
+    seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the fit.")
     search: Search | None = Field(
         None,
-        description="Try parameters by cross-validation, as parts spread over the pool, and train "
-        "with the best.",
+        description="Search parameters by cross-validation, in child jobs, and train with the "
+        "best.",
     )
-    warm_start: WarmStart | None = Field(
+    adapt: AdaptOptions | None = Field(
         None,
-        description="Take the tasks of the dataset into this model, with what it has learned "
-        "frozen, in place of a fit; its parameters hold.",
+        description="Add the tasks of the dataset to this model instead of fitting a new one. What "
+        "the model has learned and its parameters stay fixed.",
     )
     compare: Annotated[
         Compare | None,
-        BeforeValidator(_as_wish, json_schema_input_type=bool | Compare | None),
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | Compare | None),
     ] = Field(
         None,
-        description="Judge it beside methods that learn each task alone, or all tasks as one, on "
-        "the same held-out rows; the model's report says whether sharing helps.",
+        description="Compare the algorithm with its baselines, such as single-task and pooled "
+        "training, on the same held-out rows. The model's report says whether learning the tasks "
+        "together helps.",
     )
     evaluate: Annotated[
         Evaluate | None,
-        BeforeValidator(_as_wish, json_schema_input_type=bool | Evaluate | None),
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | Evaluate | None),
     ] = Field(
         None,
-        description="Judge it on held-out rows, with every metric that suits; what is trained "
-        "learns from all rows.",
+        description="Evaluate the algorithm on held-out rows with every suitable metric. The "
+        "published model is trained on all rows.",
     )
 
 
 class Valid(BaseModel):
-    """A specification that would be taken as it is."""
+    """Result of validating a job specification."""
 
     params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
-    warnings: list[str] = Field(description="What the user should know of what would be trained.")
+    warnings: list[str] = Field(description="Warnings about the data and parameters.")
 
 
 class Progress(BaseModel):
-    """How far a running job is."""
+    """Progress of a running job."""
 
-    loop: str = Field(description="Part of the fit that runs now.")
+    loop: str = Field(description="The loop that runs now.")
     iteration: int
     objective: float | None
-    residual: float | None = Field(description="What the iteration drives towards zero.")
-    fraction: float = Field(description="Estimated part of the whole that is done, 0 to 1.")
+    residual: float | None = Field(description="Quantity that the iteration reduces to zero.")
+    fraction: float = Field(description="Estimated fraction of the job that is done, 0 to 1.")
     elapsed_s: float
-    remaining_s: float | None = Field(description="Estimate of the rest.")
+    remaining_s: float | None = Field(description="Estimated remaining time.")
 
 
 class JobError(BaseModel):
-    """Why a job, or its last attempt, did not succeed."""
+    """Error of a job or of an attempt."""
 
     code: str
     detail: str
@@ -127,13 +132,14 @@ class JobError(BaseModel):
 
 
 class Attempt(BaseModel):
-    """One try at a job."""
+    """One attempt at a job."""
 
     attempt: int
-    worker: str = Field(description="Host and process that supervised it.")
+    worker: str = Field(description="Host and process that supervised the attempt.")
     outcome: str = Field(
-        description="running, succeeded, failed, cancelled, timed_out; lost, where the worker or "
-        "the training died; released, where it was stopped to go on elsewhere, uncharged."
+        description="`running`, `succeeded`, `failed`, `cancelled` or `timed_out`; `lost` if the "
+        "worker or its child process died; `released` if the attempt was stopped to continue "
+        "elsewhere, which does not count against `max_attempts`."
     )
     error: JobError | None
     started_at: datetime
@@ -141,7 +147,7 @@ class Attempt(BaseModel):
 
     @classmethod
     def from_row(cls, row: AttemptRow) -> "Attempt":
-        """Return the wire form of a row."""
+        """Return the schema of a row."""
         return cls(
             attempt=row.attempt,
             worker=ProcessIdentity.from_text(row.worker).name(),
@@ -152,77 +158,81 @@ class Attempt(BaseModel):
         )
 
 
-class Base(BaseModel):
-    """The version of a model that a job goes on from."""
+class AdaptedVersion(BaseModel):
+    """The model version that a job adapts."""
 
     model: str
     version: int
     version_id: str
 
     @classmethod
-    def from_plan(cls, plan: dict[str, Any] | None) -> "Base | None":
-        """Return the wire form of a plan, if it is of such a job."""
+    def from_plan(cls, plan: dict[str, Any] | None) -> "AdaptedVersion | None":
+        """Return the adapted version of a plan; None for other plans."""
         if plan is None or plan["kind"] != ADAPT or "model" not in plan:
             return None
         return cls(model=plan["model"], version=plan["version"], version_id=plan["version_id"])
 
 
 class Inference(BaseModel):
-    """A method of a version over the tasks of a dataset."""
+    """A batch inference: one method of a model version, applied to tasks of a dataset."""
 
     version_id: str
     method: str
     tasks: dict[str, str] | None = Field(
-        description="Tasks of the dataset with the task that each is called as; null where every "
-        "one is called by its own name."
+        description="Tasks of the dataset, each with the model's task that computes it; null if "
+        "all keep their names."
     )
 
     @classmethod
     def from_plan(cls, plan: dict[str, Any]) -> "Inference":
-        """Return the wire form of a plan."""
+        """Return the schema of a plan."""
         return cls(version_id=plan["version_id"], method=plan["method"], tasks=plan["mapping"])
 
 
 class Job(BaseModel):
-    """A job as it stands."""
+    """A job."""
 
     id: str
     state: str = Field(
-        description="waiting (for its parts), queued, submitted, running, cancelling; then "
-        "succeeded, failed, cancelled or timed_out for good."
+        description="`waiting` (for its child jobs), `queued`, `submitted`, `running` or "
+        "`cancelling`; at the end `succeeded`, `failed`, `cancelled` or `timed_out`."
     )
     is_final: bool
-    kind: str = Field(description="train; part, of another job; or infer, a model over a dataset.")
+    kind: str = Field(description="`train`, `child` (of another job) or `infer`.")
     dataset_id: str
     algorithm: str
     params: dict[str, Any]
     seed: int
     model: str
     version: int | None = Field(
-        description="Version of the model it made, once it succeeded; of an inference, the version "
-        "that is called."
+        description="Model version that the job created, null until it succeeds; of a batch "
+        "inference, the version that it applies."
     )
-    inference: Inference | None = Field(description="What an inference computes.")
-    warm_start: Base | None = Field(description="What new tasks are taken into, in place of a fit.")
+    inference: Inference | None = Field(description="Batch inference of the job; null for others.")
+    adapt: AdaptedVersion | None = Field(
+        description="Model version to which the job adds tasks; null for others."
+    )
     priority: int
     timeout_s: float
     memory_mb: int
     attempt: int
     max_attempts: int
     threads: int | None = Field(
-        description="Threads of every attempt: as asked for, or else as the first one had."
+        description="Number of threads of every attempt; null until the first one starts, unless "
+        "the specification sets it."
     )
-    parent: str | None = Field(description="The job that this one is a part of.")
-    parts: dict[str, int] = Field(description="Number of its parts by state.")
+    parent: str | None = Field(description="Id of the parent job, if this is a child job.")
+    child_jobs: dict[str, int] = Field(description="Number of child jobs by state.")
     result: dict[str, Any] | None = Field(
-        description="What a part or an inference came to; training makes a model."
+        description="Result of a child job or batch inference; null for training jobs, which "
+        "produce a model."
     )
-    output: str | None = Field(description="Where the outputs of an inference are, as Parquet.")
-    attempts: list[Attempt] = Field(description="Every try at it, in order.")
+    output: str | None = Field(description="Path of the outputs of a batch inference, as Parquet.")
+    attempts: list[Attempt] = Field(description="All attempts, in order.")
     progress: Progress | None
     error: JobError | None
     warnings: list[str] = Field(
-        description="What the user should know of what is trained; the model has them too."
+        description="Warnings about the data and parameters; the model has them too."
     )
     created_at: datetime
     started_at: datetime | None
@@ -234,16 +244,16 @@ class Job(BaseModel):
         row: JobRow,
         version: int | None,
         attempts: Sequence[AttemptRow],
-        parts: dict[str, int],
+        child_jobs: dict[str, int],
     ) -> "Job":
-        """Return the wire form of a row, with its version, its attempts and its parts."""
+        """Return the schema of a row with its version, attempts and child jobs."""
         inference = row.plan if (row.plan or {}).get("kind") == INFER else None
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
             id=row.id,
             state=CANCELLING if is_cancelling else row.state,
             is_final=JobState(row.state) in FINAL,
-            kind="part" if row.parent_id else "train" if inference is None else INFER,
+            kind="child" if row.parent_id else "train" if inference is None else INFER,
             dataset_id=row.dataset_id,
             algorithm=row.algorithm,
             params=row.params,
@@ -251,7 +261,7 @@ class Job(BaseModel):
             model=row.model_name,
             version=version if inference is None else inference["version"],
             inference=None if inference is None else Inference.from_plan(inference),
-            warm_start=Base.from_plan(row.plan),
+            adapt=AdaptedVersion.from_plan(row.plan),
             priority=row.priority,
             timeout_s=row.timeout_s,
             memory_mb=row.memory_mb,
@@ -259,7 +269,7 @@ class Job(BaseModel):
             max_attempts=row.max_attempts,
             threads=row.threads,
             parent=row.parent_id,
-            parts=parts,
+            child_jobs=child_jobs,
             result=row.result,
             output=None if row.output_blob_id is None else f"/v1/jobs/{row.id}/output",
             attempts=[Attempt.from_row(attempt) for attempt in attempts],
@@ -273,17 +283,17 @@ class Job(BaseModel):
 
 
 class Event(BaseModel):
-    """Something that happened to a job."""
+    """An event of a job."""
 
     id: int
-    kind: str = Field(description="state, progress or cancel.")
+    kind: str = Field(description="`state`, `progress` or `cancel`.")
     attempt: int
     created_at: datetime
     data: dict[str, Any]
 
     @classmethod
     def from_row(cls, row: EventRow) -> "Event":
-        """Return the wire form of a row."""
+        """Return the schema of a row."""
         return cls(
             id=row.id,
             kind=row.kind,
@@ -294,7 +304,7 @@ class Event(BaseModel):
 
 
 class EventPage(BaseModel):
-    """Events in order, and where the next page begins."""
+    """A page of events, in order."""
 
     items: list[Event]
-    next_after: int | None = Field(description="Give it as `after` to go on; null if none is left.")
+    next_after: int | None = Field(description="`after` of the next page; null on the last page.")

@@ -1,4 +1,4 @@
-"""Turns a job specification into a queued job, or into a sentence that says why not."""
+"""Validation and submission of training jobs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -18,39 +18,39 @@ from service.datasets.canonical import summaries, warnings_of
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, store
-from service.jobs.schemas import JobLimits, JobSpec, WarmStart
+from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec
 from service.jobs.studies.child_jobs import Plan
-from service.jobs.studies.plans import Asked, Study, adaptation, lay_out
+from service.jobs.studies.plans import Study, StudyOptions, plan_adaptation, plan_job
 from service.models.columns import column_names
 from service.models.store import NamedVersion, get_version
 from service.rows import DatasetRow, JobRow
 from service.settings import Settings
 
-#: When to try again where the queue is full.
-_RETRY_S: Final = 30
+#: Retry-After when the queue is full.
+_RETRY_AFTER_S: Final = 30
 
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who asks for a job, and by which request."""
+    """Owner and request of a job submission."""
 
     owner: str
-    #: The Idempotency-Key, and the fingerprint of the request that carries it.
+    #: Idempotency-Key of the request, and the fingerprint of its body.
     key: str | None
     request: str
     traceparent: str | None
 
 
 @dataclass(frozen=True, slots=True)
-class Checked:
-    """A specification that fits.
+class ValidatedJob:
+    """A valid job specification.
 
     Attributes
     ----------
     params
-        Complete with defaults.
+        Parameters, complete with defaults.
     study
-        What else is to be done than one fit.
+        Plan and child jobs of a job that is more than one fit.
     """
 
     params: dict[str, Any]
@@ -59,19 +59,19 @@ class Checked:
 
 
 def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Settings) -> JobRow:
-    """Return the job made from a specification, or the one that the same request made before.
+    """Create a job; return the existing one if the same request was sent before.
 
     Raises
     ------
     Problem, AlgorithmError
-        The specification does not fit; nothing is stored.
+        The specification is invalid; nothing is stored.
     """
     existing = find_created(session, origin.owner, origin.key, origin.request)
     if existing is not None:
         return session.get_one(JobRow, existing)
     checked = check(session, spec, owner=origin.owner, settings=settings)
     study = checked.study
-    check_room(session, origin.owner, settings)
+    check_queue_limit(session, origin.owner, settings)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
@@ -85,24 +85,26 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     )
     if study is None:
         row = store.create(session, job)
-    elif not study.parts:
+    elif not study.child_jobs:
         row = store.create(session, replace(job, plan=study.plan))
     else:
-        row = child_store.create_with_parts(session, replace(job, plan=study.plan), study.parts)
+        row = child_store.create_with_child_jobs(
+            session, replace(job, plan=study.plan), study.child_jobs
+        )
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
 
 
-def check_room(session: Session, owner: str, settings: Settings) -> None:
-    """Refuse one more job of an owner who has as many waiting as may be."""
+def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
+    """Raise a Problem if the owner has the maximum number of queued jobs."""
     waiting = store.count_waiting(session, owner)
     if waiting >= settings.max_queued:
-        detail = f"{waiting} of your jobs are waiting, and {settings.max_queued} may; try later"
-        raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_S)})
+        detail = f"you have {waiting} queued jobs, the maximum is {settings.max_queued}; try later"
+        raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})
 
 
 def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:
-    """Return what a job may take, by the names of its columns."""
+    """Return priority and limits of a job by column name, with defaults."""
     return {
         "priority": spec.priority,
         "timeout_s": spec.timeout_s or settings.default_timeout_s,
@@ -113,44 +115,56 @@ def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:
 
 
 def check_limits(spec: JobLimits, settings: Settings) -> None:
-    """Refuse more time than a job may take."""
+    """Raise a Problem if the time limit exceeds the maximum."""
     if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
-        detail = f"timeout_s is {spec.timeout_s:g}, more than {settings.max_timeout_s:g}, the most"
+        detail = f"timeout_s is {spec.timeout_s:g}; the maximum is {settings.max_timeout_s:g}"
         raise Problem("invalid-request", detail, errors=[place("/timeout_s", detail)])
 
 
-def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> Checked:
-    """Return the job that a specification stands for, where everything fits."""
+def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:
+    """Validate a specification; return its parameters, study and warnings.
+
+    Raises
+    ------
+    Problem, AlgorithmError
+        The specification is invalid.
+    """
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
         known = ", ".join(sorted(ALGORITHMS))
-        detail = f"there is no algorithm '{spec.algorithm}'; there are {known}"
+        detail = f"there is no algorithm '{spec.algorithm}'; use one of {known}"
         raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
     check_limits(spec, settings)
-    if spec.warm_start is not None:
-        found = _find_base(session, spec, spec.warm_start, algorithm, owner=owner)
+    if spec.adapt is not None:
+        found = _find_adapted(session, spec, spec.adapt, algorithm, owner=owner)
         tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
         plan = _plan_adaptation(session, found, tasks, algorithm)
-        return Checked(found.row.params, Study(plan, ()), warnings)
-    # what a comparison judges is what is trained
+        return ValidatedJob(found.row.params, Study(plan, ()), warnings)
+    # a comparison and the final fit use the same parameters
     values = spec.params if spec.compare is None else freed(algorithm, spec.params)
     params = _parse_params(algorithm, values)
-    asked = Asked(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
-    if asked != Asked():
+    options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
+    if options != StudyOptions():
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
     _check_tasks(algorithm, tasks, params)
     complete = params.model_dump(mode="json")
-    if asked == Asked():
-        return Checked(complete, None, warnings)
-    study = lay_out(algorithm, spec.params, tasks, asked, seed=spec.seed)
-    return Checked(complete, study, warnings)
+    if options == StudyOptions():
+        return ValidatedJob(complete, None, warnings)
+    study = plan_job(algorithm, spec.params, tasks, options, seed=spec.seed)
+    return ValidatedJob(complete, study, warnings)
 
 
 def find_dataset(
     session: Session, dataset_id: str, *, owner: str
 ) -> tuple[DatasetRow, dict[str, Any]]:
-    """Return a dataset that is ready, and its manifest."""
+    """Return a ready dataset and its manifest.
+
+    Raises
+    ------
+    Problem
+        The dataset does not exist, belongs to another owner, or is not ready.
+    """
     dataset = session.get(DatasetRow, dataset_id)
     if dataset is None or dataset.owner != owner:
         detail = f"there is no dataset '{dataset_id}'"
@@ -163,23 +177,34 @@ def find_dataset(
 def _find_tasks(
     session: Session, spec: JobSpec, algorithm: Algorithm[Any, Any], *, owner: str
 ) -> tuple[tuple[TaskSummary, ...], list[str]]:
-    """Return the shapes of the tasks, and what the user should know before they are learned."""
+    """Return the summaries of the tasks, and the warnings about their targets."""
     manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
-    # of the targets, which matter where an algorithm learns numbers
+    # the warnings are about numeric targets
     warnings = warnings_of(manifest) if algorithm.needs.target in ("numbers", "any") else []
     return summaries(manifest), warnings
 
 
-def _find_base(
-    session: Session, spec: JobSpec, start: WarmStart, algorithm: Algorithm[Any, Any], *, owner: str
+def _find_adapted(
+    session: Session,
+    spec: JobSpec,
+    options: AdaptOptions,
+    algorithm: Algorithm[Any, Any],
+    *,
+    owner: str,
 ) -> NamedVersion:
-    """Return the stored model that takes new tasks, where the specification fits it."""
-    found = get_version(session, owner, start.model, start.version)
+    """Return the model version to adapt.
+
+    Raises
+    ------
+    Problem
+        It does not exist, or the specification does not fit it.
+    """
+    found = get_version(session, owner, options.model, options.version)
     if found is None:
-        version = "" if start.version is None else f" with version {start.version}"
-        detail = f"there is no model '{start.model}'{version}"
-        is_there = get_version(session, owner, start.model, None) is not None
-        pointer = "/warm_start/version" if is_there else "/warm_start/model"
+        version = "" if options.version is None else f" with version {options.version}"
+        detail = f"there is no model '{options.model}'{version}"
+        model_exists = get_version(session, owner, options.model, None) is not None
+        pointer = "/adapt/version" if model_exists else "/adapt/model"
         raise Problem("not-found", detail, errors=[place(pointer, detail)])
     for given, field in (
         (spec.params, "params"),
@@ -188,14 +213,14 @@ def _find_base(
         (spec.evaluate, "evaluate"),
     ):
         if given:
-            detail = f"'{field}' cannot be given with 'warm_start': what the model learned holds"
+            detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"
             raise Problem("invalid-request", detail, errors=[place(f"/{field}", detail)])
     if found.row.algorithm != algorithm.name:
-        detail = f"'{start.model}' is a model of {found.row.algorithm}, not of {algorithm.name}"
+        detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
         raise Problem("invalid-request", detail, errors=[place("/algorithm", detail)])
     if not algorithm.takes_new_tasks():
-        detail = f"{algorithm.name} cannot take new tasks without a new fit"
-        raise Problem("invalid-request", detail, errors=[place("/warm_start", detail)])
+        detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
+        raise Problem("invalid-request", detail, errors=[place("/adapt", detail)])
     return found
 
 
@@ -205,23 +230,31 @@ def _plan_adaptation(
     tasks: Sequence[TaskSummary],
     algorithm: Algorithm[Any, Any],
 ) -> Plan:
-    """Return the plan to take tasks into a stored model, where they fit it."""
+    """Return the plan to add tasks to a stored model.
+
+    Raises
+    ------
+    InvalidData
+        The model has a task of this name, or its columns differ.
+    """
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
-    assert of_model is not None  # a model was made from it
+    assert of_model is not None  # a model was trained on it
     width = summaries(of_model)[0].n_features
     known = next(iter(column_names(session, found.row.id).values()))
     orders = {}
     for task in tasks:
         if task.name in found.row.tasks:
-            raise InvalidData(f"the model has a task '{task.name}' already", task=task.name)
+            raise InvalidData(f"the model already has a task '{task.name}'", task=task.name)
         if algorithm.needs.same_features:
             orders[task.name] = _order_of(task, known, width)
     columns = pack_orders(orders)
-    return adaptation(found.row.id, model=found.name, version=found.row.version, columns=columns)
+    return plan_adaptation(
+        found.row.id, model=found.name, version=found.row.version, columns=columns
+    )
 
 
 def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> list[int]:
-    """Return the order of the columns of a new task in which a model has them, by name if it can.
+    """Return the positions of the model's columns in a new task, matched by name if possible.
 
     Parameters
     ----------
@@ -232,26 +265,26 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
         subject = f"task '{task.name}' needs the columns that the model was trained on"
         return match_columns(task.feature_names, known, subject=subject, task=task.name)
     if task.n_features != width:
-        detail = f"task '{task.name}' has {task.n_features} features, those of the model {width}"
+        detail = f"task '{task.name}' has {task.n_features} features, the model {width}"
         raise InvalidData(detail, task=task.name)
     return list(range(width))
 
 
 def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
-    """Raise InvalidData where the tasks do not fit, with what an upload can say to mend it."""
+    """Raise InvalidData if the tasks do not fit, with a hint for the upload."""
     try:
         algorithm.check(tasks, params)
     except InvalidData as error:
         targets = {task.name: task.target for task in tasks}
         if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
-            advice = "if they are codes of classes, upload them with target_kind=classes"
-            raise InvalidData(f"{error.message}; {advice}", task=error.task) from None
+            hint = "if the numbers are class codes, upload them with target_kind=classes"
+            raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
         raise
 
 
 def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
     try:
-        # read as JSON, where a list may stand for a tuple and 1 for 1.0, but nothing else
+        # validated as JSON: a list may stand for a tuple and 1 for 1.0, nothing else is converted
         return algorithm.Params.model_validate_json(orjson.dumps(values))
     except ValidationError as error:
         entries = [
@@ -268,5 +301,5 @@ def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any
 
 
 def place(pointer: str, detail: str) -> dict[str, str]:
-    """Return an entry of ``errors`` about a place in the body."""
+    """Return an entry of ``errors`` for a JSON pointer into the body."""
     return {"pointer": pointer, "code": "invalid", "detail": detail}

@@ -35,13 +35,13 @@ def study(algorithm, tasks, *, seed=0, **values):
     """Return the report of a comparison, carried out as the parts of a job are."""
     algorithm = ALGORITHMS[algorithm]
     asked = values.pop("compare", Compare())
-    wanted = plans.Asked(compare=asked)
-    laid = plans.lay_out(algorithm, values, tasks.summaries(), wanted, seed=seed)
+    wanted = plans.StudyOptions(compare=asked)
+    laid = plans.plan_job(algorithm, values, tasks.summaries(), wanted, seed=seed)
     parts = [
-        plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
-        for part in laid.parts
+        plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
+        for part in laid.child_jobs
     ]
-    return plans.draw_on(laid.plan, parts, tasks)[1]["comparison"]
+    return plans.combine_results(laid.plan, parts, tasks)[1]["comparison"]
 
 
 def test_the_gain_is_the_corrected_resampled_t_test() -> None:

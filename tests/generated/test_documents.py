@@ -26,10 +26,12 @@ def test_committed_page_is_what_the_code_generates(name):
 
 
 def test_every_code_of_a_job_is_written_down():
-    sources = [*(SERVICE / "jobs").glob("*.py"), *(SERVICE / "batch").glob("*.py")]
+    sources = [*(SERVICE / "jobs").rglob("*.py"), *(SERVICE / "batch").glob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
-    found = set(re.findall(r'(?:Lost\(|Outcome\(\s*"[a-z_]+",\s*|"code": )"([a-z_-]+)"', text))
-    assert {"worker_lost", "base_model_gone", "defect", "timed_out"} <= found
+    found = set(
+        re.findall(r'(?:AttemptFailure\(|Outcome\(\s*"[a-z_]+",\s*|"code": )"([a-z_-]+)"', text)
+    )
+    assert {"worker-lost", "base-model-deleted", "internal-error", "timed-out"} <= found
     assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(KINDS)
 
 

@@ -316,7 +316,7 @@ def test_the_inference_protocol_takes_it_as_part_of_the_name(http, versions):
     assert ("aliased@production.transform", "2") in named
 
 
-def test_a_warm_start_takes_the_version_that_it_names_at_the_time(http, client, dataset):
+def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset):
     rng = np.random.default_rng(1)
     first, second = (client.train(dataset, "rmt-pca", model="warm", k=k).wait() for k in (1, 2))
     first.name_as("base")
@@ -325,14 +325,14 @@ def test_a_warm_start_takes_the_version_that_it_names_at_the_time(http, client, 
         "dataset_id": more.id,
         "algorithm": "rmt-pca",
         "model": "warmed",
-        "warm_start": {"model": "warm@base"},
+        "adapt": {"model": "warm@base"},
     }
     job = client.job(http.post("/v1/jobs", json=spec).json()["id"])
     second.name_as("base")  # too late for it
     assert job.wait().info["lineage"]["base"] == first.info["id"]
-    spec["warm_start"] = {"model": "warm@base", "version": first.version}
+    spec["adapt"] = {"model": "warm@base", "version": first.version}
     refused(http.post("/v1/jobs", json=spec), 404, "not-found")
-    spec["warm_start"] = {"model": "warm@v1.2"}
+    spec["adapt"] = {"model": "warm@v1.2"}
     refused(http.post("/v1/jobs", json=spec), 422, "invalid-request")
 
 

@@ -1,4 +1,4 @@
-"""SQL of jobs with parts: they are queued as one, watched as one, and end as one."""
+"""SQL of jobs with child jobs, which are queued, watched and ended together."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,60 +10,62 @@ from sqlalchemy.orm import Session, aliased, defer
 from service.database import now
 from service.jobs.queue import store
 from service.jobs.queue.states import ACTIVE, FINAL, JobState
-from service.jobs.studies.child_jobs import Part
+from service.jobs.studies.child_jobs import ChildJob
 from service.rows import JobRow
 
-#: Ends of a part that end the whole.
-_LET_DOWN: Final = (JobState.FAILED, JobState.TIMED_OUT)
-_PART: Final = aliased(JobRow)
-#: How many parts of each job that waits are in each state; to put it together takes longer than to
-#: ask, and it is asked several times a second.
+#: States of a child job that fail its parent.
+FAILED_STATES: Final = (JobState.FAILED, JobState.TIMED_OUT)
+_CHILD: Final = aliased(JobRow)
+#: Number of child jobs by state, for each waiting job. Built once: it runs several times a second,
+#: and building it takes longer than running it.
 _COUNTS: Final = (
-    sa.select(JobRow.id, JobRow.is_cancel_requested, _PART.state, sa.func.count())
-    .join(_PART, _PART.parent_id == JobRow.id)
+    sa.select(JobRow.id, JobRow.is_cancel_requested, _CHILD.state, sa.func.count())
+    .join(_CHILD, _CHILD.parent_id == JobRow.id)
     .where(JobRow.state == JobState.WAITING)
-    .group_by(JobRow.id, JobRow.is_cancel_requested, _PART.state)
+    .group_by(JobRow.id, JobRow.is_cancel_requested, _CHILD.state)
 )
 
 
-def create_with_parts(session: Session, job: store.NewJob, parts: Sequence[Part]) -> JobRow:
-    """Return the row of a new job that waits for its parts, which are queued."""
+def create_with_child_jobs(
+    session: Session, job: store.NewJob, children: Sequence[ChildJob]
+) -> JobRow:
+    """Create a job that waits for its child jobs, and queue these."""
     parent = store.create(session, job, state=JobState.WAITING)
-    add_parts(session, parent, parts)
+    add_child_jobs(session, parent, children)
     return parent
 
 
-def add_parts(session: Session, parent: JobRow, parts: Sequence[Part]) -> None:
-    """Queue more parts of a job that waits for them."""
+def add_child_jobs(session: Session, parent: JobRow, children: Sequence[ChildJob]) -> None:
+    """Queue child jobs of a waiting job."""
     job = store.NewJob(
         **{name: getattr(parent, name) for name in store.NewJob.__dataclass_fields__}
     )
-    for part in parts:
-        new = replace(job, algorithm=part.algorithm, params=part.params, plan=part.plan)
+    for child in children:
+        new = replace(job, algorithm=child.algorithm, params=child.params, plan=child.plan)
         store.create(session, new, parent_id=parent.id)
 
 
-def hold_waiting(session: Session, job_id: str) -> JobRow | None:
-    """Return a job that waits for its parts; until the session ends nobody else writes it."""
+def lock_waiting(session: Session, job_id: str) -> JobRow | None:
+    """Return a waiting job, locked until the session ends; None if it is not waiting."""
     query = sa.select(JobRow).where(JobRow.id == job_id, JobRow.state == JobState.WAITING)
     return session.scalar(query.with_for_update().execution_options(populate_existing=True))
 
 
-def parts_of(session: Session, job_id: str) -> Sequence[JobRow]:
-    """Return the parts of a job in their order, without what they came to, which may be large."""
+def child_jobs_of(session: Session, job_id: str) -> Sequence[JobRow]:
+    """Return the child jobs of a job in order, without their results, which may be large."""
     query = sa.select(JobRow).where(JobRow.parent_id == job_id).options(defer(JobRow.result))
     rows = session.scalars(query.execution_options(populate_existing=True)).all()
     return sorted(rows, key=_position)
 
 
-def results_of_parts(session: Session, job_id: str) -> list[dict[str, Any]]:
-    """Return what the parts of a job came to, in their order."""
+def child_results(session: Session, job_id: str) -> list[dict[str, Any]]:
+    """Return the results of the child jobs of a job, in order."""
     query = sa.select(JobRow).where(JobRow.parent_id == job_id)
     return [row.result or {} for row in sorted(session.scalars(query), key=_position)]
 
 
-def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
-    """Return the number of parts of each of some jobs by state."""
+def count_child_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str, int]]:
+    """Return the number of child jobs by state, for each of some jobs."""
     query = (
         sa.select(JobRow.parent_id, JobRow.state, sa.func.count())
         .where(JobRow.parent_id.in_(job_ids))
@@ -76,68 +78,73 @@ def count_parts(session: Session, job_ids: Sequence[str]) -> dict[str, dict[str,
     return found
 
 
-def news_of_parts(session: Session) -> dict[str, Any]:
-    """Give, for each job that waits for its parts, a value that is another once they have moved."""
-    news: dict[str, set[Any]] = {}
+def child_progress(session: Session) -> dict[str, Any]:
+    """Return, for each waiting job, a value that changes whenever its child jobs progress."""
+    progress: dict[str, set[Any]] = {}
     for job_id, *values in session.execute(_COUNTS):
-        news.setdefault(job_id, set()).add(tuple(values))
+        progress.setdefault(job_id, set()).add(tuple(values))
     for job in store.active(session):
-        if job.parent_id in news:
-            news[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
-    return news
+        if job.parent_id in progress:
+            progress[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
+    return progress
 
 
-def have_succeeded(parts: Sequence[JobRow]) -> bool:
-    """Return whether every one of some parts has come to something."""
-    return all(part.state == JobState.SUCCEEDED for part in parts)
+def all_succeeded(children: Sequence[JobRow]) -> bool:
+    """Return whether every child job has succeeded."""
+    return all(child.state == JobState.SUCCEEDED for child in children)
 
 
-def collect(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
-    """Have a job that waits for its parts go on, or end with the part that has failed."""
+def update_parent(session: Session, job: JobRow, children: Sequence[JobRow]) -> None:
+    """Queue a waiting job, fail it, cancel it, or update its progress, as its child jobs stand."""
     here = (session, job.id, job.attempt, JobState.WAITING)
-    has_ended = all(part.state in FINAL for part in parts)
-    failed = next((part for part in parts if part.state in _LET_DOWN), None)
+    have_ended = all(child.state in FINAL for child in children)
+    failed = next((child for child in children if child.state in FAILED_STATES), None)
     if job.is_cancel_requested:
-        if has_ended:
+        if have_ended:
             store.move(*here, JobState.CANCELLED)
     elif failed is not None:
-        error = failed.error or {"code": failed.state, "detail": failed.state}
-        position = parts.index(failed) + 1
-        detail = f"part {position} of {len(parts)} ({failed.id}): {error['detail']}"
-        store.move(
-            *here, JobState.FAILED, error={**error, "detail": detail, "attempt": job.attempt}
-        )
-        for part in parts:
-            if part.state not in FINAL:
-                store.request_cancel(session, part)
-    elif have_succeeded(parts):
+        _fail(session, job, children, failed)
+    elif all_succeeded(children):
         store.move(*here, JobState.QUEUED)
-    elif has_ended:  # a part was cancelled on its own
+    elif have_ended:  # the user cancelled one of the child jobs
         store.request_cancel(session, job)
         store.move(*here, JobState.CANCELLED)
     else:
-        _sum_progress(session, job, parts)
+        _update_progress(session, job, children)
 
 
-def _position(part: JobRow) -> int:
-    assert part.plan is not None
-    return int(part.plan["position"])
+def _fail(session: Session, job: JobRow, children: Sequence[JobRow], failed: JobRow) -> None:
+    """Fail a job with the error of a child job, and cancel its other child jobs."""
+    error = failed.error or {"code": failed.state.replace("_", "-"), "detail": failed.state}
+    position = children.index(failed) + 1
+    detail = f"child job {position} of {len(children)} ({failed.id}): {error['detail']}"
+    error = {**error, "detail": detail, "attempt": job.attempt}
+    store.move(session, job.id, job.attempt, JobState.WAITING, JobState.FAILED, error=error)
+    for child in children:
+        if child.state not in FINAL:
+            store.request_cancel(session, child)
 
 
-def _sum_progress(session: Session, job: JobRow, parts: Sequence[JobRow]) -> None:
-    """Write how far the parts are together, and an event for each one more that is done."""
-    n_done = sum(part.state == JobState.SUCCEEDED for part in parts)
-    begun = sum(
-        (part.progress or {}).get("fraction", 0.0) for part in parts if part.state in ACTIVE
+def _position(child: JobRow) -> int:
+    assert child.plan is not None
+    return int(child.plan["position"])
+
+
+def _update_progress(session: Session, job: JobRow, children: Sequence[JobRow]) -> None:
+    """Store the common progress of the child jobs, with an event whenever one more has ended."""
+    n_done = sum(child.state == JobState.SUCCEEDED for child in children)
+    started = sum(
+        (child.progress or {}).get("fraction", 0.0) for child in children if child.state in ACTIVE
     )
-    n_parts = max(len(parts), (job.plan or {}).get("n_parts", 0))  # later ones are not there yet
-    fraction = round((n_done + begun) / (n_parts + 1), 4)  # the last step is its own
+    # child jobs of later rounds do not exist yet
+    n_children = max(len(children), (job.plan or {}).get("n_child_jobs", 0))
+    fraction = round((n_done + started) / (n_children + 1), 4)  # the last step is its own
     before = job.progress or {"iteration": -1, "fraction": -1.0}
     if fraction == before["fraction"] and n_done == before["iteration"]:
         return
     elapsed_s = (now() - job.created_at).total_seconds()
     progress = {
-        "loop": f"parts of {n_parts}",
+        "loop": f"{n_children} child jobs",
         "iteration": n_done,
         "objective": None,
         "residual": None,

@@ -1,7 +1,7 @@
-"""Admits queued jobs to the pool and takes back those whose attempt was lost.
+"""Submission of queued jobs to the pool, and detection of lost attempts.
 
-One dispatcher acts at a time, the holder of the lease. It keeps nothing that it could not read
-from the rows again: after a kill of everything, a fresh one goes on from them.
+One dispatcher acts at a time: the one that holds the lease. Its state can always be rebuilt from
+the database, so after a crash a new one continues where it stopped.
 """
 
 import contextlib
@@ -16,18 +16,18 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.jobs.queue import child_store, store
 from service.jobs.queue.lease import Lease
-from service.jobs.queue.liveness import Silence
+from service.jobs.queue.liveness import LivenessTracker
 from service.jobs.queue.pool import WorkerPool
 from service.jobs.queue.states import JobState
-from service.jobs.studies.plans import next_parts
+from service.jobs.studies.plans import next_child_jobs
 from service.logs import log
 from service.processes import ProcessIdentity
 from service.rows import JobRow
 
-#: Longest time between two looks at the rows.
+#: Longest time between two reads of the jobs table.
 TICK_S: Final = 0.25
-#: The process of a lost attempt may outlive the news of its loss by so long; without this wait,
-#: two processes of one job were alive together in 3 of 11 trials.
+#: The process of a lost attempt may still run for this long after the pool reports its end;
+#: without this delay, two processes of one job were alive together in 3 of 11 trials.
 GRACE_S: Final = 1.5
 _DRAIN_POLL_S: Final = 0.1
 
@@ -35,18 +35,20 @@ Key = tuple[str, int]
 
 
 class Dispatcher:
-    """The thread that admits and reconciles.
+    """A thread that submits queued jobs and requeues those whose attempt was lost.
 
     Parameters
     ----------
     open_engine
-        Starts or connects the pool; called when the lease is first held.
-    stale_s
-        A running attempt whose heartbeat has not moved for so long is lost.
-    drain_s
+        Starts the pool or connects to it; called when the lease is first acquired.
+    lease_timeout_s
+        Another dispatcher takes over when the lease has not been renewed for this time.
+    heartbeat_timeout_s
+        A running attempt whose heartbeat has not changed for this time is lost.
+    drain_timeout_s
         Time that running jobs have to end by themselves once the service is stopped.
-    stop_s
-        Time that they have afterwards to keep a checkpoint and stop.
+    stop_timeout_s
+        Further time that they have to store a checkpoint and stop.
     """
 
     def __init__(
@@ -54,56 +56,56 @@ class Dispatcher:
         database: Database,
         *,
         open_engine: Callable[[], WorkerPool],
-        lease_s: float,
-        stale_s: float,
-        drain_s: float,
-        stop_s: float,
+        lease_timeout_s: float,
+        heartbeat_timeout_s: float,
+        drain_timeout_s: float,
+        stop_timeout_s: float,
     ) -> None:
         self._database = database
         self._open_engine = open_engine
         self._engine: WorkerPool | None = None
-        self._lease = Lease(database, "dispatcher", lease_s=lease_s)
-        self._stale_s = stale_s
-        self._drain_s = drain_s
-        self._stop_s = stop_s
+        self._lease = Lease(database, "dispatcher", timeout_s=lease_timeout_s)
+        self._heartbeat_timeout_s = heartbeat_timeout_s
+        self._drain_timeout_s = drain_timeout_s
+        self._stop_timeout_s = stop_timeout_s
         self._futures: dict[Key, Any] = {}
-        self._silence: Silence[Key] = Silence()
-        self._gone_since: dict[Key, float] = {}
-        self._news: dict[str, Any] = {}
+        self._liveness: LivenessTracker[Key] = LivenessTracker()
+        self._ended_at: dict[Key, float] = {}
+        self._child_progress: dict[str, Any] = {}
         self._wake = threading.Event()
         self._is_stopping = False
-        #: None: not known yet.
-        self._leads: bool | None = None
+        #: None until the lease has been tried.
+        self._is_leader: bool | None = None
         self._thread = threading.Thread(target=self._run, name="dispatcher", daemon=True)
 
     def start(self) -> None:
-        """Begin to dispatch, in a thread."""
+        """Start the thread."""
         self._thread.start()
 
     def wake(self) -> None:
-        """Look at the rows now: a job was created or has ended."""
+        """Read the jobs table now: a job was created or has ended."""
         self._wake.set()
 
     def stop(self) -> None:
-        """Stop admitting, let running jobs end or give them back uncharged, close the pool."""
+        """Stop submitting; let running jobs end, or requeue them uncounted; close the pool."""
         self._is_stopping = True
         self._wake.set()
         self._thread.join()
-        if self._leads:  # at once: another replica need not wait for our jobs
+        if self._is_leader:  # first, so that another replica can submit jobs at once
             self._lease.release()
         if self._engine is not None:
-            if self._engine.is_own:  # in another's pool they go on without us
+            if self._engine.is_own:  # in an external pool, jobs continue without this process
                 self._drain()
             self._engine.close()
 
     def status(self) -> str:
-        """Return where it stands: ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
+        """Return ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
 
-        It asks the scheduler, which may take a second.
+        The call asks the scheduler, which may take a second.
         """
         if not self._thread.is_alive():
             return "stopped"
-        if self._leads is False:
+        if self._is_leader is False:
             return "standby"
         if self._engine is None:
             return "starting"
@@ -113,25 +115,25 @@ class Dispatcher:
         while not self._is_stopping:
             try:
                 self._tick()
-            except SQLAlchemyError as error:  # the database is away: nothing is lost by waiting
-                log.warning("dispatcher.database", error=type(error).__name__)
-            except OSError as error:  # the scheduler is: it is asked again
-                log.warning("dispatcher.engine", error=type(error).__name__)
-            except Exception as error:  # noqa: BLE001 - the service must outlive any one tick
-                log.error("dispatcher.defect", exc_info=error)
+            except SQLAlchemyError as error:  # the database is unavailable: retry
+                log.warning("dispatcher.database_unavailable", error=type(error).__name__)
+            except OSError as error:  # the scheduler is unavailable: retry
+                log.warning("dispatcher.scheduler_unavailable", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - the thread must survive any failed tick
+                log.error("dispatcher.error", exc_info=error)
             self._wake.wait(TICK_S)
             self._wake.clear()
 
     def _tick(self) -> None:
-        self._leads = self._lease.hold()
-        if not self._leads:
+        self._is_leader = self._lease.acquire()
+        if not self._is_leader:
             return
         self._reconcile()
-        self._collect()
-        self._admit(self._ready_engine())  # last: without a pool the rows are looked after
+        self._update_parents()
+        self._submit(self._ready_engine())  # last: the steps before need no pool
 
     def _ready_engine(self) -> WorkerPool:
-        """Return the pool, opened anew where its scheduler was away for longer than Dask waits."""
+        """Return the pool; reopen it if its scheduler was away for longer than Dask waits."""
         if self._engine is not None and self._engine.is_closed():
             log.warning("engine.lost")
             self._engine.close()
@@ -141,65 +143,69 @@ class Dispatcher:
             log.info("engine.started", slots=self._engine.slots())
         return self._engine
 
-    def _admit(self, engine: WorkerPool) -> None:
+    def _submit(self, engine: WorkerPool) -> None:
         with self._database.read() as session:
             if not store.has_queued(session):
                 return
-        n_slots = engine.slots()  # not below: a scheduler that hangs must not lock the database
+        n_slots = engine.slots()  # before the write: a scheduler that hangs must not lock the rows
         with self._database.write() as session:
             n_free = n_slots - len(store.active(session))
             jobs = store.next_queued(session, n_free) if n_free > 0 else []
-            admitted = [job for job in jobs if store.submit(session, job)]
-        for job in admitted:  # only now: a worker must find the row as it was committed
+            submitted = [job for job in jobs if store.submit(session, job)]
+        for job in submitted:  # after the commit: a worker must find the committed row
             key = (job.id, job.attempt + 1)
             self._futures[key] = engine.submit(*key, on_done=self.wake)
             log.info("job.submitted", job_id=job.id, attempt=key[1])
 
     def _reconcile(self) -> None:
+        """Requeue or end the jobs whose attempts were lost."""
         with self._database.read() as session:
             jobs = store.active(session)
         keys = {(job.id, job.attempt) for job in jobs}
-        self._silence.look()
-        self._silence.forget_all_but(keys)
+        self._liveness.tick()
+        self._liveness.retain(keys)
         # a finished future is dropped at once: the pool would compute a lost result again
-        for table in (self._futures, self._gone_since):
+        for table in (self._futures, self._ended_at):
             for key in table.keys() - keys:
                 del table[key]
         for job in jobs:
-            lost = self._find_lost(job)
-            if lost is not None:
-                self._take_back(job, lost)
+            failure = self._find_failure(job)
+            if failure is not None:
+                self._mark_lost(job, failure)
 
-    def _collect(self) -> None:
-        """Have jobs whose parts are done go on; of those whose parts have not moved, nothing."""
+    def _update_parents(self) -> None:
+        """Update each waiting job whose child jobs have changed since the last tick."""
         with self._database.read() as session:
-            news = child_store.news_of_parts(session)
-        for job_id in [j for j in news if news[j] != self._news.get(j)]:
-            with self._database.write() as session:
-                _collect(session, job_id)
-        self._news = news
+            progress = child_store.child_progress(session)
+        for job_id, values in progress.items():
+            if values != self._child_progress.get(job_id):
+                with self._database.write() as session:
+                    _update_parent(session, job_id)
+        self._child_progress = progress
 
-    def _find_lost(self, job: JobRow) -> store.Lost | None:
+    def _find_failure(self, job: JobRow) -> store.AttemptFailure | None:
         key = (job.id, job.attempt)
         future = self._futures.get(key)
         if job.state == JobState.SUBMITTED:
             if future is None:
-                return store.Lost("not_begun", "submitted by a dispatcher that is gone")
-            if future.done() and self._is_settled(key):
-                return store.Lost("not_begun", "the pool dropped it before it began")
+                detail = "the dispatcher that submitted it has stopped"
+                return store.AttemptFailure("never-started", detail)
+            if future.done() and self._is_past_grace(key):
+                detail = "the pool dropped it before it started"
+                return store.AttemptFailure("never-started", detail)
             return None
         if self._has_died(job, future):
-            if self._is_settled(key):
+            if self._is_past_grace(key):
                 failure = None if self._engine is None else self._engine.failure(future)
-                return _lost(job, f"worker {_short(job.worker)} has {failure or 'died'}")
-        elif self._silence.of(key, job.heartbeat) > self._stale_s:
-            silence = f"gave no sign of life for {self._stale_s:g} s"
+                return _lost(job, f"worker {_short(job.worker)} {failure or 'died'}")
+        elif self._liveness.silent_for(key, job.heartbeat) > self._heartbeat_timeout_s:
+            silence = f"sent no heartbeat for {self._heartbeat_timeout_s:g} s"
             return _lost(job, f"worker {_short(job.worker)} {silence}")
         return None
 
     def _has_died(self, job: JobRow, future: Any) -> bool:
-        # "cancelled" or "lost" only tells that the scheduler died: the heartbeat decides then;
-        # and a worker that ends in order leaves the pool before its attempt is settled
+        # "cancelled" and "lost" mean only that the scheduler died: then the heartbeat decides. A
+        # worker that shuts down normally leaves the pool before its attempt has been settled
         if (
             not job.is_release_requested
             and future is not None
@@ -208,62 +214,62 @@ class Dispatcher:
             return True
         return job.worker is not None and _identity(job.worker).is_certainly_dead()
 
-    def _is_settled(self, key: Key) -> bool:
-        since = self._gone_since.setdefault(key, time.monotonic())
+    def _is_past_grace(self, key: Key) -> bool:
+        since = self._ended_at.setdefault(key, time.monotonic())
         return time.monotonic() - since > GRACE_S
 
-    def _take_back(self, job: JobRow, lost: store.Lost) -> None:
+    def _mark_lost(self, job: JobRow, failure: store.AttemptFailure) -> None:
         with self._database.write() as session:
-            # a worker cut off in the middle of a write keeps its row for a while: not to be
-            # waited for, as every other job would wait with it
-            if store.is_free(session, job.id) and store.lose(session, job, lost):
-                log.warning("job.lost", job_id=job.id, attempt=job.attempt, cause=lost.code)
+            # a worker cut off in the middle of a write keeps its row locked for a while; waiting
+            # for that lock would delay every other job
+            if store.try_lock(session, job.id) and store.mark_lost(session, job, failure):
+                log.warning("job.lost", job_id=job.id, attempt=job.attempt, cause=failure.code)
         self._wake.set()
 
     def _drain(self) -> None:
-        """Return our running jobs time to end, then time to keep a checkpoint and stop."""
-        with contextlib.suppress(SQLAlchemyError):  # without a database the heartbeats tell later
-            self._await_ours(self._drain_s)
+        """Wait for running jobs to end, then let them store a checkpoint, then requeue them."""
+        with contextlib.suppress(SQLAlchemyError):  # without a database, heartbeats time out later
+            self._wait_for_own_jobs(self._drain_timeout_s)
             with self._database.write() as session:
-                for job in self._ours(session):
+                for job in self._own_jobs(session):
                     if job.worker is not None:
                         store.request_release(session, worker=job.worker)
-            self._await_ours(self._stop_s)
-            released = store.Lost("released", "the service was stopped", is_charged=False)
+            self._wait_for_own_jobs(self._stop_timeout_s)
+            failure = store.AttemptFailure("requeued", "the service was stopped", is_counted=False)
             with self._database.write() as session:
-                for job in self._ours(session):
-                    store.lose(session, job, released)
+                for job in self._own_jobs(session):
+                    store.mark_lost(session, job, failure)
 
-    def _await_ours(self, seconds: float) -> None:
+    def _wait_for_own_jobs(self, seconds: float) -> None:
         deadline = time.monotonic() + seconds
         while time.monotonic() < deadline:
             with self._database.read() as session:
-                if not self._ours(session):
+                if not self._own_jobs(session):
                     return
             time.sleep(_DRAIN_POLL_S)
 
-    def _ours(self, session: Session) -> list[JobRow]:
+    def _own_jobs(self, session: Session) -> list[JobRow]:
         return [job for job in store.active(session) if (job.id, job.attempt) in self._futures]
 
 
-def _collect(session: Session, job_id: str) -> None:
-    """Have a job go on whose parts are done: with parts that follow from them, or by itself."""
-    job = child_store.hold_waiting(session, job_id)
+def _update_parent(session: Session, job_id: str) -> None:
+    """Queue further child jobs of a waiting job, or update its state and progress."""
+    job = child_store.lock_waiting(session, job_id)
     if job is None:
         return
-    parts = child_store.parts_of(session, job_id)
-    if child_store.have_succeeded(parts) and not job.is_cancel_requested:
-        more = next_parts(job.plan or {}, child_store.results_of_parts(session, job_id))
+    children = child_store.child_jobs_of(session, job_id)
+    if child_store.all_succeeded(children) and not job.is_cancel_requested:
+        more = next_child_jobs(job.plan or {}, child_store.child_results(session, job_id))
         if more:
-            child_store.add_parts(session, job, more)
+            child_store.add_child_jobs(session, job, more)
             return
-    child_store.collect(session, job, parts)
+    child_store.update_parent(session, job, children)
 
 
-def _lost(job: JobRow, detail: str) -> store.Lost:
+def _lost(job: JobRow, detail: str) -> store.AttemptFailure:
     if job.is_release_requested:
-        return store.Lost("released", detail, is_charged=False)
-    return store.Lost("worker_lost", detail)
+        return store.AttemptFailure("requeued", detail, is_counted=False)
+    return store.AttemptFailure("worker-lost", detail)
 
 
 def _identity(worker: str) -> ProcessIdentity:

@@ -1,4 +1,4 @@
-"""A right that one process at a time holds, kept in a row."""
+"""A lease that at most one process holds at a time, stored as a database row."""
 
 import math
 import time
@@ -9,43 +9,43 @@ from sqlalchemy.engine import CursorResult
 from sqlalchemy.exc import IntegrityError
 
 from service.database import Database
-from service.jobs.queue.liveness import Silence
+from service.jobs.queue.liveness import LivenessTracker
 from service.processes import ProcessIdentity, this_process
 from service.rows import LeaseRow
 
-#: A lease is renewed when it is older than this part of its time.
-_RENEW_PART: Final = 0.1
+#: A lease is renewed once this fraction of its timeout has passed.
+_RENEW_FRACTION: Final = 0.1
 
 
 class Lease:
-    """A lease: renewed by its holder, taken over when the renewals stop.
+    """A lease that its holder renews; another process takes it when renewals stop.
 
-    Nobody compares clocks: a waiting process watches the count of renewals by its own monotonic
-    clock. A holder that is known to be dead on this machine is replaced at once.
+    Clocks of different machines are never compared: a waiting process watches the renewal counter
+    by its own monotonic clock. A holder known to be dead on this machine is replaced at once.
     """
 
-    def __init__(self, database: Database, name: str, *, lease_s: float) -> None:
+    def __init__(self, database: Database, name: str, *, timeout_s: float) -> None:
         self._database = database
         self._name = name
-        self._lease_s = lease_s
+        self._timeout_s = timeout_s
         self._me = this_process().to_text()
         self._renewed_at = -math.inf
-        self._silence: Silence[str] = Silence()
+        self._liveness: LivenessTracker[str] = LivenessTracker()
 
-    def hold(self) -> bool:
-        """Renew or take the lease; tell whether it is held now.
+    def acquire(self) -> bool:
+        """Renew or take the lease; return whether this process holds it.
 
-        One that was renewed a short while ago needs no other write.
+        A lease that was renewed recently is not written again.
         """
-        if time.monotonic() - self._renewed_at < _RENEW_PART * self._lease_s:
+        if time.monotonic() - self._renewed_at < _RENEW_FRACTION * self._timeout_s:
             return True
-        began = time.monotonic()
+        started = time.monotonic()
         is_held = self._renew()
-        self._renewed_at = began if is_held else -math.inf
+        self._renewed_at = started if is_held else -math.inf
         return is_held
 
     def release(self) -> None:
-        """Return the lease back, so that another process need not wait."""
+        """Release the lease, so that another process can take it at once."""
         self._renewed_at = -math.inf
         with self._database.write() as session:
             session.execute(
@@ -59,7 +59,7 @@ class Lease:
                 if row is None:
                     session.add(LeaseRow(name=self._name, renewals=1, holder=self._me))
                     return True
-                if row.holder != self._me and not self._is_free(row):
+                if row.holder != self._me and not self._has_expired(row):
                     return False
                 result = session.execute(
                     sa.update(LeaseRow)
@@ -76,9 +76,9 @@ class Lease:
         except IntegrityError:  # another process created the row at the same time
             return False
 
-    def _is_free(self, row: LeaseRow) -> bool:
+    def _has_expired(self, row: LeaseRow) -> bool:
         if ProcessIdentity.from_text(row.holder).is_certainly_dead():
             return True
-        self._silence.look()
-        self._silence.forget_all_but([row.holder])
-        return self._silence.of(row.holder, row.renewals) > self._lease_s
+        self._liveness.tick()
+        self._liveness.retain([row.holder])
+        return self._liveness.silent_for(row.holder, row.renewals) > self._timeout_s

@@ -1,16 +1,16 @@
-"""The states of a job and the one table of legal moves."""
+"""The states of a job and the table of legal transitions."""
 
 from enum import StrEnum
 from typing import Final
 
 
 class JobState(StrEnum):
-    """Where a job stands."""
+    """State of a job."""
 
-    #: Its parts are at work; it is queued once they have all succeeded.
+    #: Its child jobs run; it is queued once they have all succeeded.
     WAITING = "waiting"
     QUEUED = "queued"
-    #: Handed to the engine, not yet begun.
+    #: Submitted to the pool, not yet started.
     SUBMITTED = "submitted"
     RUNNING = "running"
     SUCCEEDED = "succeeded"
@@ -19,19 +19,19 @@ class JobState(StrEnum):
     TIMED_OUT = "timed_out"
 
 
-class Wish(StrEnum):
-    """What the service wants of a running attempt."""
+class AttemptCommand(StrEnum):
+    """Command that a running attempt receives with every heartbeat."""
 
-    GO_ON = "go_on"
+    CONTINUE = "continue"
     CANCEL = "cancel"
-    #: Keep a checkpoint, stop, and give the job back.
+    #: Store a checkpoint, stop, and return the job to the queue.
     RELEASE = "release"
 
 
-#: Shown in place of an active state while a cancel is pending.
+#: Shown in place of an active state while a cancel request is pending.
 CANCELLING: Final = "cancelling"
 
-MOVES: Final[dict[JobState, frozenset[JobState]]] = {
+TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.WAITING: frozenset({JobState.QUEUED, JobState.FAILED, JobState.CANCELLED}),
     JobState.QUEUED: frozenset({JobState.SUBMITTED, JobState.CANCELLED}),
     JobState.SUBMITTED: frozenset({JobState.RUNNING, JobState.QUEUED, JobState.CANCELLED}),
@@ -41,7 +41,7 @@ MOVES: Final[dict[JobState, frozenset[JobState]]] = {
             JobState.FAILED,
             JobState.CANCELLED,
             JobState.TIMED_OUT,
-            JobState.QUEUED,  # the attempt was lost and another may follow
+            JobState.QUEUED,  # the attempt was lost or released, and another may follow
         }
     ),
     JobState.SUCCEEDED: frozenset(),
@@ -50,5 +50,5 @@ MOVES: Final[dict[JobState, frozenset[JobState]]] = {
     JobState.TIMED_OUT: frozenset(),
 }
 
-FINAL: Final = frozenset(state for state, nexts in MOVES.items() if not nexts)
+FINAL: Final = frozenset(state for state, targets in TRANSITIONS.items() if not targets)
 ACTIVE: Final = frozenset({JobState.SUBMITTED, JobState.RUNNING})

@@ -1,4 +1,4 @@
-"""SQL of jobs: every change of state is one UPDATE that names the state and attempt it leaves."""
+"""SQL of jobs. Every state transition is one UPDATE whose WHERE names the state and attempt."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -11,13 +11,13 @@ from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.database import now
-from service.jobs.queue.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.jobs.queue.states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 
 @dataclass(frozen=True, slots=True)
 class NewJob:
-    """What a job is created from."""
+    """Columns of a new job."""
 
     owner: str
     dataset_id: str
@@ -31,19 +31,19 @@ class NewJob:
     max_attempts: int
     threads: int | None
     traceparent: str | None
-    #: What else is to be done than one fit, as :mod:`service.jobs.studies.plans` writes it.
+    #: What the job does other than one fit; see :mod:`service.jobs.studies.plans`.
     plan: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True, slots=True)
-class Lost:
-    """Why an attempt ended without a result of its own."""
+class AttemptFailure:
+    """Why an attempt ended without a result."""
 
     code: str
     detail: str
-    #: Whether it counts against ``max_attempts``.
-    is_charged: bool = True
+    #: Whether the attempt counts against ``max_attempts``.
+    is_counted: bool = True
 
 
 def create(
@@ -53,7 +53,7 @@ def create(
     state: JobState = JobState.QUEUED,
     parent_id: str | None = None,
 ) -> JobRow:
-    """Return the row of a new job."""
+    """Create a job and return its row."""
     values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
     row = JobRow(id=new_id("job"), state=state, attempt=0, parent_id=parent_id, **values)
     session.add(row)
@@ -63,7 +63,7 @@ def create(
 
 
 def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | None:
-    """Return the row of a job; another owner's is as if it were not there."""
+    """Return the row of a job; None if it does not exist or belongs to another owner."""
     row = session.get(JobRow, job_id, populate_existing=True)
     return row if row is not None and owner in (None, row.owner) else None
 
@@ -77,7 +77,13 @@ def list_page(
     state: str | None,
     parent: str | None,
 ) -> Sequence[JobRow]:
-    """Return jobs, newest first, older than the job ``after``: whole ones, or the parts of one."""
+    """Return jobs older than the job ``after``, newest first.
+
+    Parameters
+    ----------
+    parent
+        Return the child jobs of this job; without it, jobs that are not child jobs.
+    """
     query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == parent)
     query = query.order_by(JobRow.id.desc())
     if after is not None:
@@ -94,7 +100,7 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
 
 
 def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """Return the attempts at each of some jobs, in order."""
+    """Return the attempts of each job, in order."""
     found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
     query = sa.select(AttemptRow).where(AttemptRow.job_id.in_(job_ids))
     for row in session.scalars(query.order_by(AttemptRow.attempt)):
@@ -103,7 +109,7 @@ def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[Atte
 
 
 def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
-    """Write down something that happened to a job."""
+    """Add an event to a job."""
     session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))
 
 
@@ -118,17 +124,17 @@ def move(
     outcome: str | None = None,
     **values: Any,
 ) -> bool:
-    """Move a job between states; false where it has left this state or attempt meanwhile.
+    """Move a job to another state; return False if its state or attempt has changed meanwhile.
 
     Parameters
     ----------
     outcome
-        How the attempt ended, where the state that is entered does not say so.
+        Outcome of the attempt, if it differs from the new state.
     values
         Other columns of the row.
     """
-    if enter not in MOVES[leave]:
-        raise ValueError(f"a job cannot go from {leave} to {enter}")
+    if enter not in TRANSITIONS[leave]:
+        raise ValueError(f"a job cannot move from {leave} to {enter}")
     if enter in FINAL:
         values["finished_at"] = now()
     moved = update_one(
@@ -148,12 +154,12 @@ def move(
     if leave == JobState.RUNNING:
         _end_attempt(session, job_id, attempt, outcome or enter, values.get("error"))
     if enter in FINAL:
-        keep_checkpoint(session, job_id, None)
+        set_checkpoint(session, job_id, None)
     return True
 
 
 def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
-    """Set values of the one row that a statement names; false where there is none."""
+    """Update the one row that a statement selects; return False if there is none."""
     result = session.execute(
         statement.values(**values).execution_options(synchronize_session=False)
     )
@@ -162,7 +168,7 @@ def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
 
 
 def submit(session: Session, job: JobRow) -> bool:
-    """Hand a queued job to the engine as its next attempt."""
+    """Mark a queued job as submitted, with its next attempt; return False if it has moved."""
     return move(
         session,
         job.id,
@@ -179,13 +185,13 @@ def submit(session: Session, job: JobRow) -> bool:
 def claim(
     session: Session, job_id: str, attempt: int, worker: str, *, threads: int | None = None
 ) -> bool:
-    """Begin a submitted attempt; false for every claimant but the first, and once cancelled.
+    """Start a submitted attempt; return False if it was claimed before or has been cancelled.
 
     Parameters
     ----------
     threads
-        What the job gets if it asks for none. All later attempts get as many, on any machine: the
-        last bits of a result depend on it.
+        Number of threads if the job sets none. Later attempts use the same number on any machine:
+        the last bits of a result depend on it.
     """
     row = get(session, job_id)
     if row is None or row.state != JobState.SUBMITTED or row.attempt != attempt:
@@ -193,44 +199,44 @@ def claim(
     if row.is_cancel_requested:
         move(session, job_id, attempt, JobState.SUBMITTED, JobState.CANCELLED)
         return False
-    began = move(
+    has_started = move(
         session,
         job_id,
         attempt,
         JobState.SUBMITTED,
         JobState.RUNNING,
         worker=worker,
-        charged=JobRow.charged + 1,
+        counted_attempts=JobRow.counted_attempts + 1,
         threads=sa.func.coalesce(JobRow.threads, threads),
         started_at=sa.func.coalesce(JobRow.started_at, now()),
     )
-    if began:
+    if has_started:
         session.add(
             AttemptRow(job_id=job_id, attempt=attempt, worker=worker, outcome=JobState.RUNNING)
         )
-    return began
+    return has_started
 
 
-def beat(
+def record_heartbeat(
     session: Session,
     job_id: str,
     attempt: int,
     worker: str,
     progress: dict[str, Any] | None,
     *,
-    is_told: bool = True,
-) -> Wish | None:
-    """Say that an attempt lives; give what is wanted of it, None where it was fenced out.
+    add_progress_event: bool = True,
+) -> AttemptCommand | None:
+    """Record that an attempt is alive; return the command for it, None if it was fenced out.
 
     Parameters
     ----------
-    is_told
-        Whether the progress becomes an event as well.
+    add_progress_event
+        Whether to add the progress as an event as well.
     """
     values: dict[str, Any] = {"heartbeat": JobRow.heartbeat + 1}
     if progress is not None:
         values["progress"] = progress
-        if is_told:
+        if add_progress_event:
             add_event(session, job_id, attempt, "progress", progress)
     statement = (
         sa.update(JobRow)
@@ -244,32 +250,32 @@ def beat(
         .returning(JobRow.is_cancel_requested, JobRow.is_release_requested)
         .execution_options(synchronize_session=False)
     )
-    wanted = session.execute(statement).one_or_none()
-    if wanted is None:
+    flags = session.execute(statement).one_or_none()
+    if flags is None:
         session.rollback()
         return None
-    is_cancelled, is_released = wanted
-    if is_cancelled:
-        return Wish.CANCEL
-    return Wish.RELEASE if is_released else Wish.GO_ON
+    is_cancel_requested, is_release_requested = flags
+    if is_cancel_requested:
+        return AttemptCommand.CANCEL
+    return AttemptCommand.RELEASE if is_release_requested else AttemptCommand.CONTINUE
 
 
-def is_free(session: Session, job_id: str) -> bool:
-    """Return whether nobody else is writing a row; then, until the session ends, nobody does."""
+def try_lock(session: Session, job_id: str) -> bool:
+    """Lock a row until the session ends; return False at once if another session has locked it."""
     query = sa.select(JobRow.id).where(JobRow.id == job_id)
     return session.scalar(query.with_for_update(skip_locked=True)) is not None
 
 
-def is_held(session: Session, job_id: str, attempt: int) -> bool:
-    """Return whether an attempt has the row; while the session writes, nobody takes it away."""
+def lock_attempt(session: Session, job_id: str, attempt: int) -> bool:
+    """Lock the row until the session ends; return whether this attempt is the running one."""
     query = sa.select(JobRow.id).where(
         JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == JobState.RUNNING
     )
     return session.scalar(query.with_for_update()) is not None
 
 
-def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
-    """Have the next attempt at a job go on from a blob, in place of the one before it."""
+def set_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
+    """Replace the checkpoint from which the next attempt continues; None deletes it."""
     before = session.scalar(sa.select(JobRow.checkpoint_blob_id).where(JobRow.id == job_id))
     if before == blob_id:
         return
@@ -279,19 +285,19 @@ def keep_checkpoint(session: Session, job_id: str, blob_id: str | None) -> None:
         release_blob(session, before)
 
 
-def keep_output(session: Session, job_id: str, blob_id: str, result: dict[str, Any]) -> None:
-    """Write down what an inference came to, and where its outputs are."""
+def set_output(session: Session, job_id: str, blob_id: str, result: dict[str, Any]) -> None:
+    """Store the result of a batch inference and the blob of its outputs."""
     statement = sa.update(JobRow).where(JobRow.id == job_id)
     update_one(session, statement, output_blob_id=blob_id, result=result)
 
 
 def output_of(session: Session, job: JobRow) -> BlobRow | None:
-    """Return the outputs of an inference, while they are kept."""
+    """Return the blob of the outputs of a batch inference; None without one."""
     return None if job.output_blob_id is None else session.get(BlobRow, job.output_blob_id)
 
 
-def drop_output(session: Session, job: JobRow) -> None:
-    """Delete the outputs of an inference; that it was, and what it came to, stays."""
+def delete_output(session: Session, job: JobRow) -> None:
+    """Delete the outputs of a batch inference; the job and its result stay."""
     blob_id = job.output_blob_id
     update_one(session, sa.update(JobRow).where(JobRow.id == job.id), output_blob_id=None)
     if blob_id is not None:
@@ -299,7 +305,7 @@ def drop_output(session: Session, job: JobRow) -> None:
 
 
 def request_release(session: Session, *, worker: str) -> None:
-    """Ask a supervisor to keep a checkpoint of what it runs, stop, and give it back."""
+    """Ask a worker to store a checkpoint of its job, stop it, and return it to the queue."""
     session.execute(
         sa.update(JobRow)
         .where(JobRow.worker == worker, JobRow.state == JobState.RUNNING)
@@ -309,9 +315,9 @@ def request_release(session: Session, *, worker: str) -> None:
 
 
 def request_cancel(session: Session, job: JobRow) -> None:
-    """Cancel a job: at once where it waits, else by a flag that its supervisor sees.
+    """Cancel a job: at once if it is queued, otherwise by a flag that its supervisor reads.
 
-    One that waits for its parts is cancelled with the last of them.
+    A job that waits for its child jobs is cancelled once they have all ended.
     """
     if job.state == JobState.QUEUED and move(
         session, job.id, job.attempt, JobState.QUEUED, JobState.CANCELLED
@@ -328,28 +334,30 @@ def request_cancel(session: Session, job: JobRow) -> None:
     )
     if flagged:
         add_event(session, job.id, job.attempt, "cancel", {})
-        parts = sa.select(JobRow).where(JobRow.parent_id == job.id, JobRow.state.notin_(FINAL))
-        for part in session.scalars(parts.execution_options(populate_existing=True)).all():
-            request_cancel(session, part)
+        query = sa.select(JobRow).where(JobRow.parent_id == job.id, JobRow.state.notin_(FINAL))
+        for child in session.scalars(query.execution_options(populate_existing=True)).all():
+            request_cancel(session, child)
 
 
-def lose(session: Session, job: JobRow, lost: Lost) -> bool:
-    """End an active attempt that gave no result: queue the job again, or end it with the cause."""
+def mark_lost(session: Session, job: JobRow, failure: AttemptFailure) -> bool:
+    """End an active attempt without a result: queue the job again, or fail it with the cause."""
     state = JobState(job.state)
-    error = {"code": lost.code, "detail": lost.detail, "attempt": job.attempt}
+    error = {"code": failure.code, "detail": failure.detail, "attempt": job.attempt}
     here = (session, job.id, job.attempt, state)
     if job.is_cancel_requested:
         return move(*here, JobState.CANCELLED)
     if state == JobState.SUBMITTED:
         return move(*here, JobState.QUEUED)
-    if not lost.is_charged:
-        return move(*here, JobState.QUEUED, outcome="released", charged=JobRow.charged - 1)
-    enter = JobState.QUEUED if job.charged < job.max_attempts else JobState.FAILED
+    if not failure.is_counted:
+        return move(
+            *here, JobState.QUEUED, outcome="released", counted_attempts=JobRow.counted_attempts - 1
+        )
+    enter = JobState.QUEUED if job.counted_attempts < job.max_attempts else JobState.FAILED
     return move(*here, enter, outcome="lost", error=error)
 
 
 def count_waiting(session: Session, owner: str) -> int:
-    """Return the number of jobs of an owner that wait; the parts of one count as one."""
+    """Return the number of queued and waiting jobs of an owner, without child jobs."""
     query = sa.select(sa.func.count()).where(
         JobRow.owner == owner,
         JobRow.parent_id.is_(None),
@@ -359,7 +367,7 @@ def count_waiting(session: Session, owner: str) -> int:
 
 
 def count_by_state(session: Session) -> dict[str, int]:
-    """Return the number of jobs in each state that is not an end."""
+    """Return the number of jobs in each state that is not final."""
     states = [state for state in JobState if state not in FINAL]
     query = (
         sa.select(JobRow.state, sa.func.count())
@@ -370,7 +378,7 @@ def count_by_state(session: Session) -> dict[str, int]:
 
 
 def oldest_queued(session: Session) -> datetime | None:
-    """Return when the job was created that has been queued for longest."""
+    """Return the creation time of the oldest queued job."""
     query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
     return session.scalar(query)
 
@@ -382,14 +390,14 @@ def active(session: Session) -> Sequence[JobRow]:
 
 
 def has_queued(session: Session) -> bool:
-    """Return whether there is a job to admit."""
+    """Return whether any job is queued."""
     query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
     return session.scalar(query.limit(1)) is not None
 
 
 def next_queued(session: Session, limit: int) -> list[JobRow]:
-    """Return the jobs to admit next: by priority, then the owner with fewest busy, then age."""
-    # a part is as old as its whole
+    """Return the jobs to submit next: by priority, then active jobs of the owner, then age."""
+    # a child job is as old as its parent
     age = (sa.func.coalesce(JobRow.parent_id, JobRow.id), JobRow.id)
     rank = sa.func.row_number().over(
         partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), *age)
@@ -399,18 +407,18 @@ def next_queued(session: Session, limit: int) -> list[JobRow]:
         .where(JobRow.state == JobState.QUEUED)
         .subquery()
     )
-    busy = (
+    active_jobs = (
         sa.select(JobRow.owner, sa.func.count().label("n"))
         .where(JobRow.state.in_(ACTIVE))
         .group_by(JobRow.owner)
         .subquery()
     )
-    # an owner's r-th waiting job would be its (busy + r)-th at work
-    turn = sa.func.coalesce(busy.c.n, 0) + queued.c.rank
+    # an owner's r-th queued job would be its (n + r)-th active one
+    turn = sa.func.coalesce(active_jobs.c.n, 0) + queued.c.rank
     query = (
         sa.select(JobRow)
         .join(queued, queued.c.id == JobRow.id)
-        .outerjoin(busy, busy.c.owner == queued.c.owner)
+        .outerjoin(active_jobs, active_jobs.c.owner == queued.c.owner)
         .order_by(queued.c.priority.desc(), turn, *age)
         .limit(limit)
     )

@@ -1,12 +1,13 @@
-"""A part of a job: one or several candidates of one method, judged on some splits."""
+"""Child jobs: each evaluates one or several candidates of one method on some splits."""
 
 from dataclasses import dataclass
 from typing import Any, Final
 
 from algorithms.interface.algorithm import Algorithm
 
-#: Kind of a plan that calls a model over a dataset.
+#: Kind of a plan that applies a model to a dataset.
 INFER: Final = "infer"
+#: Kind of a plan that adds tasks to a model.
 ADAPT: Final = "adapt"
 
 Plan = dict[str, Any]
@@ -14,15 +15,15 @@ Algo = Algorithm[Any, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A part to be queued.
+class ChildJob:
+    """A child job to be queued.
 
     Parameters
     ----------
     params
-        Of the method, or of the first of its candidates.
+        Parameters of the method, or of its first candidate.
     plan
-        What ``carry_out`` does, as JSON.
+        Input of :func:`service.jobs.studies.plans.run_child_job`, as JSON.
     """
 
     algorithm: str

@@ -1,4 +1,4 @@
-"""A comparison, or an evaluation, as parts of a job: methods are judged on the same splits."""
+"""Comparisons and evaluations: child jobs score every method on the same splits."""
 
 import math
 from collections.abc import Collection, Mapping, Sequence
@@ -23,34 +23,34 @@ from algorithms.evaluation.verdict import conclude
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies.child_jobs import Algo, Part, Plan
+from service.jobs.studies.child_jobs import Algo, ChildJob, Plan
 
-#: What the parts of a comparison, and of an evaluation, are told by.
+#: Mark the child jobs of a comparison and of an evaluation.
 COMPARISON: Final = "comparison"
 EVALUATION: Final = "evaluation"
 
-#: Most parts of a comparison; more splits share a part.
-_MAX_PARTS: Final = 200
+#: Limit on the child jobs of a comparison; with more splits, one child job scores several.
+_MAX_CHILD_JOBS: Final = 200
 
 Result = Mapping[str, Any]
 
 
 def plan_comparison(
-    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Compare
+    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], options: Compare
 ) -> Plan:
-    """Return what a job remembers of its comparison.
+    """Return the plan of a comparison.
 
     Raises
     ------
     AlgorithmError
-        There is nothing to compare with, or something does not fit the tasks.
+        No baseline fits the tasks, or the algorithm or the splits do not.
     """
-    asked.splits.check(tasks)
-    metric = deciding_metric(metrics_for([algorithm], tasks), asked)
-    methods, left_out = _fitting(compared_methods(algorithm, values), tasks, asked.splits, metric)
+    options.splits.check(tasks)
+    metric = deciding_metric(metrics_for([algorithm], tasks), options)
+    methods, left_out = _fitting(compared_methods(algorithm, values), tasks, options.splits, metric)
     return {
-        "least": max(_least_rows(method, tasks) for method in methods),
-        "asked": asked.model_dump(mode="json"),
+        "min_rows": max(_min_rows(method, tasks) for method in methods),
+        "options": options.model_dump(mode="json"),
         "metric": metric.name,
         "methods": [asdict(method) for method in methods],
         "left_out": left_out,
@@ -58,59 +58,67 @@ def plan_comparison(
 
 
 def plan_evaluation(
-    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], asked: Evaluate
+    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], options: Evaluate
 ) -> Plan:
-    """Return what a job remembers of its evaluation.
+    """Return the plan of an evaluation.
 
     Raises
     ------
     AlgorithmError
-        Something does not fit the tasks.
+        The algorithm or the splits do not fit the tasks.
     """
     metrics_for([algorithm], tasks)
-    itself = ComparedMethod(algorithm.name, "candidate", dict(values))
-    least = _least_rows(itself, tasks)
-    check_splits(algorithm, tasks, asked.splits, least=least)
-    return {"asked": asked.model_dump(mode="json"), "methods": [asdict(itself)], "least": least}
+    method = ComparedMethod(algorithm.name, "candidate", dict(values))
+    min_rows = _min_rows(method, tasks)
+    check_splits(algorithm, tasks, options.splits, least=min_rows)
+    return {
+        "options": options.model_dump(mode="json"),
+        "methods": [asdict(method)],
+        "min_rows": min_rows,
+    }
 
 
-def parts_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[Part]:
-    """Return the parts in which each method is judged on all splits.
+def child_jobs_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[ChildJob]:
+    """Return the child jobs that score each method on all splits.
 
     Parameters
     ----------
     search
-        Made anew inside the training rows of every split, for the algorithm itself.
+        Run inside the training rows of every split, for the algorithm itself only.
     """
     methods = [ComparedMethod(**method) for method in plan["methods"]]
-    splits = Splits.model_validate(plan["asked"]["splits"], strict=False)
-    size = math.ceil(splits.count() * len(methods) / _MAX_PARTS)
-    parts = []
+    splits = Splits.model_validate(plan["options"]["splits"], strict=False)
+    size = math.ceil(splits.count() * len(methods) / _MAX_CHILD_JOBS)
+    children = []
     for which, method in enumerate(methods):
         inner = search if which == 0 else None
-        step = splits.count() if method.role == "trivial" else size  # no work for a job each
+        step = (
+            splits.count() if method.role == "trivial" else size
+        )  # too little work for several jobs
         for start in range(0, splits.count(), step):
             stop = min(start + step, splits.count())
             narrow, indices = _narrow(splits, range(start, stop))
             inner_plan = {
                 "of": of,
                 "method": which,
-                "tried": [method.values],
+                "param_sets": [method.values],
                 "splits": narrow.model_dump(mode="json"),
                 "indices": indices,
                 "search": None if inner is None else inner.model_dump(mode="json"),
-                "least": plan.get("least", 1),
+                "min_rows": plan.get("min_rows", 1),
             }
-            parts.append(Part(method.algorithm, method.values, inner_plan))
-    return parts
+            children.append(ChildJob(method.algorithm, method.values, inner_plan))
+    return children
 
 
-def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
-    """Return the report of a comparison, without the baselines that could not learn some split."""
-    options = Compare.model_validate(plan["asked"], strict=False)
+def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
+    """Return the report of a comparison, without the baselines that failed on some split."""
+    options = Compare.model_validate(plan["options"], strict=False)
     metric, ratio = METRICS[plan["metric"]], options.splits.ratio(tasks)
     failed = {
-        part["plan"]["method"]: part["failed"] for part in results if part["failed"] is not None
+        result["plan"]["method"]: result["failed"]
+        for result in results
+        if result["failed"] is not None
     }
     failures = [(ComparedMethod(**plan["methods"][which]), why) for which, why in failed.items()]
     left_out = _left_out(failures, before=plan["left_out"])
@@ -122,24 +130,24 @@ def conclude_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -
     return {**comparison, "rows": rows, "left_out": left_out, **conclude(comparison)}
 
 
-def conclude_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
+def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Return the report of an evaluation."""
-    asked = Evaluate.model_validate(plan["asked"], strict=False)
-    (itself,) = _scores(plan, results)
-    check_judged(itself.scores, tasks)
+    options = Evaluate.model_validate(plan["options"], strict=False)
+    (scored,) = _scores(plan, results)
+    check_judged(scored.scores, tasks)
     return {
-        "splits": asked.splits.told(),
-        "n_splits": asked.splits.count(),
-        "rows": describe_rows(tasks, asked.splits),
-        "params": itself.method.values,
-        **means(itself.scores),
+        "splits": options.splits.told(),
+        "n_splits": options.splits.count(),
+        "rows": describe_rows(tasks, options.splits),
+        "params": scored.method.values,
+        **means(scored.scores),
         "by_task": {
             metric: {task: mean_known(values) for task, values in by_task.items()}
-            for metric, by_task in itself.scores["by_task"].items()
+            for metric, by_task in scored.scores["by_task"].items()
         },
         "without_value": {
             metric: missing
-            for metric, by_task in itself.scores["by_task"].items()
+            for metric, by_task in scored.scores["by_task"].items()
             if (missing := [task for task, values in by_task.items() if mean_known(values) is None])
         },
     }
@@ -151,7 +159,9 @@ def _scores(
     return [
         MethodScores(
             ComparedMethod(**method),
-            joined([part["scores"][0] for part in results if part["plan"]["method"] == which]),
+            joined(
+                [result["scores"][0] for result in results if result["plan"]["method"] == which]
+            ),
         )
         for which, method in enumerate(plan["methods"])
         if which not in without
@@ -159,14 +169,14 @@ def _scores(
 
 
 def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
-    """Return the splits without named rows of other splits, and the indices in them."""
+    """Return splits that hold only the given ones among these indices, and their new indices."""
     if splits.scheme != "given":
         return splits, list(indices)
     given = [(splits.given or [])[index] for index in indices]
     return splits.model_copy(update={"given": given}), list(range(len(given)))
 
 
-def _least_rows(method: ComparedMethod, tasks: Sequence[TaskSummary]) -> int:
+def _min_rows(method: ComparedMethod, tasks: Sequence[TaskSummary]) -> int:
     algorithm = ALGORITHMS[method.algorithm]
     return least_rows(algorithm, [algorithm.parse(method.values)], tasks)
 
@@ -177,33 +187,33 @@ def _fitting(
     splits: Splits,
     metric: Metric,
 ) -> tuple[list[ComparedMethod], list[dict[str, Any]]]:
-    """Return the methods that fit the tasks and the metric, and why others do not."""
+    """Return the methods that fit the tasks and the metric, and those left out with the reason."""
     candidate, *baselines = methods
-    least = _least_rows(candidate, tasks)
-    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, least=least)
-    fitting, misfits = [candidate], []
+    min_rows = _min_rows(candidate, tasks)
+    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, least=min_rows)
+    fitting, rejected = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
             algorithm.check(tasks, algorithm.parse(method.values))
             metric.check(algorithm, tasks)
-            least = _least_rows(method, tasks)
-            check_splits(algorithm, tasks, splits, least=least)
+            min_rows = _min_rows(method, tasks)
+            check_splits(algorithm, tasks, splits, least=min_rows)
         except AlgorithmError as error:
-            misfits.append((method, error.message))
+            rejected.append((method, error.message))
         else:
             fitting.append(method)
-    left_out = _left_out(misfits)
+    left_out = _left_out(rejected)
     _check_any_baseline(fitting, left_out)
     return fitting, left_out
 
 
 def _left_out(
-    misfits: Sequence[tuple[ComparedMethod, str]], *, before: Sequence[Mapping[str, Any]] = ()
+    rejected: Sequence[tuple[ComparedMethod, str]], *, before: Sequence[Mapping[str, Any]] = ()
 ) -> list[dict[str, Any]]:
-    """Return the baselines that are not compared, each reason once, with its roles."""
+    """Return the baselines that are not compared, with one entry for each reason."""
     roles = {(one["baseline"], one["reason"]): dict.fromkeys(one["roles"]) for one in before}
-    for method, reason in misfits:
+    for method, reason in rejected:
         roles.setdefault((method.algorithm, reason), {})[method.role] = None
     return [
         {"baseline": baseline, "roles": list(of), "reason": reason}
@@ -214,10 +224,10 @@ def _left_out(
 def _check_any_baseline(
     methods: Sequence[ComparedMethod], left_out: Sequence[Mapping[str, Any]]
 ) -> None:
-    """Raise InvalidParams where nothing but the trivial prediction is left to compare with."""
+    """Raise InvalidParams if only the trivial baseline is left to compare with."""
     candidate, *baselines = methods
     if all(method.role == "trivial" for method in baselines):
-        reasons = "; ".join(entry["reason"] for entry in left_out) or "there are none for it"
+        reasons = "; ".join(entry["reason"] for entry in left_out) or "it has none"
         raise InvalidParams(
-            f"{candidate.algorithm} cannot be compared with methods that learn apart: {reasons}"
+            f"{candidate.algorithm} cannot be compared: no baseline fits; {reasons}"
         )

@@ -1,8 +1,9 @@
-"""What a job does beside one fit: parts that are judged, and a whole that draws on them.
+"""Plans of jobs that do more than one fit: searches, comparisons, evaluations, adaptations.
 
-A plan is JSON in the job's row. A job with parts waits for them; its own training comes last and
-is told what they came to. This module lays parts out (when a job is submitted, and when a round
-of a search has ended) and carries them out (in the process that trains).
+A plan is JSON in the row of the job. A search, comparison or evaluation runs as child jobs; the
+parent job waits for them, combines their results, and trains the model last. This module creates
+child jobs (when a job is submitted, and after each round of a search), runs them (in the child
+process), and combines their results.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,23 +21,23 @@ from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidPara
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.jobs.studies.child_jobs import ADAPT, Algo, Part, Plan
+from service.jobs.studies.child_jobs import ADAPT, Algo, ChildJob, Plan
 from service.jobs.studies.comparisons import (
     COMPARISON,
     EVALUATION,
-    conclude_comparison,
-    conclude_evaluation,
-    parts_of_methods,
+    child_jobs_of_methods,
     plan_comparison,
     plan_evaluation,
+    report_comparison,
+    report_evaluation,
 )
 from service.jobs.studies.searches import (
     SEARCH,
-    conclude_search,
-    count_parts,
-    fit_searched,
-    parts_of_round,
+    child_jobs_of_round,
+    count_child_jobs,
+    fit_with_search,
     plan_search,
+    report_search,
 )
 
 SCORE: Final = "score"
@@ -47,30 +48,30 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class Study:
-    """A job's plan and its first parts."""
+    """A job's plan and its first child jobs."""
 
     plan: Plan
-    parts: tuple[Part, ...]
+    child_jobs: tuple[ChildJob, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
-    """What is asked for beside a fit."""
+class StudyOptions:
+    """Options of a search, a comparison and an evaluation; None where there is none."""
 
     search: Search | None = None
     compare: Compare | None = None
     evaluate: Evaluate | None = None
 
 
-def lay_out(
+def plan_job(
     algorithm: Algo,
     values: Mapping[str, Any],
     tasks: Sequence[TaskSummary],
-    asked: Asked,
+    options: StudyOptions,
     *,
     seed: int,
 ) -> Study:
-    """Return the plan and the first parts of what is asked for.
+    """Return the plan and the first child jobs of a study.
 
     Parameters
     ----------
@@ -80,37 +81,37 @@ def lay_out(
     Raises
     ------
     AlgorithmError
-        Something does not fit together.
+        The options do not fit the algorithm or the tasks.
     """
     plan: Plan = {"kind": STUDY, "algorithm": algorithm.name}
-    parts: list[Part] = []
-    n_parts = 0
-    if asked.search is not None:
-        with _about("search"):
-            plan[SEARCH] = plan_search(algorithm, values, tasks, asked.search, seed=seed)
-        parts += parts_of_round(algorithm, plan[SEARCH], [])
-        n_parts += count_parts(algorithm, plan[SEARCH]) - len(parts)
-    if asked.compare is not None:
-        with _about("compare"):
-            plan[COMPARISON] = plan_comparison(algorithm, values, tasks, asked.compare)
-        parts += parts_of_methods(plan[COMPARISON], asked.search, of=COMPARISON)
-    if asked.evaluate is not None:
-        with _about("evaluate"):
-            plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, asked.evaluate)
-        parts += parts_of_methods(plan[EVALUATION], asked.search, of=EVALUATION)
-    plan["n_parts"] = n_parts + len(parts)
-    return Study(plan, _numbered(parts, first=0))
+    children: list[ChildJob] = []
+    n_later = 0
+    if options.search is not None:
+        with _errors_in("search"):
+            plan[SEARCH] = plan_search(algorithm, values, tasks, options.search, seed=seed)
+        children += child_jobs_of_round(algorithm, plan[SEARCH], [])
+        n_later = count_child_jobs(algorithm, plan[SEARCH]) - len(children)
+    if options.compare is not None:
+        with _errors_in("compare"):
+            plan[COMPARISON] = plan_comparison(algorithm, values, tasks, options.compare)
+        children += child_jobs_of_methods(plan[COMPARISON], options.search, of=COMPARISON)
+    if options.evaluate is not None:
+        with _errors_in("evaluate"):
+            plan[EVALUATION] = plan_evaluation(algorithm, values, tasks, options.evaluate)
+        children += child_jobs_of_methods(plan[EVALUATION], options.search, of=EVALUATION)
+    plan["n_child_jobs"] = n_later + len(children)
+    return Study(plan, _numbered(children, first=0))
 
 
-def adaptation(
+def plan_adaptation(
     version_id: str, *, model: str, version: int, columns: Sequence[Mapping[str, Any]]
 ) -> Plan:
-    """Return the plan of a job that takes new tasks into a stored version of a model.
+    """Return the plan of a job that adds tasks to a stored version of a model.
 
     Parameters
     ----------
     columns
-        Orders of the columns of the tasks, as :func:`service.columns.pack_orders` writes them.
+        Column order of each task, as :func:`service.columns.pack_orders` writes it.
     """
     return {
         "kind": ADAPT,
@@ -121,34 +122,34 @@ def adaptation(
     }
 
 
-def next_parts(plan: Plan, results: Sequence[Result]) -> tuple[Part, ...]:
-    """Return the parts that follow from what those so far came to; none where all is known."""
+def next_child_jobs(plan: Plan, results: Sequence[Result]) -> tuple[ChildJob, ...]:
+    """Return the child jobs that follow from the results so far; none if the study is complete."""
     if SEARCH not in plan:
         return ()
     algorithm = ALGORITHMS[plan["algorithm"]]
-    more = parts_of_round(algorithm, plan[SEARCH], _of(results, SEARCH))
+    more = child_jobs_of_round(algorithm, plan[SEARCH], _results_of(results, SEARCH))
     return _numbered(more, first=len(results))
 
 
-def carry_out(
+def run_child_job(
     plan: Plan, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
-    """Return what a part comes to."""
-    tried = plan["tried"]
+    """Fit and score the candidates of a child job; return its result."""
+    candidates = plan["param_sets"]
     if plan["search"] is None:
-        fit = fit_all(algorithm, tried)
+        fit = fit_all(algorithm, candidates)
     else:
-        (values,) = tried
-        fit = fit_searched(algorithm, values, Search.model_validate(plan["search"]), seed=seed)
+        (values,) = candidates
+        fit = fit_with_search(algorithm, values, Search.model_validate(plan["search"]), seed=seed)
     try:
-        return {**_scored(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
+        return {**_score(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
     except (InvalidData, InvalidParams) as error:
-        if not plan.get("method"):  # of a baseline it does not end the whole
+        if not plan.get("method"):  # only a baseline may fail without failing the study
             raise
         return {"scores": None, "plan": plan, "failed": error.message}
 
 
-def _scored(
+def _score(
     plan: Plan, fit: Fit, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
     scores = judge(
@@ -156,40 +157,40 @@ def _scored(
         tasks,
         Splits.model_validate(plan["splits"], strict=False),
         plan["indices"],
-        n_candidates=len(plan["tried"]),
+        n_candidates=len(plan["param_sets"]),
         metrics=metrics_for([algorithm], tasks.tasks),
         seed=seed,
         trace=trace,
-        least=plan.get("least", 1),
+        least=plan.get("min_rows", 1),
     )
     return {"scores": scores, "plan": plan}
 
 
-def draw_on(
+def combine_results(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any] | None, dict[str, Any]]:
-    """Return the parameters that a search found, if there was one, and the report for the model.
+    """Return the best parameters, if the plan has a search, and the report of the model.
 
     Parameters
     ----------
     results
-        What each part came to, in order.
+        Results of the child jobs, in order.
     """
     values, report = None, {}
     if SEARCH in plan:
-        values, report["search"] = conclude_search(plan[SEARCH], _of(results, SEARCH), tasks)
+        values, report["search"] = report_search(plan[SEARCH], _results_of(results, SEARCH), tasks)
     if COMPARISON in plan:
-        found = _of(results, COMPARISON)
-        report["comparison"] = conclude_comparison(plan[COMPARISON], found, tasks)
+        found = _results_of(results, COMPARISON)
+        report["comparison"] = report_comparison(plan[COMPARISON], found, tasks)
     if EVALUATION in plan:
-        found = _of(results, EVALUATION)
-        report["evaluation"] = conclude_evaluation(plan[EVALUATION], found, tasks)
+        found = _results_of(results, EVALUATION)
+        report["evaluation"] = report_evaluation(plan[EVALUATION], found, tasks)
     return values, report
 
 
 @contextmanager
-def _about(place: str) -> Iterator[None]:
-    """Have errors say which part of the specification they are about."""
+def _errors_in(place: str) -> Iterator[None]:
+    """Add the field of the job specification to errors."""
     try:
         yield
     except AlgorithmError as error:
@@ -197,12 +198,12 @@ def _about(place: str) -> Iterator[None]:
         raise
 
 
-def _of(results: Sequence[Result], what: str) -> list[Result]:
-    return [part for part in results if part["plan"]["of"] == what]
+def _results_of(results: Sequence[Result], purpose: str) -> list[Result]:
+    return [result for result in results if result["plan"]["of"] == purpose]
 
 
-def _numbered(parts: Sequence[Part], *, first: int) -> tuple[Part, ...]:
+def _numbered(children: Sequence[ChildJob], *, first: int) -> tuple[ChildJob, ...]:
     return tuple(
-        replace(part, plan={**part.plan, "kind": SCORE, "position": position})
-        for position, part in enumerate(parts, start=first)
+        replace(child, plan={**child.plan, "kind": SCORE, "position": position})
+        for position, child in enumerate(children, start=first)
     )

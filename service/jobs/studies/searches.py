@@ -1,4 +1,4 @@
-"""A search as parts of a job: candidates are judged round after round, and the best is told."""
+"""Parameter searches: child jobs score the candidates in rounds, and the best candidate wins."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -23,9 +23,9 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from service.jobs.studies.child_jobs import Algo, Part, Plan
+from service.jobs.studies.child_jobs import Algo, ChildJob, Plan
 
-#: What the parts of a search are told by.
+#: Marks the child jobs of a search.
 SEARCH: Final = "search"
 
 Result = Mapping[str, Any]
@@ -39,75 +39,75 @@ def plan_search(
     *,
     seed: int,
 ) -> Plan:
-    """Return what a job remembers of its search.
+    """Return the plan of a search.
 
     Raises
     ------
     AlgorithmError
-        There is nothing to try, or something does not fit the tasks.
+        The search space is empty, or a candidate does not fit the tasks.
     """
     metric = deciding_metric(metrics_for([algorithm], tasks), search)
     for name in sorted(search.space.keys() & values.keys()):
         raise InvalidParams(
-            f"'{name}' is given in 'params' and tried in 'search'; leave it out of one of them",
+            f"'{name}' is in both 'params' and the search space; remove it from one of them",
             field=f"space/{name}",
         )
-    tried = []
+    param_sets = []
     for candidate in candidates(values, search, seed=seed):
         params = algorithm.parse(held(algorithm, candidate, search.space), place="space")
         algorithm.check(tasks, params)
         algorithm.check_held_out(params)
-        tried.append(params)
-    least = least_rows(algorithm, tried, tasks)
-    check_splits(algorithm, tasks, search.splits(), least=least)
+        param_sets.append(params)
+    min_rows = least_rows(algorithm, param_sets, tasks)
+    check_splits(algorithm, tasks, search.splits(), least=min_rows)
     return {
-        "asked": search.model_dump(mode="json"),
+        "options": search.model_dump(mode="json"),
         "metric": metric.name,
-        "least": least,
-        "tried": [params.model_dump(mode="json") for params in tried],
+        "min_rows": min_rows,
+        "param_sets": [params.model_dump(mode="json") for params in param_sets],
     }
 
 
-def count_parts(algorithm: Algo, plan: Plan) -> int:
-    """Return the number of parts in all rounds, at the most."""
-    n_groups = len(groups(algorithm, plan["tried"]))
-    steps = rounds(_asked(plan), len(plan["tried"]))
+def count_child_jobs(algorithm: Algo, plan: Plan) -> int:
+    """Return the largest possible number of child jobs in all rounds."""
+    n_groups = len(groups(algorithm, plan["param_sets"]))
+    steps = rounds(_options(plan), len(plan["param_sets"]))
     return sum(min(n_groups, step.n_candidates) for step in steps)
 
 
-def parts_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> list[Part]:
-    """Return the parts of the round after those that have come to some results; none at the end."""
-    search, tried = _asked(plan), plan["tried"]
-    steps = rounds(search, len(tried))
-    n_done = 1 + max((part["plan"]["round"] for part in results), default=-1)
+def child_jobs_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> list[ChildJob]:
+    """Return the child jobs of the round after those with results; none after the last round."""
+    search, param_sets = _options(plan), plan["param_sets"]
+    steps = rounds(search, len(param_sets))
+    n_done = 1 + max((result["plan"]["round"] for result in results), default=-1)
     if n_done == len(steps):
         return []
-    left, begun = list(range(len(tried))), 0
+    left, first_split = list(range(len(param_sets))), 0
     if n_done:
-        left, begun = _ranked(plan, results), steps[n_done - 1].n_splits
+        left, first_split = _ranked(plan, results), steps[n_done - 1].n_splits
     left = left[: steps[n_done].n_candidates]
-    parts = []
-    for group in groups(algorithm, [tried[which] for which in left]):
+    children = []
+    for group in groups(algorithm, [param_sets[which] for which in left]):
         chosen = [left[which] for which in group]
         inner = {
             "of": SEARCH,
             "round": n_done,
             "candidates": chosen,
-            "tried": [tried[which] for which in chosen],
+            "param_sets": [param_sets[which] for which in chosen],
             "splits": search.splits().model_dump(mode="json"),
-            "indices": list(range(begun, steps[n_done].n_splits)),
+            "indices": list(range(first_split, steps[n_done].n_splits)),
             "search": None,
-            "least": plan.get("least", 1),
+            "min_rows": plan.get("min_rows", 1),
         }
-        parts.append(Part(algorithm.name, tried[chosen[0]], inner))
-    return parts
+        children.append(ChildJob(algorithm.name, param_sets[chosen[0]], inner))
+    return children
 
 
-def conclude_search(
+def report_search(
     plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the best parameters, and the report."""
-    search, metric = _asked(plan), METRICS[plan["metric"]]
+    """Return the best parameters, and the report of the search."""
+    search, metric = _options(plan), METRICS[plan["metric"]]
     scores = _scores(results)
     chosen = _ranked(plan, results)[0]
     check_judged(scores[chosen], tasks)
@@ -121,7 +121,7 @@ def conclude_search(
         "best": chosen,
         "candidates": [
             {
-                "params": {name: plan["tried"][which][name] for name in search.space},
+                "params": {name: plan["param_sets"][which][name] for name in search.space},
                 "n_splits": len(scores[which]["over_rows"][metric.name]),
                 **means(scores[which]),
                 "by_task": {
@@ -132,23 +132,26 @@ def conclude_search(
             for which in sorted(scores)
         ],
     }
-    return plan["tried"][chosen], report
+    return plan["param_sets"][chosen], report
 
 
-def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, seed: int) -> Fit:
-    """Return what makes a model of training rows with parameters searched inside them."""
+def fit_with_search(
+    algorithm: Algo, values: Mapping[str, Any], search: Search, *, seed: int
+) -> Fit:
+    """Return a function that searches parameters within training rows and fits with the best."""
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         metrics = metrics_for([algorithm], train.tasks)
-        tried = [
+        param_sets = [
             held(algorithm, candidate, search.space)
             for candidate in candidates(values, search, seed=seed)
         ]
-        least = least_rows(algorithm, [algorithm.parse(one) for one in tried], train.summaries())
+        parsed = [algorithm.parse(params) for params in param_sets]
+        min_rows = least_rows(algorithm, parsed, train.summaries())
 
-        def judged(which: Sequence[int], indices: Sequence[int]) -> list[Scores]:
+        def score(which: Sequence[int], indices: Sequence[int]) -> list[Scores]:
             return judge(
-                fit_all(algorithm, [tried[i] for i in which]),
+                fit_all(algorithm, [param_sets[i] for i in which]),
                 train,
                 search.splits(),
                 indices,
@@ -156,36 +159,36 @@ def fit_searched(algorithm: Algo, values: Mapping[str, Any], search: Search, *, 
                 metrics=metrics,
                 seed=seed,
                 trace=Trace(),
-                least=least,
+                least=min_rows,
             )
 
-        chosen = best(search, len(tried), judged, deciding_metric(metrics, search))
-        return [algorithm.fit(train, algorithm.parse(tried[chosen]), trace=Trace(), rng=rng)]
+        chosen = best(search, len(param_sets), score, deciding_metric(metrics, search))
+        return [algorithm.fit(train, algorithm.parse(param_sets[chosen]), trace=Trace(), rng=rng)]
 
     return fit
 
 
-def _asked(plan: Plan) -> Search:
-    return Search.model_validate(plan["asked"])
+def _options(plan: Plan) -> Search:
+    return Search.model_validate(plan["options"])
 
 
 def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
-    """Return the candidates of the last round, the best first."""
-    last = max(part["plan"]["round"] for part in results)
+    """Return the candidates of the last round, best first."""
+    last = max(result["plan"]["round"] for result in results)
     scores = _scores(results)
     left = {
         which: scores[which]
-        for part in results
-        if part["plan"]["round"] == last
-        for which in part["plan"]["candidates"]
+        for result in results
+        if result["plan"]["round"] == last
+        for which in result["plan"]["candidates"]
     }
-    return ranked(left, METRICS[plan["metric"]], _asked(plan).average)
+    return ranked(left, METRICS[plan["metric"]], _options(plan).average)
 
 
 def _scores(results: Sequence[Result]) -> dict[int, Scores]:
-    """Return what each candidate came to in all its rounds."""
+    """Return the scores of each candidate over all its rounds."""
     pieces: dict[int, list[Scores]] = {}
-    for part in results:
-        for which, scores in zip(part["plan"]["candidates"], part["scores"], strict=True):
+    for result in results:
+        for which, scores in zip(result["plan"]["candidates"], result["scores"], strict=True):
             pieces.setdefault(which, []).append(scores)
     return {which: joined(found) for which, found in pieces.items()}

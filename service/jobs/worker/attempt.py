@@ -1,7 +1,7 @@
-"""One try at a job, in a worker of the pool: claim the row, supervise the child, settle.
+"""One attempt at a job, in a worker of the pool: claim the row, supervise the child, store the end.
 
-The worker never trains in its own process: a LAPACK call holds the interpreter for its whole
-length, and then no heartbeat and no cancel would get through. The child can be killed.
+The worker never trains in its own process: a LAPACK call holds the interpreter until it returns,
+so no heartbeat or cancel request would get through. The child process can be killed.
 """
 
 import contextlib
@@ -19,9 +19,9 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.jobs.queue import child_store, store
 from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import JobState, Wish
+from service.jobs.queue.states import AttemptCommand, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
-from service.jobs.worker.heartbeat import Heart
+from service.jobs.worker.heartbeat import HeartbeatThread
 from service.jobs.worker.scratch import make_scratch
 from service.jobs.worker.supervisor import Supervisor
 from service.logs import configure_logs, log
@@ -30,9 +30,9 @@ from service.processes import this_process
 from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
 
-_TRY_AGAIN_S: Final = 0.5
-#: Progress becomes an event when the attempt is older by this part: some hundred events a week.
-_TOLD_GROWTH: Final = 1.02
+_RETRY_INTERVAL_S: Final = 0.5
+#: The time between two progress events grows by this factor: some hundred events in a week.
+_EVENT_INTERVAL_GROWTH: Final = 1.02
 
 
 T = TypeVar("T")
@@ -50,35 +50,35 @@ class Worker:
     work_dir: Path
 
 
-#: The workers in this process, by the address of the database: one, but for tests.
+#: The workers in this process by database URL: one, except in tests.
 _WORKERS: Final[dict[str, Worker]] = {}
 
 
 def prepare_worker(database_url: str) -> None:
-    """Start the child before the first job comes."""
+    """Start the child process before the first job arrives."""
     _worker(database_url).supervisor.warm_up()
 
 
 def end_workers() -> None:
-    """Have what runs in this process keep a checkpoint, stop, and go back to the queue."""
+    """Ask the attempts in this process to store a checkpoint, stop, and requeue their jobs."""
     for worker in _WORKERS.values():
         with contextlib.suppress(OperationalError), worker.database.write() as session:
             store.request_release(session, worker=worker.name)
 
 
 def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
-    """Run one attempt at a job; the only function that is ever given to the pool."""
+    """Run one attempt at a job. Dask calls this function, and no other."""
     worker = _worker(database_url)
     with worker.database.write() as session:
         if not store.claim(
             session, job_id, attempt, worker.name, threads=worker.supervisor.threads
         ):
-            return  # another claimant was first, or the job was cancelled
+            return  # another worker claimed it first, or the job was cancelled
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
-        parts = child_store.results_of_parts(session, job_id)
-    log.info("attempt.began", job_id=job_id, attempt=attempt)
-    outcome = _Attempt(worker, job, dataset, parts).run()
+        child_results = child_store.child_results(session, job_id)
+    log.info("attempt.started", job_id=job_id, attempt=attempt)
+    outcome = _Attempt(worker, job, dataset, child_results).run()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
 
 
@@ -87,30 +87,32 @@ class _Attempt:
 
     Parameters
     ----------
-    parts
-        What each part of the job came to.
+    child_results
+        Results of the job's child jobs, in order.
     """
 
     def __init__(
-        self, worker: Worker, job: JobRow, dataset: DatasetRow, parts: list[dict[str, Any]]
+        self, worker: Worker, job: JobRow, dataset: DatasetRow, child_results: list[dict[str, Any]]
     ) -> None:
         self._worker = worker
         self._job = job
         self._dataset = dataset
-        self._parts = parts
+        self._child_results = child_results
         self._artifact = worker.work_dir / f"{job.id}-{job.attempt}.model"
         self._content = worker.work_dir / f"{job.id}-{job.attempt}.content"
         self._checkpoint = worker.work_dir / f"{job.id}-{job.attempt}.checkpoint"
         self._started = time.monotonic()
-        self._told_s = 0.0
-        self._kept_ns = 0
-        self._heart = Heart(self._beat, every_s=worker.settings.heartbeat_s)
+        self._next_event_s = 0.0
+        self._checkpoint_mtime_ns = 0
+        self._heartbeats = HeartbeatThread(
+            self._send_heartbeat, interval_s=worker.settings.heartbeat_s
+        )
 
     def run(self) -> Outcome:
-        """Train, and write down how it ended."""
+        """Train, and store the outcome."""
         try:
-            with self._heart:
-                return self._settle_patiently(self._train())
+            with self._heartbeats:
+                return self._settle_with_retries(self._train())
         finally:
             self._artifact.unlink(missing_ok=True)
             self._content.unlink(missing_ok=True)
@@ -119,48 +121,49 @@ class _Attempt:
     def _train(self) -> Outcome:
         job = self._job
         try:
-            dataset = self._patiently(self._fetch)
-            base = self._patiently(self._fetch_base)
+            dataset = self._retry_until_deadline(self._fetch)
+            base = self._retry_until_deadline(self._fetch_base)
         except LookupError as error:
-            return Outcome("failed", "base_model_gone", str(error))
-        except (OSError, OperationalError) as error:  # another worker may do better
-            return Outcome("lost", "worker_failed", f"the dataset could not be fetched: {error}")
-        order = {
+            return Outcome("failed", "base-model-deleted", str(error))
+        except (OSError, OperationalError) as error:  # another worker may succeed
+            return Outcome("lost", "worker-failed", f"the dataset could not be fetched: {error}")
+        request = {
             "dataset": str(dataset),
             "manifest": self._dataset.manifest,
             "algorithm": job.algorithm,
             "params": job.params,
             "seed": job.seed,
             "plan": job.plan,
-            "parts": self._parts,
+            "child_results": self._child_results,
             "base": None if base is None else str(base),
             "artifact": str(self._artifact),
             "content": str(self._content),
             "max_bytes": self._worker.settings.max_expanded_bytes,
             "checkpoint": str(self._checkpoint),
-            "checkpoint_s": self._worker.settings.checkpoint_s,
+            "checkpoint_interval_s": self._worker.settings.checkpoint_s,
         }
         return self._worker.supervisor.run(
-            order,
-            beat=self._heart.pulse,
+            request,
+            heartbeat=self._heartbeats.report,
             timeout_s=job.timeout_s,
             memory_mb=job.memory_mb,
             threads=job.threads,
         )
 
-    def _patiently(self, fetch: Callable[[], T]) -> T:
-        """Return what is fetched, waiting for a database that is away."""
+    def _retry_until_deadline(self, fetch: Callable[[], T]) -> T:
+        """Return the result of ``fetch``, retried while the database is unavailable."""
         deadline = self._deadline()
         while True:
             try:
                 return fetch()
             except OperationalError:
-                if time.monotonic() > deadline or self._heart.wish != Wish.GO_ON:
+                is_stopping = self._heartbeats.command != AttemptCommand.CONTINUE
+                if time.monotonic() > deadline or is_stopping:
                     raise
-                time.sleep(_TRY_AGAIN_S)
+                time.sleep(_RETRY_INTERVAL_S)
 
     def _fetch(self) -> Path:
-        """Return the dataset's file on this machine; put the checkpoint, if any, in its place."""
+        """Fetch the dataset, and the checkpoint if there is one; return the dataset's file."""
         blobs, dataset = self._worker.blobs, self._dataset
         if self._job.checkpoint_blob_id is not None:
             blobs.copy(self._job.checkpoint_blob_id, self._checkpoint)
@@ -169,87 +172,95 @@ class _Attempt:
         return blobs.path(dataset.content_blob_id, dataset.content_sha256)
 
     def _fetch_base(self) -> Path | None:
-        """Return the file of the model that the job starts from, if it is such a one."""
+        """Fetch the model that the job adapts or applies; return its file, None without one."""
         plan = self._job.plan
         if plan is None or plan["kind"] not in (ADAPT, INFER):
             return None
         with self._worker.database.read() as session:
             version = session.get(VersionRow, plan["version_id"])
         if version is None:
-            raise LookupError("the model that the job was to start from has been deleted")
+            raise LookupError("the model that the job needs has been deleted")
         return self._worker.blobs.path(version.artifact_blob_id, version.artifact_sha256)
 
-    def _beat(self, progress: dict[str, Any] | None) -> Wish | None:
-        """Say that the attempt is alive; give what is wanted of it, None where it is fenced out."""
+    def _send_heartbeat(self, progress: dict[str, Any] | None) -> AttemptCommand | None:
+        """Store a heartbeat; return the command for the attempt, None if it was fenced out."""
         job = self._job
         elapsed_s = time.monotonic() - self._started
-        is_told = progress is not None and elapsed_s >= self._told_s
+        add_event = progress is not None and elapsed_s >= self._next_event_s
         with self._worker.database.write() as session:
-            wish = store.beat(
-                session, job.id, job.attempt, self._worker.name, progress, is_told=is_told
+            command = store.record_heartbeat(
+                session,
+                job.id,
+                job.attempt,
+                self._worker.name,
+                progress,
+                add_progress_event=add_event,
             )
-        if is_told:
-            self._told_s = elapsed_s * _TOLD_GROWTH
-        if wish is not None:
-            self._keep_checkpoint()
-        return wish
+        if add_event:
+            self._next_event_s = elapsed_s * _EVENT_INTERVAL_GROWTH
+        if command is not None:
+            self._store_checkpoint()
+        return command
 
-    def _keep_checkpoint(self, *, is_last: bool = False) -> None:
-        """Store the child's state where it is newer than what is stored, within the limit.
+    def _store_checkpoint(self, *, is_last: bool = False) -> None:
+        """Store the child's checkpoint if it is newer than the stored one and within the limit.
 
-        Apart from the beat: one for which there is no room must not silence the attempt.
+        This runs after the heartbeat: a checkpoint that does not fit into the database must not
+        stop the heartbeats.
         """
         with contextlib.suppress(FileNotFoundError):
             stat = self._checkpoint.stat()
             limit = self._worker.settings.max_checkpoint_bytes
-            if stat.st_size > limit or (stat.st_mtime_ns == self._kept_ns and not is_last):
+            is_stored = stat.st_mtime_ns == self._checkpoint_mtime_ns
+            if stat.st_size > limit or (is_stored and not is_last):
                 return
-            self._kept_ns = stat.st_mtime_ns  # one that cannot be stored is not tried again
+            self._checkpoint_mtime_ns = stat.st_mtime_ns  # set before: a failed one is not retried
             try:
                 with self._worker.database.write() as session:
-                    if store.is_held(session, self._job.id, self._job.attempt):
+                    if store.lock_attempt(session, self._job.id, self._job.attempt):
                         blob = self._worker.blobs.put_file(session, self._checkpoint)
-                        store.keep_checkpoint(session, self._job.id, blob.id)
+                        store.set_checkpoint(session, self._job.id, blob.id)
             except OperationalError as error:
-                log.warning("attempt.checkpoint", job_id=self._job.id, error=str(error.orig))
+                job_id, cause = self._job.id, str(error.orig)
+                log.warning("attempt.checkpoint_not_stored", job_id=job_id, error=cause)
 
-    def _settle_patiently(self, outcome: Outcome) -> Outcome:
-        """Write the outcome, waiting for a database that is away or full; give what it came to."""
+    def _settle_with_retries(self, outcome: Outcome) -> Outcome:
+        """Store the outcome, retrying while the database is unavailable; return what was stored."""
         deadline = self._deadline()
         while True:
             try:
                 return outcome if self._settle(outcome) else Outcome("fenced")
             except OperationalError as error:
-                log.warning("attempt.unsettled", job_id=self._job.id, error=str(error.orig))
-                outcome = self._give_up(
-                    outcome, str(error.orig), is_late=time.monotonic() > deadline
-                )
+                cause = str(error.orig)
+                log.warning("attempt.outcome_not_stored", job_id=self._job.id, error=cause)
+                outcome = self._revise(outcome, cause, is_late=time.monotonic() > deadline)
                 if outcome.kind == "fenced":
                     return outcome
-                time.sleep(_TRY_AGAIN_S)
+                time.sleep(_RETRY_INTERVAL_S)
 
-    def _give_up(self, outcome: Outcome, cause: str, *, is_late: bool) -> Outcome:
-        """Return what an outcome that cannot be written down now comes to."""
-        if self._heart.wish is None:
+    def _revise(self, outcome: Outcome, cause: str, *, is_late: bool) -> Outcome:
+        """Return the outcome to store next, after one could not be stored."""
+        if self._heartbeats.command is None:
             return Outcome("fenced")
         if outcome.kind not in ("succeeded", "scored"):
             if is_late:
-                raise TimeoutError(f"how the attempt ended could not be stored: {cause}")
+                raise TimeoutError(f"the outcome of the attempt could not be stored: {cause}")
             return outcome
-        if self._heart.wish == Wish.CANCEL:
+        if self._heartbeats.command == AttemptCommand.CANCEL:
             return Outcome("cancelled")
         if is_late:
-            return Outcome("lost", "not_stored", f"the result could not be stored: {cause}")
+            detail = f"the result could not be stored: {cause}"
+            return Outcome("lost", "result-not-stored", detail)
         return outcome
 
     def _deadline(self) -> float:
         return time.monotonic() + self._worker.settings.patience_s
 
     def _settle(self, outcome: Outcome) -> bool:
-        """Write the outcome, all or nothing; false where the attempt was fenced out."""
+        """Store the outcome in one transaction; return False if the attempt was fenced out."""
         job = self._job
         if outcome.kind in ("lost", "released"):
-            self._keep_checkpoint(is_last=True)
+            self._store_checkpoint(is_last=True)
         if outcome.kind == "succeeded":
             return self._publish(outcome)
         with self._worker.database.write() as session:
@@ -257,23 +268,23 @@ class _Attempt:
                 case "scored":
                     return self._end(session, JobState.SUCCEEDED, result=outcome.result)
                 case "lost" | "released":
-                    return self._give_back(session, outcome)
+                    return self._requeue(session, outcome)
                 case "failed" | "timed_out":
                     error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
                     state = JobState(outcome.kind)
                     return self._end(session, state, error={**error, **outcome.place})
                 case "cancelled":
                     return self._end(session, JobState.CANCELLED)
-                case _:  # another attempt has the row
+                case _:  # another attempt owns the row
                     return False
 
     def _publish(self, outcome: Outcome) -> bool:
-        """Make visible what the attempt has made; false where it was fenced out."""
+        """Publish the model or the outputs; return False if the attempt was fenced out."""
         blobs = self._worker.blobs
         with self._worker.database.write() as session:
             if (self._job.plan or {}).get("kind") == INFER:
-                made = Outputs(self._job, self._dataset, outcome, self._content)
-                return publish_outputs(session, blobs, made)
+                outputs = Outputs(self._job, self._dataset, outcome, self._content)
+                return publish_outputs(session, blobs, outputs)
             return publish.publish(session, blobs, self._job, self._dataset, outcome)
 
     def _end(self, session: Session, state: JobState, **values: Any) -> bool:
@@ -282,12 +293,13 @@ class _Attempt:
             session, self._job.id, self._job.attempt, JobState.RUNNING, state, **values
         )
 
-    def _give_back(self, session: Session, outcome: Outcome) -> bool:
+    def _requeue(self, session: Session, outcome: Outcome) -> bool:
         row = store.get(session, self._job.id)
         if row is None or (row.attempt, row.state) != (self._job.attempt, JobState.RUNNING):
             return False
-        is_charged = outcome.kind == "lost"
-        return store.lose(session, row, store.Lost(outcome.code, outcome.detail, is_charged))
+        is_counted = outcome.kind == "lost"
+        failure = store.AttemptFailure(outcome.code, outcome.detail, is_counted)
+        return store.mark_lost(session, row, failure)
 
 
 def _worker(database_url: str) -> Worker:

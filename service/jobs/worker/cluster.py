@@ -1,4 +1,4 @@
-"""``sibling scheduler`` and ``sibling worker``: thin over Dask's own commands."""
+"""``sibling scheduler`` and ``sibling worker``, which run Dask's own commands."""
 
 import asyncio
 import os
@@ -11,7 +11,7 @@ from typing import Any, Final
 from service.jobs.worker.tls import find_security
 from service.settings import Settings
 
-#: What helped when it was measured: no second guesses by the scheduler, little idle work.
+#: Settings chosen by measurement: no retries or work stealing by the scheduler, less idle work.
 DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.scheduler.allowed-failures": 0,
     "distributed.scheduler.work-stealing": False,
@@ -20,28 +20,38 @@ DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.comm.timeouts.connect": "10s",
 }
-_PATIENCE_S: Final = 120
-_PAUSE_S: Final = 1.0
+_CONNECT_TIMEOUT_S: Final = 120
+_RETRY_INTERVAL_S: Final = 1.0
 
 
 class VersionMismatch(ValueError):
-    """Scheduler and worker, or scheduler and API, are of different versions of the code."""
+    """Raised when the scheduler runs another version of this package."""
 
 
 def run_scheduler(host: str, port: int, settings: Settings) -> None:
-    """Become a Dask scheduler."""
+    """Replace this process with a Dask scheduler."""
     url = f"{'tls' if settings.tls_dir else 'tcp'}://{host}:{port}"
     find_security(url, settings.tls_dir)
-    _become("scheduler", "--host", url.rpartition(":")[0], "--port", str(port), settings=settings)
+    _exec_dask(
+        "scheduler", "--host", url.rpartition(":")[0], "--port", str(port), settings=settings
+    )
 
 
 def run_worker(settings: Settings) -> None:
-    """Become Dask workers, one process for each job at a time, of a scheduler of our version."""
+    """Replace this process with Dask workers, one process per slot.
+
+    Raises
+    ------
+    ValueError
+        There is no scheduler address, or the scheduler runs another version.
+    OSError
+        The scheduler did not answer in time.
+    """
     if not settings.engine_url:
-        raise ValueError("name the scheduler in ENGINE_URL, such as tls://scheduler:8786")
+        raise ValueError("set ENGINE_URL to the scheduler's address, such as tls://scheduler:8786")
     security = find_security(settings.engine_url, settings.tls_dir)
     _wait_for(settings.engine_url, security)
-    _become(
+    _exec_dask(
         "worker",
         settings.engine_url,
         "--nworkers",
@@ -57,25 +67,25 @@ def run_worker(settings: Settings) -> None:
 
 
 def check_version(url: str, security: Any) -> None:
-    """Raise VersionMismatch unless the scheduler is of this version."""
+    """Raise VersionMismatch unless the scheduler runs this version."""
     theirs = asyncio.run(_ask_version(url, security))
     ours = version("sibling")
     if theirs != ours:
         raise VersionMismatch(
-            f"the scheduler at {url} is of version {theirs}, this is {ours}; run the same version "
-            "everywhere"
+            f"the scheduler at {url} runs version {theirs}, this process {ours}; run the same "
+            "version everywhere"
         )
 
 
 def _wait_for(url: str, security: Any) -> None:
-    deadline = time.monotonic() + _PATIENCE_S
+    deadline = time.monotonic() + _CONNECT_TIMEOUT_S
     while True:
         try:
             check_version(url, security)
         except OSError as error:
             if time.monotonic() > deadline:
-                raise OSError(f"no scheduler answers at {url}: {error}") from error
-            time.sleep(_PAUSE_S)
+                raise OSError(f"the scheduler at {url} does not answer: {error}") from error
+            time.sleep(_RETRY_INTERVAL_S)
         else:
             return
 
@@ -85,13 +95,13 @@ async def _ask_version(url: str, security: Any) -> str:
 
     arguments = {} if security is None else security.get_connection_args("client")
     async with rpc(url, connection_args=arguments) as scheduler:
-        answer: str = await scheduler.sibling_version()
-    return answer
+        found: str = await scheduler.sibling_version()
+    return found
 
 
-def _become(*command: str, settings: Settings) -> None:
-    """Go on as Dask's command, with our settings for it."""
-    # without the address its pages would be on every interface, dashboard or not
+def _exec_dask(*command: str, settings: Settings) -> None:
+    """Replace this process with a Dask command."""
+    # without the address, Dask serves HTTP on every interface, even without a dashboard
     arguments = [*command, "--no-dashboard", "--dashboard-address", "127.0.0.1:0"]
     arguments += ["--preload", "service.jobs.worker.preload"]
     if settings.tls_dir is not None:

@@ -1,4 +1,4 @@
-"""Dask as the distributor: a pool on this machine by default, a cluster of any size by address."""
+"""The Dask pool: processes on this machine by default, or a cluster at an address."""
 
 import contextlib
 import logging
@@ -13,22 +13,22 @@ from service.jobs.worker.cluster import DASK_CONFIG, check_version
 from service.jobs.worker.tls import find_security
 
 _CLOSE_TIMEOUT_S: Final = 2
-_ANSWER_TIMEOUT_S: Final = 1
+_RPC_TIMEOUT_S: Final = 1
 
 
 class Engine:
-    """A connection to a Dask scheduler, its own or another's.
+    """A connection to a Dask scheduler: an embedded one, or one at an address.
 
     Parameters
     ----------
     url
-        Address of a scheduler; a pool on this machine's loopback is started if empty.
+        Address of a scheduler; if empty, start a pool on this machine.
     slots
-        Jobs at a time in the pool of its own.
+        Number of workers of the embedded pool.
     data_dir
-        Folder in which the workers of its own pool keep their files.
+        Folder for the files of the embedded workers.
     tls_dir
-        Folder of the files that let us in where the scheduler speaks TLS.
+        Folder of the certificates for a scheduler that uses TLS.
     """
 
     def __init__(
@@ -47,7 +47,7 @@ class Engine:
                 processes=True,
                 host="127.0.0.1",
                 dashboard_address="127.0.0.1:0",
-                memory_limit=0,  # the child is limited, not the worker
+                memory_limit=0,  # the limit is on the child process, not on the worker
                 local_directory=str(data_dir / "dask"),
                 env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
@@ -55,7 +55,7 @@ class Engine:
         try:
             self._client = self._connect(url, tls_dir)
         except BaseException:
-            if self._cluster is not None:  # or each try would leave one behind
+            if self._cluster is not None:  # or every retry would leave a pool behind
                 self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
             raise
 
@@ -81,20 +81,20 @@ class Engine:
         Raises
         ------
         OSError
-            The scheduler is away.
+            The scheduler is not reachable.
         """
-        ask = self._client.scheduler
-        if ask is None or self._client.status != "running":
+        scheduler = self._client.scheduler
+        if scheduler is None or self._client.status != "running":
             raise OSError("the scheduler is not connected")
-        threads = self._client.sync(ask.ncores, workers=None, callback_timeout=_ANSWER_TIMEOUT_S)
+        threads = self._client.sync(scheduler.ncores, workers=None, callback_timeout=_RPC_TIMEOUT_S)
         return sum(threads.values())
 
     def is_closed(self) -> bool:
-        """Return whether the connection has ended for good."""
+        """Return whether the connection to the scheduler has ended for good."""
         return self._client.status in ("closing", "closed")
 
     def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
-        """Hand an attempt to the pool; give the future that tells when its process has died."""
+        """Submit an attempt; return a future that ends with it or with its process."""
         from distributed import fire_and_forget
 
         future = self._client.submit(
@@ -104,35 +104,35 @@ class Engine:
             attempt,
             key=f"{job_id}-{attempt}",
             pure=False,
-            retries=0,  # the dispatcher retries; the pool would do so behind its back
+            retries=0,  # the dispatcher retries
             fifo_timeout=0,
         )
-        fire_and_forget(future)  # or the scheduler would forget it with this client
+        fire_and_forget(future)  # or the scheduler would cancel it when this client disconnects
         future.add_done_callback(lambda _: on_done())
         return future
 
     @staticmethod
     def failure(future: Any) -> str | None:
-        """Return what an attempt raised; None where it did not, or its process has died."""
+        """Return the error that an attempt raised; None without one, or if its process died."""
         from distributed import KilledWorker
 
         if future is None or future.status != "error":
             return None
-        error = future.exception(timeout=_ANSWER_TIMEOUT_S)
+        error = future.exception(timeout=_RPC_TIMEOUT_S)
         return None if isinstance(error, KilledWorker) else f"raised {error!r}"
 
     def is_healthy(self) -> bool:
-        """Return whether the scheduler is connected and answers; that may take a second."""
+        """Return whether the scheduler is connected and answers within a second."""
         if self._client.status != "running" or self._client.scheduler is None:
             return False
         try:
-            self._client.sync(self._client.scheduler.identity, callback_timeout=_ANSWER_TIMEOUT_S)
+            self._client.sync(self._client.scheduler.identity, callback_timeout=_RPC_TIMEOUT_S)
         except (TimeoutError, OSError):
             return False
         return True
 
     def close(self) -> None:
-        """Disconnect; a pool of its own ends, and its children with it."""
+        """Disconnect, and stop the embedded pool with its child processes."""
         pids = (
             []
             if self._cluster is None

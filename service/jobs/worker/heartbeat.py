@@ -1,4 +1,4 @@
-"""Beats for an attempt in a thread of its own, so that nothing it waits for can silence it."""
+"""Heartbeats in a thread of their own, so that blocking work cannot interrupt them."""
 
 import threading
 from collections.abc import Callable
@@ -7,37 +7,37 @@ from typing import Any, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.jobs.queue.states import Wish
+from service.jobs.queue.states import AttemptCommand
 from service.logs import log
 
-#: How long an ended attempt waits for a beat that hangs; a late one is fenced out by the row.
-_LAST_BEAT_S: Final = 5
+#: How long an ended attempt waits for a heartbeat that hangs; a late one changes no row.
+_JOIN_TIMEOUT_S: Final = 5
 
 
-class Heart:
-    """Says all the while that an attempt lives: while it fetches, trains, and stores its result.
+class HeartbeatThread:
+    """Sends heartbeats for an attempt while it fetches data, trains and stores the result.
 
-    A beat waits for the database, which may hang; whoever watches the training must not.
+    A heartbeat waits for the database, which may hang; the supervisor must never wait for it.
 
     Parameters
     ----------
-    beat
-        Writes a sign of life with the progress, if there is news; gives what is wanted of the
-        attempt, None where it has lost its right to the row.
-    every_s
-        Time between two beats.
+    send
+        Stores a heartbeat with the latest progress, if any; returns the command for the attempt,
+        or None if another attempt owns the row.
+    interval_s
+        Time between two heartbeats.
     """
 
     def __init__(
-        self, beat: Callable[[dict[str, Any] | None], Wish | None], *, every_s: float
+        self, send: Callable[[dict[str, Any] | None], AttemptCommand | None], *, interval_s: float
     ) -> None:
-        self._beat = beat
-        self._every_s = every_s
+        self._send = send
+        self._interval_s = interval_s
         self._progress: dict[str, Any] | None = None
-        #: What was wanted at the last beat.
-        self.wish: Wish | None = Wish.GO_ON
+        #: The command returned by the last heartbeat.
+        self.command: AttemptCommand | None = AttemptCommand.CONTINUE
         self._has_ended = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="heart", daemon=True)
+        self._thread = threading.Thread(target=self._run, name="heartbeat", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -50,20 +50,20 @@ class Heart:
         trace: TracebackType | None,
     ) -> None:
         self._has_ended.set()
-        self._thread.join(_LAST_BEAT_S)
+        self._thread.join(_JOIN_TIMEOUT_S)
 
-    def pulse(self, progress: dict[str, Any] | None) -> Wish | None:
-        """Have the next beat carry the progress; give what was wanted at the last one."""
+    def report(self, progress: dict[str, Any] | None) -> AttemptCommand | None:
+        """Send the progress with the next heartbeat; return the command of the last one."""
         if progress is not None:
             self._progress = progress
-        return self.wish
+        return self.command
 
     def _run(self) -> None:
-        while self.wish is not None and not self._has_ended.wait(self._every_s):
+        while self.command is not None and not self._has_ended.wait(self._interval_s):
             progress, self._progress = self._progress, None
             try:
-                self.wish = self._beat(progress)
-            except SQLAlchemyError as error:  # the database is away: the fence decides later
-                log.warning("attempt.silent", error=type(error).__name__)
-            except Exception as error:  # noqa: BLE001 - without a heart the attempt would be lost
-                log.error("attempt.defect", exc_info=error)
+                self.command = self._send(progress)
+            except SQLAlchemyError as error:  # the database is unavailable: try again later
+                log.warning("attempt.heartbeat_failed", error=type(error).__name__)
+            except Exception as error:  # noqa: BLE001 - without heartbeats the attempt is lost
+                log.error("attempt.heartbeat_error", exc_info=error)

@@ -1,4 +1,4 @@
-"""What Dask loads into schedulers and workers before they begin."""
+"""Module that Dask preloads into schedulers and workers."""
 
 from importlib.metadata import version
 from typing import Any
@@ -7,12 +7,12 @@ from service.jobs.worker.attempt import end_workers
 
 
 def dask_setup(server: Any) -> None:
-    """Have a scheduler tell which version of the code it runs beside."""
+    """Add an RPC that returns the version of this package."""
     server.handlers["sibling_version"] = _version
 
 
 def dask_teardown(server: Any) -> None:
-    """Have what runs on a worker that ends go back to the queue, with its checkpoint."""
+    """Requeue the running jobs of a worker that shuts down, with their checkpoints."""
     del server
     end_workers()
 

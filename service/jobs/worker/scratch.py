@@ -1,4 +1,4 @@
-"""A folder for the files of one process, which whoever comes later removes once it is dead."""
+"""Temporary folders of processes; a later process removes those of dead processes."""
 
 import fcntl
 import os
@@ -8,20 +8,20 @@ from pathlib import Path
 
 
 def make_scratch(parent: Path) -> Path:
-    """Return a new folder in ``parent`` for this process, and remove those of dead ones.
+    """Make a folder in ``parent`` for this process, and remove those of dead processes.
 
-    A process that is killed cannot tidy up: a worker killed in the middle of a job would leave its
-    checkpoint behind for ever. The kernel keeps the lock just as long as the process lives, frozen
-    or not, in whatever container; a pid would not tell.
+    A process that is killed cannot delete its files, such as checkpoints. The kernel holds the lock
+    on a folder exactly as long as its process lives, even if it is frozen or in another container;
+    a pid would not show that.
     """
     parent.mkdir(parents=True, exist_ok=True)
     guard = os.open(parent, os.O_RDONLY)
     try:
-        fcntl.flock(guard, fcntl.LOCK_EX)  # nobody finds a folder between its making and its lock
+        fcntl.flock(guard, fcntl.LOCK_EX)  # so that no folder is seen before it is locked
         for folder in parent.iterdir():
             _remove_if_abandoned(folder)
         own = Path(tempfile.mkdtemp(dir=parent))
-        fcntl.flock(os.open(own, os.O_RDONLY), fcntl.LOCK_EX)  # open until the process ends
+        fcntl.flock(os.open(own, os.O_RDONLY), fcntl.LOCK_EX)  # stays open until the process ends
     finally:
         os.close(guard)
     return own

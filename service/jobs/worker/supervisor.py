@@ -1,6 +1,7 @@
-"""Starts the child, feeds it, watches it, and stops it when it must.
+"""Supervision of the child process: start, requests, limits and stop.
 
-Stop = flag, grace, SIGTERM, SIGKILL to the process group: nothing less ends a LAPACK call.
+A stop is a cancel message, then SIGTERM, then SIGKILL to the process group: only a signal ends a
+LAPACK call.
 """
 
 import os
@@ -12,31 +13,31 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import Wish
+from service.jobs.queue.states import AttemptCommand
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
 
 _START_TIMEOUT_S: Final = 120
 
-#: Takes how far an attempt is; gives at once what is wanted of it, or None where it has lost its
-#: right to the row.
-Beat = Callable[[dict[str, Any] | None], Wish | None]
+#: Takes the progress of an attempt; returns at once the command for it, or None if another attempt
+#: owns the row.
+Heartbeat = Callable[[dict[str, Any] | None], AttemptCommand | None]
 
 
 class Supervisor:
-    """Keeps one child warm and runs orders in it, one at a time.
+    """Keeps one child process and runs requests in it, one at a time.
 
-    ``threads`` is the number that work has which asks for none: its share of this machine.
+    ``threads`` is the default number of threads of a job: its share of this machine.
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._heartbeat_s = settings.heartbeat_s
+        self._heartbeat_interval_s = settings.heartbeat_s
         self._grace_s = settings.stop_grace_s
         self.threads = max(1, (os.cpu_count() or 1) // settings.resolved_slots())
         self._child: ChildProcess | None = None
 
     def warm_up(self, threads: int | None = None) -> ChildProcess:
-        """Return the child, started where there is none that uses so many threads."""
+        """Return a child process with this number of threads; start one if there is none."""
         threads = threads or self.threads
         child = self._child
         if child is not None and (child.threads != threads or not child.is_alive()):
@@ -47,28 +48,30 @@ class Supervisor:
 
     def run(
         self,
-        order: dict[str, Any],
+        request: dict[str, Any],
         *,
-        beat: Beat,
+        heartbeat: Heartbeat,
         timeout_s: float,
         memory_mb: int,
         threads: int | None = None,
     ) -> Outcome:
-        """Return the outcome of one order."""
+        """Run a request; return its outcome."""
         child = self.warm_up(threads)
-        child.begin(order, memory_mb=memory_mb)
-        watch = _Watch(child, beat, self._heartbeat_s, self._grace_s, timeout_s, memory_mb)
+        child.begin(request, memory_mb=memory_mb)
+        run = _Run(
+            child, heartbeat, self._heartbeat_interval_s, self._grace_s, timeout_s, memory_mb
+        )
         try:
-            outcome = watch.until_end()
+            outcome = run.wait()
         except BaseException:
             self._drop(child)
             raise
-        # only a child that answered is known to be in order
-        if not watch.has_answered or outcome.code in ("out_of_memory", "defect"):
+        # only a child that returned a result can be used again
+        if not run.has_result or outcome.code in ("out-of-memory", "internal-error"):
             self._drop(child)
         if outcome.kind == "succeeded":
-            return Outcome("succeeded", artifact=Path(order["artifact"]), result=outcome.result)
-        Path(order["artifact"]).unlink(missing_ok=True)
+            return Outcome("succeeded", artifact=Path(request["artifact"]), result=outcome.result)
+        Path(request["artifact"]).unlink(missing_ok=True)
         return outcome
 
     def _drop(self, child: ChildProcess) -> None:
@@ -77,59 +80,60 @@ class Supervisor:
 
 
 @dataclass(slots=True)
-class _Watch:
-    """Watches one order until it ends."""
+class _Run:
+    """A request that a child runs."""
 
     child: ChildProcess
-    beat: Beat
-    heartbeat_s: float
+    heartbeat: Heartbeat
+    heartbeat_interval_s: float
     grace_s: float
     timeout_s: float
     memory_mb: int
-    has_answered: bool = False
+    has_result: bool = False
     _progress: dict[str, Any] | None = None
+    #: The outcome if the run is being stopped.
     _stop: Outcome | None = None
-    _stop_at: float = 0.0
-    _signalled: signal.Signals | None = None
+    _stopped_at: float = 0.0
+    _has_sent_sigterm: bool = False
 
-    def until_end(self) -> Outcome:
-        """Return the outcome."""
+    def wait(self) -> Outcome:
+        """Wait for the end of the run; return its outcome."""
         started = time.monotonic()
-        next_beat = started + self.heartbeat_s  # what ends sooner costs no write
+        next_heartbeat = started + self.heartbeat_interval_s  # shorter runs write nothing
         while True:
-            message = self.child.receive(max(0.0, next_beat - time.monotonic()))
+            message = self.child.receive(max(0.0, next_heartbeat - time.monotonic()))
             if message is not None and message["type"] == "progress":
                 self._progress = message["progress"]
             elif message is not None:
-                self.has_answered = True
-                return self._from_answer(message)
+                self.has_result = True
+                return self._from_result(message)
             elif self.child.wire.is_closed:
-                return self._from_end()
+                return self._from_exit()
             now = time.monotonic()
-            if now < next_beat:
+            if now < next_heartbeat:
                 continue
-            next_beat = now + self.heartbeat_s
-            if not self._heartbeat():
+            next_heartbeat = now + self.heartbeat_interval_s
+            if not self._send_heartbeat():
                 return Outcome("fenced")
-            if self.child.worked_s() > self.timeout_s:
-                detail = f"ended after its time limit of {self.timeout_s:g} s"
-                self._begin_stop(Outcome("timed_out", "timed_out", detail))
+            if self.child.elapsed_s() > self.timeout_s:
+                detail = f"stopped after its time limit of {self.timeout_s:g} s"
+                self._begin_stop(Outcome("timed_out", "timed-out", detail))
             elif now - started > _START_TIMEOUT_S and not self.child.is_ready:
-                self._begin_stop(self._not_ready())
+                self._begin_stop(self._start_failed())
             self._escalate()
 
-    def _heartbeat(self) -> bool:
-        """Tell the row; stop where it says so. False where the attempt was fenced out."""
+    def _send_heartbeat(self) -> bool:
+        """Send a heartbeat and obey its command; return False if the attempt was fenced out."""
         self.child.extend_cpu()
         self.child.drain_output()
-        wanted = self.beat(self._progress)
+        command = self.heartbeat(self._progress)
         self._progress = None
-        if wanted is None:
+        if command is None:
             return False
-        if wanted == Wish.CANCEL:
+        if command == AttemptCommand.CANCEL:
             self._begin_stop(Outcome("cancelled", "cancelled", "cancelled by its owner"))
-        elif wanted == Wish.RELEASE:
-            self._begin_stop(Outcome("released", "released", "stopped to go on elsewhere"))
+        elif command == AttemptCommand.RELEASE:
+            self._begin_stop(Outcome("released", "requeued", "stopped to continue elsewhere"))
         if self.child.memory_bytes() > self.memory_mb * MIB:
             self._stop = self._out_of_memory()
             self.child.signal(signal.SIGKILL)
@@ -138,56 +142,57 @@ class _Watch:
     def _begin_stop(self, outcome: Outcome) -> None:
         if self._stop is None:
             self._stop = outcome
-            self._stop_at = time.monotonic()
+            self._stopped_at = time.monotonic()
             if self.child.is_ready:
                 self.child.wire.send({"type": "cancel"})
-            else:  # it would read that before its order, and pass it over
+            else:  # it would read the message before its request, and ignore it
                 self.child.signal(signal.SIGKILL)
 
     def _escalate(self) -> None:
         if self._stop is None:
             return
-        waited = time.monotonic() - self._stop_at
+        waited = time.monotonic() - self._stopped_at
         if waited > self.grace_s + TERM_GRACE_S:
             self.child.signal(signal.SIGKILL)
-        elif waited > self.grace_s and self._signalled is None:
-            self._signalled = signal.SIGTERM
+        elif waited > self.grace_s and not self._has_sent_sigterm:
+            self._has_sent_sigterm = True
             self.child.signal(signal.SIGTERM)
 
-    def _from_answer(self, message: dict[str, Any]) -> Outcome:
+    def _from_result(self, message: dict[str, Any]) -> Outcome:
         if message["type"] in ("succeeded", "scored"):
             return Outcome(message["type"], result=message["result"])
         if self._stop is not None:
             return self._stop
         if message["type"] == "cancelled":
-            return Outcome("lost", "stopped", "the training stopped by itself")
+            return Outcome("lost", "worker-exited", "the child process stopped without a request")
         detail = message["detail"]
-        if message["code"] == "defect" and (tail := self.child.tail()):
+        if message["code"] == "internal-error" and (tail := self.child.tail()):
             detail = f"{detail}\n{tail}"
         return Outcome("failed", message["code"], detail, message["place"])
 
-    def _from_end(self) -> Outcome:
-        """Return how the child ended without an answer."""
+    def _from_exit(self) -> Outcome:
+        """Return the outcome of a child that exited without a result."""
         code = self.child.end()
         if self._stop is not None:
             return self._stop
         tail = self.child.tail()
         if code >= 0:
-            return Outcome("failed", "crashed", f"the training ended with code {code}\n{tail}")
-        name = _signal_name(-code)
-        return Outcome("lost", f"crashed: {name}", f"the training was ended by {name}\n{tail}")
+            detail = f"the child process exited with code {code}\n{tail}"
+            return Outcome("failed", "crashed", detail)
+        detail = f"the child process was killed by {_signal_name(-code)}\n{tail}"
+        return Outcome("lost", "crashed", detail)
 
-    def _not_ready(self) -> Outcome:
-        detail = f"the training process was not ready after {_START_TIMEOUT_S} s"
-        return Outcome("lost", "not_ready", f"{detail}\n{self.child.tail()}")
+    def _start_failed(self) -> Outcome:
+        detail = f"the child process did not start within {_START_TIMEOUT_S} s"
+        return Outcome("lost", "worker-start-failed", f"{detail}\n{self.child.tail()}")
 
     def _out_of_memory(self) -> Outcome:
-        detail = f"the training needs more than its memory limit of {self.memory_mb} MiB"
-        return Outcome("failed", "out_of_memory", detail)
+        detail = f"the job needs more than its memory limit of {self.memory_mb} MiB"
+        return Outcome("failed", "out-of-memory", detail)
 
 
 def _signal_name(number: int) -> str:
     try:
         return signal.Signals(number).name
-    except ValueError:  # most of the real-time ones have no name
+    except ValueError:  # most real-time signals have no name
         return f"signal {number}"

@@ -1,7 +1,8 @@
-"""Mutual TLS between API, scheduler and workers: the scheduler's wire can run code.
+"""Mutual TLS between API, scheduler and workers.
 
-One folder holds three files: ``ca.pem``, and ``cert.pem`` and ``key.pem`` which it has signed. Who
-has a certificate of this authority is one of us; everyone else is refused.
+Whoever can connect to a scheduler can run code. One folder holds ``ca.pem``, the certificate
+authority, and ``cert.pem`` and ``key.pem``, signed by it. Connections without a certificate of this
+authority are refused.
 """
 
 import ipaddress
@@ -16,34 +17,35 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 _NAMES: Final = ("ca.pem", "cert.pem", "key.pem")
-_VALID: Final = timedelta(days=3650)
-_CLOCKS_APART: Final = timedelta(minutes=5)
+_VALIDITY: Final = timedelta(days=3650)
+_MAX_CLOCK_SKEW: Final = timedelta(minutes=5)
 
 
 def find_security(url: str, folder: Path | None) -> Any:
-    """Return what Dask needs to speak TLS, or None for a scheduler on this machine without it.
+    """Return Dask's TLS configuration; None for a scheduler on this machine without TLS.
 
     Raises
     ------
     ValueError
-        The address leaves this machine without TLS, or a file is missing.
+        The address is on another machine without TLS, or a file is missing.
     """
     from distributed.security import Security
 
     parsed = urlsplit(url)
     if folder is None:
         if parsed.scheme == "tls":
-            raise ValueError(f"{url} speaks TLS; name the folder of its files in SIBLING_TLS_DIR")
+            raise ValueError(f"{url} uses TLS; set SIBLING_TLS_DIR to the folder of its files")
         if not _is_loopback(parsed.hostname or ""):
             raise ValueError(
-                f"{url} leaves this machine without TLS, and who reaches a scheduler can run code "
-                "there; use tls:// and SIBLING_TLS_DIR (see 'sibling certificates')"
+                f"{url} is on another machine and does not use TLS, but whoever can connect to a "
+                "scheduler can run code; use tls:// and SIBLING_TLS_DIR (see 'sibling "
+                "certificates')"
             )
         return None
     ca, cert, key = (folder / name for name in _NAMES)
     for path in (ca, cert, key):
         if not path.is_file():
-            raise ValueError(f"{path} is missing; 'sibling certificates' makes it")
+            raise ValueError(f"{path} is missing; run 'sibling certificates' to create it")
     files = {"tls_ca_file": str(ca)}
     for role in ("scheduler", "worker", "client"):
         files |= {f"tls_{role}_cert": str(cert), f"tls_{role}_key": str(key)}
@@ -51,7 +53,7 @@ def find_security(url: str, folder: Path | None) -> Any:
 
 
 def make_certificates(folder: Path) -> bool:
-    """Make an authority and one certificate for all; false where they are there already."""
+    """Create an authority and one certificate for all processes; return False if they exist."""
     if all((folder / name).exists() for name in _NAMES):
         return False
     folder.mkdir(parents=True, exist_ok=True)
@@ -68,7 +70,7 @@ def make_certificates(folder: Path) -> bool:
         path = folder / name
         path.touch(mode=0o600)
         path.write_bytes(data)
-    return True  # the authority's own key is kept nowhere: nobody can sign another
+    return True  # the authority's key is not stored, so no further certificate can be signed
 
 
 def _sign(name: str, key: Any, authority: Any, *, is_authority: bool) -> x509.Certificate:
@@ -80,8 +82,8 @@ def _sign(name: str, key: Any, authority: Any, *, is_authority: bool) -> x509.Ce
         .issuer_name(issuer)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - _CLOCKS_APART)
-        .not_valid_after(now + _VALID)
+        .not_valid_before(now - _MAX_CLOCK_SKEW)
+        .not_valid_after(now + _VALIDITY)
         .add_extension(x509.BasicConstraints(ca=is_authority, path_length=None), critical=True)
         .sign(authority, hashes.SHA256())
     )

@@ -1,4 +1,4 @@
-"""One order carried out: tasks read, a model fitted, what came of it told."""
+"""Training requests: read the tasks, fit the model, return the result."""
 
 import platform
 import resource
@@ -9,27 +9,31 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import scipy.linalg  # noqa: F401 - imported before the first order, so that no job waits for it
+import scipy.linalg  # noqa: F401 - imported before the first request, so that no job waits for it
 
 from algorithms.interface.errors import AlgorithmError, Cancelled
+from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_tasks
 from service.jobs.studies import plans
-from service.jobs.studies.child_jobs import ADAPT, INFER
+from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
 from service.jobs.worker.wire import Wire
 
-#: Least time between two progress messages.
-PROGRESS_EVERY_S: Final = 0.1
+#: Minimum time between two progress messages.
+PROGRESS_INTERVAL_S: Final = 0.1
 _DISTRIBUTIONS: Final = ("sibling", "numpy", "scipy", "numba")
 
 
-def answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
-    """Return the answer to an order; progress and cancel go over the wire meanwhile."""
+def run_request(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    """Run a training request; return its result or error as a message.
+
+    Progress messages are sent, and cancel messages received, while it runs.
+    """
     try:
-        return _carry_out(order, wire)
+        return _run(request, wire)
     except Cancelled:
         return {"type": "cancelled"}
     except AlgorithmError as error:
@@ -37,16 +41,16 @@ def answer(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         place = {key: value for key, value in place.items() if value is not None}
         return {"type": "failed", "code": error.code, "detail": error.message, "place": place}
     except MemoryError as error:
-        detail = f"the training needs more memory than the job's limit: {error}"
-        return {"type": "failed", "code": "out_of_memory", "detail": detail, "place": {}}
-    except Exception as error:  # noqa: BLE001 - whatever it is, the supervisor must be told
+        detail = f"the job needs more memory than its limit: {error}"
+        return {"type": "failed", "code": "out-of-memory", "detail": detail, "place": {}}
+    except Exception as error:  # noqa: BLE001 - the supervisor reports every error
         traceback.print_exc()
         detail = f"{type(error).__name__}: {error}"
-        return {"type": "failed", "code": "defect", "detail": detail, "place": {}}
+        return {"type": "failed", "code": "internal-error", "detail": detail, "place": {}}
 
 
-def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
-    plan, values, report = order["plan"], order["params"], None
+def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
+    plan = request["plan"]
     kind = None if plan is None else plan["kind"]
     on_step = _Progress(wire)
 
@@ -54,38 +58,41 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         return wire.receive(0) is not None or wire.is_closed
 
     if kind == INFER:
-        from service.batch.inference import infer  # brings Arrow, which no training needs
+        # imported late: it loads Arrow, which training does not need
+        from service.batch.inference import infer
 
-        result = infer(order, on_step=on_step, is_cancelled=is_cancelled)
+        result = infer(request, on_step=on_step, is_cancelled=is_cancelled)
         return {"type": "succeeded", "result": result}
-    algorithm = ALGORITHMS[order["algorithm"]]
-    tasks = read_tasks(Path(order["dataset"]), order["manifest"])
-    trace = Trace(
-        on_step=on_step,
-        is_cancelled=is_cancelled,
-        checkpoint=Checkpoint(Path(order["checkpoint"]), every_s=order["checkpoint_s"]),
-    )
+    tasks = read_tasks(Path(request["dataset"]), request["manifest"])
+    checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
+    trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
-        result = plans.carry_out(plan, algorithm, tasks, seed=order["seed"], trace=trace)
+        algorithm = ALGORITHMS[request["algorithm"]]
+        result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
         return {"type": "scored", "result": result}
+    return {"type": "succeeded", "result": _train(request, kind, tasks, trace)}
+
+
+def _train(
+    request: dict[str, Any], kind: str | None, tasks: TaskSet, trace: Trace
+) -> dict[str, Any]:
+    """Fit or adapt a model and save it; return its description."""
+    algorithm = ALGORITHMS[request["algorithm"]]
+    plan, values, report = request["plan"], request["params"], None
     if kind == plans.STUDY:
-        found, report = plans.draw_on(plan, order["parts"], tasks)
-        values = found or values
+        best, report = plans.combine_results(plan, request["child_results"], tasks)
+        values = best or values
     params = algorithm.parse(values)
     started = time.monotonic()
     if kind == ADAPT:
-        model = load_model(Path(order["base"]))
-        columns = unpack_orders(plan.get("columns"))
-        for task in trace.parts(tasks.tasks):
-            is_same = task.name not in columns
-            new = task if is_same else task.select_columns(columns[task.name])
-            model = algorithm.adapt(model, new, trace=trace)
+        model = _adapt(load_model(Path(request["base"])), algorithm, plan, tasks, trace)
     else:
         algorithm.check(tasks.summaries(), params)
-        model = algorithm.fit(tasks, params, trace=trace, rng=np.random.default_rng(order["seed"]))
+        rng = np.random.default_rng(request["seed"])
+        model = algorithm.fit(tasks, params, trace=trace, rng=rng)
     fit_s = time.monotonic() - started
-    save_model(model, Path(order["artifact"]))
-    result = {
+    save_model(model, Path(request["artifact"]))
+    return {
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
@@ -97,11 +104,20 @@ def _carry_out(order: dict[str, Any], wire: Wire) -> dict[str, Any]:
         "software": {"python": platform.python_version(), "threads": str(blas_threads())}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
-    return {"type": "succeeded", "result": result}
+
+
+def _adapt(model: Any, algorithm: Algo, plan: Plan, tasks: TaskSet, trace: Trace) -> Any:
+    """Return the model with the tasks added, their columns in the order of the model."""
+    columns = unpack_orders(plan.get("columns"))
+    for task in trace.parts(tasks.tasks):
+        is_same = task.name not in columns
+        new = task if is_same else task.select_columns(columns[task.name])
+        model = algorithm.adapt(model, new, trace=trace)
+    return model
 
 
 class _Progress:
-    """Tells the supervisor how far the fit has come, not more often than it can use."""
+    """Sends the progress of a fit to the supervisor, at most once per interval."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
@@ -109,7 +125,7 @@ class _Progress:
 
     def __call__(self, step: Step) -> None:
         now = time.monotonic()
-        if now - self._sent < PROGRESS_EVERY_S:
+        if now - self._sent < PROGRESS_INTERVAL_S:
             return
         self._sent = now
         remaining_s = None
@@ -128,7 +144,7 @@ class _Progress:
 
 
 def _history(trace: Trace, fit_s: float) -> dict[str, Any]:
-    """Return the steps of the fit by column, why its loops stopped, and what it took."""
+    """Return the steps of the fit by column, the stop reasons, the time and the peak memory."""
     peak_mb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
     columns = ("loop", "iteration", "objective", "residual", "elapsed_s")
     return {

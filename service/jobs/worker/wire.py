@@ -1,4 +1,4 @@
-"""Lines of JSON over a socket pair: how a supervisor and its child speak."""
+"""Messages between a supervisor and its child: lines of JSON over a socket pair."""
 
 import contextlib
 import json
@@ -12,7 +12,7 @@ _READ_BYTES: Final = 65536
 
 
 class Wire:
-    """One end of the pair."""
+    """One end of the socket pair."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
@@ -26,14 +26,14 @@ class Wire:
     def send(self, message: dict[str, Any]) -> None:
         """Send a message, with null for numbers that are not finite.
 
-        One to a peer that is gone is dropped; its end is seen elsewhere.
+        Messages to a closed peer are dropped; its exit is detected elsewhere.
         """
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             line = json.dumps(json_ready(message), allow_nan=False).encode() + b"\n"
             self._socket.sendall(line)
 
     def receive(self, timeout_s: float | None) -> dict[str, Any] | None:
-        """Return the next message; None after the time, or once the peer is gone."""
+        """Return the next message; None after the timeout, or once the peer has closed."""
         while b"\n" not in self._buffer:
             if self.is_closed or not select.select([self._socket], [], [], timeout_s)[0]:
                 return None

@@ -44,7 +44,7 @@ def test_without_another_name_it_is_the_next_version(client, rows, base):
 
 def test_a_task_of_another_width_is_refused_with_the_job(client, base):
     dataset = client.upload({"wide": np.random.default_rng(0).normal(size=(5, 7))})
-    with pytest.raises(ServiceError, match="'wide' has 7 features, those of the model 6"):
+    with pytest.raises(ServiceError, match="'wide' has 7 features, the model 6"):
         client.adapt(base, dataset)
 
 
@@ -77,7 +77,7 @@ def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, 
     first = client.train(client.upload({"a": rows["a"]}), "rmt-pca", model="first", k=2).wait()
     job = client.adapt(first, client.upload({"b": rows["b"]}), name="second")
     second = job.wait()
-    assert job.info["warm_start"] == {
+    assert job.info["adapt"] == {
         "model": "first", "version": 1, "version_id": first.info["id"],
     }  # fmt: skip
     with pytest.raises(ServiceError, match=r"in-use: .*model second, version 1, which goes on"):
@@ -90,21 +90,21 @@ def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, 
 @pytest.mark.parametrize(
     ("change", "told"),
     [
-        ({"warm_start": {"model": "nobody"}}, "no model 'nobody'"),
-        ({"warm_start": {"model": "base", "version": 99}}, "with version 99"),
+        ({"adapt": {"model": "nobody"}}, "no model 'nobody'"),
+        ({"adapt": {"model": "base", "version": 99}}, "with version 99"),
         ({"algorithm": "pca"}, "is a model of rmt-pca, not of pca"),
         ({"params": {"k": 1}}, "'params' cannot be given"),
         ({"compare": True}, "'compare' cannot be given"),
         ({"search": {"space": {"k": [1]}}}, "'search' cannot be given"),
     ],
 )
-def test_a_warm_start_that_cannot_be_is_refused(http, client, rows, base, change, told):
+def test_an_adaptation_that_cannot_be_is_refused(http, client, rows, base, change, told):
     dataset = client.upload({"d": rows["d"]})
     spec = {
         "dataset_id": dataset.id,
         "algorithm": "rmt-pca",
         "model": "m",
-        "warm_start": {"model": base.name, "version": base.version},
+        "adapt": {"model": base.name, "version": base.version},
         **change,
     }
     response = http.post("/v1/jobs", json=spec)

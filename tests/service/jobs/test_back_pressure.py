@@ -6,7 +6,7 @@ from service.client import Client
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 
 
-def test_an_owner_with_a_full_queue_is_asked_to_wait_and_loses_nothing(start_service):
+def test_an_owner_with_a_full_queue_gets_429_and_loses_no_job(start_service):
     service = start_service(SIBLING_SLOTS=1, SIBLING_MAX_QUEUED=2)
     rng = np.random.default_rng(0)
     with Client(service.url) as client:

@@ -1,4 +1,4 @@
-"""Jobs that cannot be: each is refused with its place before anything is queued."""
+"""Invalid jobs: each is rejected with the place of the error, and nothing is queued."""
 
 import numpy as np
 import pytest
@@ -27,9 +27,9 @@ def bad_jobs(client):
         ("fitting", "magic", {}, "unknown-algorithm", {"pointer": "/algorithm"}),
     ],
 )
-def test_a_job_that_cannot_be_is_refused(client, bad_jobs, dataset, algorithm, params, code, place):
+def test_an_invalid_job_is_rejected(client, bad_jobs, dataset, algorithm, params, code, place):
     with pytest.raises(ServiceError) as caught:
-        client.train(bad_jobs[dataset], algorithm, model="refused", **params)
+        client.train(bad_jobs[dataset], algorithm, model="rejected", **params)
     assert (caught.value.status, caught.value.code) == (422, code)
     assert caught.value.errors[0].items() >= place.items()
-    assert not [job for job in client.jobs() if job["model"] == "refused"]
+    assert not [job for job in client.jobs() if job["model"] == "rejected"]

@@ -174,7 +174,7 @@ def test_a_model_is_needed_until_the_job_has_ended(shared):
         first.cancel()
         with pytest.raises(JobFailed, match="has been deleted"):
             waiting.wait()
-        assert waiting.info["error"]["code"] == "base_model_gone"
+        assert waiting.info["error"]["code"] == "base-model-deleted"
 
 
 def test_the_dataset_is_needed_until_the_job_has_ended(shared):

@@ -118,7 +118,7 @@ def test_a_worker_of_another_version_is_told_so(cluster, tmp_path):
     worker = cluster.worker("worker")
     assert worker.wait(50) == 1
     told = (tmp_path / "worker.log").read_text()
-    assert "is of version 9.9.9" in told
+    assert "runs version 9.9.9" in told
     assert "Traceback" not in told
 
 

@@ -34,16 +34,21 @@ def lock(session, job_id):
 
 def test_the_dispatcher_does_not_wait_for_a_row_that_is_held(database, running, read_job):
     dispatcher = Dispatcher(
-        database, open_engine=lambda: None, lease_s=1, stale_s=1, drain_s=1, stop_s=1
+        database,
+        open_engine=lambda: None,
+        lease_timeout_s=1,
+        heartbeat_timeout_s=1,
+        drain_timeout_s=1,
+        stop_timeout_s=1,
     )
-    lost = store.Lost("worker_lost", "gone")
+    failure = store.AttemptFailure("worker-lost", "gone")
     with database.write() as session:
         lock(session, running)
         began = time.monotonic()
-        dispatcher._take_back(read_job(running), lost)
+        dispatcher._mark_lost(read_job(running), failure)
         assert time.monotonic() - began < 1
     assert read_job(running).state == "running"
-    dispatcher._take_back(read_job(running), lost)
+    dispatcher._mark_lost(read_job(running), failure)
     assert read_job(running).state == "queued"
 
 

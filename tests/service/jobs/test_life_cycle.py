@@ -17,7 +17,7 @@ from hypothesis.stateful import (
 )
 
 from service.jobs.queue import child_store, store
-from service.jobs.queue.states import ACTIVE, FINAL, JobState, Wish
+from service.jobs.queue.states import ACTIVE, FINAL, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
 WORKERS = ("w1", "w2")
@@ -37,7 +37,7 @@ class Job:
     parts: list[str] = field(default_factory=list)
     state: JobState = JobState.QUEUED
     attempt: int = 0
-    charged: int = 0
+    counted_attempts: int = 0
     worker: str | None = None
     wants_cancel: bool = False
     wants_release: bool = False
@@ -81,11 +81,11 @@ class LifeCycle(RuleBasedStateMachine):
         return self.add(job_id, Job(max_attempts))
 
     @rule(target=jobs, n_parts=st.integers(1, 3))
-    def create_with_parts(self, n_parts):
+    def create_with_child_jobs(self, n_parts):
         parts = [new_job(1, {"kind": "score", "position": n}) for n in range(n_parts)]
         with self.database.write() as session:
-            whole = child_store.create_with_parts(session, new_job(1), parts).id
-            part_ids = [part.id for part in child_store.parts_of(session, whole)]
+            whole = child_store.create_with_child_jobs(session, new_job(1), parts).id
+            part_ids = [part.id for part in child_store.child_jobs_of(session, whole)]
         self.add(whole, Job(parts=part_ids, state=JobState.WAITING))
         return multiple(whole, *(self.add(part_id, Job()) for part_id in part_ids))
 
@@ -116,7 +116,7 @@ class LifeCycle(RuleBasedStateMachine):
             began = store.claim(session, job_id, job.attempt - is_late, worker)
         assert began == (is_due and not job.wants_cancel)
         if began:
-            job.worker, job.charged = worker, job.charged + 1
+            job.worker, job.counted_attempts = worker, job.counted_attempts + 1
             job.go(JobState.RUNNING)
             job.outcomes[job.attempt] = JobState.RUNNING
         elif is_due:
@@ -126,46 +126,53 @@ class LifeCycle(RuleBasedStateMachine):
     def beat(self, job_id, is_late, worker):
         job = self.model[job_id]
         with self.database.write() as session:
-            wish = store.beat(session, job_id, job.attempt - is_late, worker, {"fraction": 0.5})
+            command = store.record_heartbeat(
+                session, job_id, job.attempt - is_late, worker, {"fraction": 0.5}
+            )
         if (job.state, job.worker, is_late) != (JobState.RUNNING, worker, False):
-            assert wish is None
+            assert command is None
         elif job.wants_cancel:
-            assert wish == Wish.CANCEL
+            assert command == AttemptCommand.CANCEL
         else:
-            assert wish == (Wish.RELEASE if job.wants_release else Wish.GO_ON)
+            assert command == (
+                AttemptCommand.RELEASE if job.wants_release else AttemptCommand.CONTINUE
+            )
 
     @rule(job_id=jobs, is_late=st.booleans())
     def keep_checkpoint(self, job_id, is_late):
         job = self.model[job_id]
-        is_held = job.state == JobState.RUNNING and not is_late
+        owns_row = job.state == JobState.RUNNING and not is_late
         with self.database.write() as session:
-            assert store.is_held(session, job_id, job.attempt - is_late) == is_held
-            if is_held:
+            assert store.lock_attempt(session, job_id, job.attempt - is_late) == owns_row
+            if owns_row:
                 blob_id = f"blob_{next(self.numbers)}"
                 session.add(BlobRow(id=blob_id, sha256=blob_id))
                 session.flush()
-                store.keep_checkpoint(session, job_id, blob_id)
+                store.set_checkpoint(session, job_id, blob_id)
                 job.checkpoint = True
 
-    @rule(job_id=jobs, is_charged=st.booleans())
-    def lose(self, job_id, is_charged):
+    @rule(job_id=jobs, is_counted=st.booleans())
+    def lose(self, job_id, is_counted):
         row, state, attempt = self.recall(job_id)
         job = self.model[job_id]
         if state not in ACTIVE:
             return  # nobody would call it lost
         is_so = (state, attempt) == (job.state, job.attempt)
         with self.database.write() as session:
-            assert store.lose(session, row, store.Lost("code", "detail", is_charged)) == is_so
+            assert (
+                store.mark_lost(session, row, store.AttemptFailure("code", "detail", is_counted))
+                == is_so
+            )
         if not is_so:
             return
         if row.is_cancel_requested:
             job.go(JobState.CANCELLED)
         elif state == JobState.SUBMITTED:
             job.go(JobState.QUEUED)
-        elif not is_charged:
-            job.charged -= 1
+        elif not is_counted:
+            job.counted_attempts -= 1
             job.go(JobState.QUEUED, "released")
-        elif job.charged < job.max_attempts:
+        elif job.counted_attempts < job.max_attempts:
             job.go(JobState.QUEUED, "lost")
         else:
             job.go(JobState.FAILED, "lost")
@@ -187,19 +194,19 @@ class LifeCycle(RuleBasedStateMachine):
     @rule(job_id=jobs, is_late=st.booleans(), state=st.sampled_from(ENDS))
     def end(self, job_id, is_late, state):
         job = self.model[job_id]
-        is_held = job.state == JobState.RUNNING and not is_late
+        owns_row = job.state == JobState.RUNNING and not is_late
         attempt = job.attempt - is_late
         with self.database.write() as session:
-            assert store.move(session, job_id, attempt, JobState.RUNNING, state) == is_held
-        if is_held:
+            assert store.move(session, job_id, attempt, JobState.RUNNING, state) == owns_row
+        if owns_row:
             job.go(state)
 
     @rule()
     def collect(self):
         with self.database.write() as session:
-            for job_id in child_store.news_of_parts(session):
-                child_store.collect(
-                    session, store.get(session, job_id), child_store.parts_of(session, job_id)
+            for job_id in child_store.child_progress(session):
+                child_store.update_parent(
+                    session, store.get(session, job_id), child_store.child_jobs_of(session, job_id)
                 )
         for job in list(self.model.values()):
             if job.state != JobState.WAITING:
@@ -236,14 +243,18 @@ class LifeCycle(RuleBasedStateMachine):
         assert rows.keys() == self.model.keys()
         for job_id, job in self.model.items():
             row = rows[job_id]
-            assert (row.state, row.attempt, row.charged) == (job.state, job.attempt, job.charged)
+            assert (row.state, row.attempt, row.counted_attempts) == (
+                job.state,
+                job.attempt,
+                job.counted_attempts,
+            )
             assert row.is_cancel_requested == job.wants_cancel
             assert row.worker == job.worker or job.state not in ACTIVE
             assert (row.finished_at is not None) == (job.state in FINAL)
             assert (row.checkpoint_blob_id is not None) == job.checkpoint
             assert told[job_id] == job.told
             assert outcomes[job_id] == job.outcomes
-            assert 0 <= job.charged <= job.max_attempts
+            assert 0 <= job.counted_attempts <= job.max_attempts
             assert list(job.outcomes.values()).count(JobState.SUCCEEDED) <= 1
         assert n_blobs == sum(job.checkpoint for job in self.model.values())
         assert queued == {i for i, job in self.model.items() if job.state == JobState.QUEUED}

@@ -14,9 +14,9 @@ from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
 from service.jobs.queue import child_store, store
 from service.jobs.queue.states import JobState
-from service.jobs.studies.child_jobs import Part
+from service.jobs.studies.child_jobs import ChildJob
 
-LOST = store.Lost("worker_lost", "gone")
+LOST = store.AttemptFailure("worker-lost", "gone")
 
 
 @pytest.fixture
@@ -42,10 +42,11 @@ def whole(database, new_job):
                 plan={"kind": "search"},
             )
             parts = [
-                Part("pca", {}, {"kind": "score", "position": position}) for position in range(3)
+                ChildJob("pca", {}, {"kind": "score", "position": position})
+                for position in range(3)
             ]
-            row = child_store.create_with_parts(session, job, parts)
-            return row.id, [part.id for part in child_store.parts_of(session, row.id)]
+            row = child_store.create_with_child_jobs(session, job, parts)
+            return row.id, [part.id for part in child_store.child_jobs_of(session, row.id)]
 
     return create
 
@@ -70,9 +71,9 @@ def end(database):
 def collect(database, read_job):
     def run(job_id):
         with database.write() as session:
-            for waiting in child_store.news_of_parts(session):
+            for waiting in child_store.child_progress(session):
                 job = store.get(session, waiting)
-                child_store.collect(session, job, child_store.parts_of(session, waiting))
+                child_store.update_parent(session, job, child_store.child_jobs_of(session, waiting))
         return read_job(job_id)
 
     return run
@@ -86,8 +87,8 @@ def test_a_whole_is_queued_once_all_its_parts_have_succeeded(whole, end, collect
         row = collect(job_id)
         assert (row.state == "queued") == (n_done == 3)
     with database.read() as session:
-        assert [r["part"] for r in child_store.results_of_parts(session, job_id)] == [0, 1, 2]
-        assert child_store.count_parts(session, [job_id]) == {job_id: {"succeeded": 3}}
+        assert [r["part"] for r in child_store.child_results(session, job_id)] == [0, 1, 2]
+        assert child_store.count_child_jobs(session, [job_id]) == {job_id: {"succeeded": 3}}
 
 
 def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_else(
@@ -98,7 +99,7 @@ def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_e
 
     def news():
         with database.read() as session:
-            return child_store.news_of_parts(session)
+            return child_store.child_progress(session)
 
     def submit():
         with database.write() as session:
@@ -110,7 +111,7 @@ def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_e
 
     def beat(fraction):
         with database.write() as session:
-            store.beat(session, parts[0], 1, "w", {"fraction": fraction})
+            store.record_heartbeat(session, parts[0], 1, "w", {"fraction": fraction})
 
     def cancel():
         with database.write() as session:
@@ -139,7 +140,7 @@ def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, da
     with database.write() as session:
         store.submit(session, store.get(session, parts[1]))
         store.claim(session, parts[1], 1, "w")
-        store.beat(session, parts[1], 1, "w", {"fraction": 0.5})
+        store.record_heartbeat(session, parts[1], 1, "w", {"fraction": 0.5})
     row = collect(job_id)
     # one part and a half of three, and the training that comes after them
     assert row.progress["fraction"] == pytest.approx(1.5 / 4)
@@ -156,7 +157,7 @@ def test_a_part_that_fails_fails_the_whole_with_its_cause(whole, end, collect, r
     row = collect(job_id)
     assert row.state == "failed"
     assert row.error["code"] == "diverged"
-    assert row.error["detail"] == f"part 2 of 3 ({parts[1]}): too steep"
+    assert row.error["detail"] == f"child job 2 of 3 ({parts[1]}): too steep"
     assert [read_job(part).state for part in parts] == ["cancelled", state, "cancelled"]
 
 
@@ -216,7 +217,7 @@ def test_a_search_trains_with_the_best_of_what_it_tried(client, rows):
     assert [c["params"]["k"] for c in report["candidates"]] == [1, 2, 3]
     assert report["best"] == 2
     assert model.info["lineage"]["params"]["k"] == 3
-    assert job.info["parts"] == {"succeeded": 3}
+    assert job.info["child_jobs"] == {"succeeded": 3}
     # judged by hand: the same folds, a model each, the mean of the folds
     tasks = TaskSet(tuple(Task.from_rows(name, X) for name, X in rows.items()))
     values = []
@@ -282,7 +283,7 @@ def test_halving_judges_the_better_ones_on_more_splits(client, rows):
     # 6 on two folds, 3 of them on four
     assert sorted(c["n_splits"] for c in report["candidates"]) == [2, 2, 2, 4, 4, 4]
     assert report["candidates"][report["best"]]["n_splits"] == 4
-    assert job.info["parts"] == {"succeeded": 6 + 3}
+    assert job.info["child_jobs"] == {"succeeded": 6 + 3}
     # what the best came to is what it comes to alone
     k = model.info["lineage"]["params"]["k"]
     alone = client.train(
@@ -327,7 +328,7 @@ def test_an_evaluation_tells_what_rows_that_are_held_out_come_to(client, rows):
     # noiseless targets, linear in the rows
     assert found["mean"]["explained_variance"] == pytest.approx(1, abs=1e-3)
     assert found["over_rows"]["explained_variance"] == pytest.approx(1, abs=1e-3)
-    assert job.info["parts"] == {"succeeded": 3}
+    assert job.info["child_jobs"] == {"succeeded": 3}
 
 
 def test_a_search_is_cancelled_with_all_its_parts(start_service):
@@ -345,13 +346,13 @@ def test_a_search_is_cancelled_with_all_its_parts(start_service):
             search={"space": space, "n_folds": 10},
         )
         deadline = time.monotonic() + 40
-        while "running" not in job.refresh().info["parts"]:
+        while "running" not in job.refresh().info["child_jobs"]:
             assert time.monotonic() < deadline
             time.sleep(0.1)
         assert job.cancel().state == "cancelling"
         with pytest.raises(JobFailed, match="cancelled"):
             job.wait()
-        assert job.info["parts"] == {"cancelled": 4}
+        assert job.info["child_jobs"] == {"cancelled": 4}
         assert httpx.get(f"{service.url}/v1/models").json()["items"] == []
 
 
@@ -380,9 +381,9 @@ def test_a_comparison_tells_whether_sharing_helps(client):
         "variant": "",
     }
     assert set(found["tasks"]) == set(rows)
-    # what was judged is what was trained
+    # the scored parameters are the trained ones
     assert model.info["lineage"]["params"]["selection"] == "cv"
-    assert job.info["parts"] == {"succeeded": 3 * 10 + 1}  # all splits of the trivial one at once
+    assert job.info["child_jobs"] == {"succeeded": 3 * 10 + 1}  # one for the trivial baseline
 
 
 @pytest.mark.parametrize(

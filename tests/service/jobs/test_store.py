@@ -5,10 +5,10 @@ import sqlalchemy as sa
 
 from service.blobs import BlobStore
 from service.jobs.queue import store
-from service.jobs.queue.states import ACTIVE, FINAL, MOVES, JobState, Wish
+from service.jobs.queue.states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import BlobRow
 
-LOST = store.Lost("worker_lost", "gone")
+LOST = store.AttemptFailure("worker-lost", "gone")
 
 
 @pytest.fixture
@@ -27,21 +27,21 @@ def begin(database):
 
 
 def test_every_state_is_final_or_leads_on_and_every_move_ends_in_a_state():
-    assert set(MOVES) == set(JobState)
-    assert {s for moves in MOVES.values() for s in moves} <= set(JobState)
+    assert set(TRANSITIONS) == set(JobState)
+    assert {s for moves in TRANSITIONS.values() for s in moves} <= set(JobState)
     assert not FINAL & ACTIVE
     # from every state a final one can be reached
     for state in JobState:
         seen, edge = {state}, {state}
         while edge:
-            edge = {n for s in edge for n in MOVES[s]} - seen
+            edge = {n for s in edge for n in TRANSITIONS[s]} - seen
             seen |= edge
         assert seen & FINAL
 
 
 def test_an_illegal_move_is_a_defect_and_changes_nothing(database, new_job, read_job):
     job_id = new_job()
-    with pytest.raises(ValueError, match="cannot go"), database.write() as session:
+    with pytest.raises(ValueError, match="cannot move"), database.write() as session:
         store.move(session, job_id, 0, JobState.QUEUED, JobState.SUCCEEDED)
     assert read_job(job_id).state == JobState.QUEUED
 
@@ -68,11 +68,11 @@ def test_a_late_attempt_can_neither_beat_nor_end_the_job(database, new_job, read
     job_id = new_job()
     first = begin(job_id, "w1")
     with database.write() as session:
-        assert store.lose(session, store.get(session, job_id), LOST)
+        assert store.mark_lost(session, store.get(session, job_id), LOST)
     second = begin(job_id, "w2")
     assert second == first + 1
     with database.write() as session:
-        assert store.beat(session, job_id, first, "w1", {"iteration": 9}) is None
+        assert store.record_heartbeat(session, job_id, first, "w1", {"iteration": 9}) is None
     with database.write() as session:
         assert not store.move(session, job_id, first, JobState.RUNNING, JobState.SUCCEEDED)
     row = read_job(job_id)
@@ -83,11 +83,14 @@ def test_a_beat_carries_progress_out_and_the_cancel_flag_in(database, new_job, r
     job_id = new_job()
     attempt = begin(job_id)
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w", {"iteration": 1}) == Wish.GO_ON
+        assert (
+            store.record_heartbeat(session, job_id, attempt, "w", {"iteration": 1})
+            == AttemptCommand.CONTINUE
+        )
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w", None) == Wish.CANCEL
+        assert store.record_heartbeat(session, job_id, attempt, "w", None) == AttemptCommand.CANCEL
     row = read_job(job_id)
     assert row.heartbeat == 2
     assert row.progress == {"iteration": 1}
@@ -97,14 +100,14 @@ def test_lost_attempts_are_tried_again_until_they_are_used_up(database, new_job,
     job_id = new_job(max_attempts=2)
     begin(job_id)
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     assert read_job(job_id).state == "queued"
     begin(job_id)
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     row = read_job(job_id)
     assert row.state == "failed"
-    assert row.error == {"code": "worker_lost", "detail": "gone", "attempt": 2}
+    assert row.error == {"code": "worker-lost", "detail": "gone", "attempt": 2}
 
 
 @pytest.mark.parametrize(("asked", "had"), [(None, 2), (3, 3)])
@@ -119,17 +122,17 @@ def test_a_retry_on_another_machine_has_the_threads_of_the_first_attempt(
             assert store.claim(session, job_id, attempt, f"w{attempt}", threads=share)
         assert read_job(job_id).threads == had
         with database.write() as session:
-            store.lose(session, store.get(session, job_id), LOST)
+            store.mark_lost(session, store.get(session, job_id), LOST)
 
 
 def test_a_released_attempt_is_not_charged(database, new_job, read_job, begin):
     job_id = new_job(max_attempts=1)
     begin(job_id)
-    released = store.Lost("released", "stopped", is_charged=False)
+    released = store.AttemptFailure("released", "stopped", is_counted=False)
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), released)
+        store.mark_lost(session, store.get(session, job_id), released)
     row = read_job(job_id)
-    assert (row.state, row.charged) == ("queued", 0)
+    assert (row.state, row.counted_attempts) == ("queued", 0)
 
 
 def test_a_submitted_job_that_never_began_is_queued_again_uncharged(database, new_job, read_job):
@@ -137,9 +140,9 @@ def test_a_submitted_job_that_never_began_is_queued_again_uncharged(database, ne
     with database.write() as session:
         store.submit(session, store.get(session, job_id))
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     row = read_job(job_id)
-    assert (row.state, row.charged, row.attempt) == ("queued", 0, 1)
+    assert (row.state, row.counted_attempts, row.attempt) == ("queued", 0, 1)
 
 
 def test_a_cancelled_job_that_is_lost_is_cancelled_and_not_tried_again(
@@ -149,7 +152,7 @@ def test_a_cancelled_job_that_is_lost_is_cancelled_and_not_tried_again(
     begin(job_id)
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     assert read_job(job_id).state == "cancelled"
 
 
@@ -192,7 +195,7 @@ def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
     job_id = new_job()
     attempt = begin(job_id)
     with database.write() as session:
-        store.beat(session, job_id, attempt, "w", {"iteration": 1})
+        store.record_heartbeat(session, job_id, attempt, "w", {"iteration": 1})
     with database.write() as session:
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     with database.read() as session:
@@ -206,11 +209,11 @@ def test_the_attempts_tell_who_tried_and_how_it_ended(database, new_job, begin):
     job_id = new_job()
     begin(job_id, "w1")
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     begin(job_id, "w2")
-    released = store.Lost("released", "stopped", is_charged=False)
+    released = store.AttemptFailure("released", "stopped", is_counted=False)
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), released)
+        store.mark_lost(session, store.get(session, job_id), released)
     attempt = begin(job_id, "w3")
     with database.write() as session:
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
@@ -221,7 +224,7 @@ def test_the_attempts_tell_who_tried_and_how_it_ended(database, new_job, begin):
         (2, "w2", "released"),
         (3, "w3", "succeeded"),
     ]
-    assert told[0].error == {"code": "worker_lost", "detail": "gone", "attempt": 1}
+    assert told[0].error == {"code": "worker-lost", "detail": "gone", "attempt": 1}
     assert told[2].error is None
     assert all(a.finished_at >= a.started_at for a in told)
 
@@ -235,13 +238,17 @@ def test_a_release_is_asked_of_one_worker_and_forgotten_by_the_next_attempt(
     with database.write() as session:
         store.request_release(session, worker="w1")
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w1", None) == Wish.RELEASE
-        assert store.beat(session, other, 1, "w2", None) == Wish.GO_ON
+        assert (
+            store.record_heartbeat(session, job_id, attempt, "w1", None) == AttemptCommand.RELEASE
+        )
+        assert store.record_heartbeat(session, other, 1, "w2", None) == AttemptCommand.CONTINUE
     with database.write() as session:
-        store.lose(session, store.get(session, job_id), LOST)
+        store.mark_lost(session, store.get(session, job_id), LOST)
     attempt = begin(job_id, "w3")
     with database.write() as session:
-        assert store.beat(session, job_id, attempt, "w3", None) == Wish.GO_ON
+        assert (
+            store.record_heartbeat(session, job_id, attempt, "w3", None) == AttemptCommand.CONTINUE
+        )
 
 
 def test_a_checkpoint_replaces_the_one_before_and_ends_with_the_job(
@@ -259,7 +266,7 @@ def test_a_checkpoint_replaces_the_one_before_and_ends_with_the_job(
         (tmp_path / "state").write_bytes(content)
         with database.write() as session:
             blob = blobs.put_file(session, tmp_path / "state")
-            store.keep_checkpoint(session, job_id, blob.id)
+            store.set_checkpoint(session, job_id, blob.id)
         assert stored() == 1
     blobs.copy(read_job(job_id).checkpoint_blob_id, tmp_path / "copy")
     assert (tmp_path / "copy").read_bytes() == b"second"

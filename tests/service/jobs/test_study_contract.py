@@ -100,16 +100,16 @@ def stored(kind: str) -> tuple[TaskSet, tuple[TaskSummary, ...]]:
         return kept, summaries(manifest)
 
 
-def options(algorithm, what: str) -> plans.Asked:
+def options(algorithm, what: str) -> plans.StudyOptions:
     """Return what is asked for beside the fit; a search tries one value of one parameter."""
     if what == "search":
         fields = algorithm.Params.model_fields
         name = next(iter([*algorithm.Params.GRIDS, *fields]))
         space = {name: [fields[name].default]}
-        return plans.Asked(search=Search(space=space, n_folds=2))
+        return plans.StudyOptions(search=Search(space=space, n_folds=2))
     if what == "compare":
-        return plans.Asked(compare=Compare(splits=SPLITS))
-    return plans.Asked(evaluate=Evaluate(splits=SPLITS))
+        return plans.StudyOptions(compare=Compare(splits=SPLITS))
+    return plans.StudyOptions(evaluate=Evaluate(splits=SPLITS))
 
 
 def cheap(algorithm) -> dict:
@@ -152,17 +152,17 @@ def test_a_study_is_refused_or_done(name, kind, what) -> None:
         params = algorithm.parse(values)
         algorithm.check_held_out(params)
         algorithm.check(known, params)
-        study = plans.lay_out(algorithm, values, known, asked, seed=0)
+        study = plans.plan_job(algorithm, values, known, asked, seed=0)
     except AlgorithmError:
         return
-    results, parts = [], study.parts
+    results, parts = [], study.child_jobs
     while parts:
         results += [
-            plans.carry_out(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
+            plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
             for part in parts
         ]
-        parts = plans.next_parts(study.plan, results)
-    _, report = plans.draw_on(study.plan, results, tasks)
+        parts = plans.next_child_jobs(study.plan, results)
+    _, report = plans.combine_results(study.plan, results, tasks)
     assert all(math.isfinite(leaf) for leaf in leaves(report))
     assert all(part["failed"] is None for part in results), [part["failed"] for part in results]
 
@@ -183,18 +183,18 @@ def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
     for kind in ("labelled source first", "labelled source last"):
         tasks, known = stored(kind)
         algorithm = ALGORITHMS["tlvm"]
-        study = plans.lay_out(
+        study = plans.plan_job(
             algorithm,
             cheap(algorithm),
             known,
-            plans.Asked(evaluate=Evaluate(splits=SPLITS)),
+            plans.StudyOptions(evaluate=Evaluate(splits=SPLITS)),
             seed=0,
         )
         results = [
-            plans.carry_out(part.plan, algorithm, tasks, seed=0, trace=Trace())
-            for part in study.parts
+            plans.run_child_job(part.plan, algorithm, tasks, seed=0, trace=Trace())
+            for part in study.child_jobs
         ]
-        report = plans.draw_on(study.plan, results, tasks)[1]["evaluation"]
+        report = plans.combine_results(study.plan, results, tasks)[1]["evaluation"]
         assert set(report["by_task"]) >= {"reconstruction_error", "error_rate"}
         assert report["by_task"]["error_rate"]["target"] is None
         assert report["by_task"]["error_rate"]["source"] is not None
@@ -215,9 +215,9 @@ def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
 )
 def test_what_cannot_be_judged_is_refused_with_the_reason(name, kind, splits, told) -> None:
     _, known = stored(kind)
-    asked = plans.Asked(evaluate=Evaluate(splits=splits))
+    asked = plans.StudyOptions(evaluate=Evaluate(splits=splits))
     with pytest.raises(AlgorithmError, match=told) as refused:
-        plans.lay_out(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, asked, seed=0)
+        plans.plan_job(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, asked, seed=0)
     assert refused.value.place == "evaluate"
 
 

@@ -13,7 +13,7 @@ import pytest
 from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
-from service.jobs.queue.states import Wish
+from service.jobs.queue.states import AttemptCommand
 from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings
@@ -34,8 +34,8 @@ def supervisor(tmp_path_factory):
 
 
 @pytest.fixture
-def order(tmp_path):
-    """Return a function that makes an order of tasks, as an attempt would."""
+def request_for(tmp_path):
+    """Return a function that makes a training request, as an attempt does."""
 
     def make(rows, algorithm="rmt-pca", **params):
         tasks = [Task.from_rows(f"t{i}", X) for i, X in enumerate(rows)]
@@ -49,58 +49,58 @@ def order(tmp_path):
             "plan": None,
             "artifact": str(tmp_path / "model"),
             "checkpoint": str(tmp_path / "checkpoint"),
-            "checkpoint_s": 60,
+            "checkpoint_interval_s": 60,
         }
 
     return make
 
 
 @pytest.fixture
-def small(order):
+def small(request_for):
     rng = np.random.default_rng(0)
-    return order([rng.normal(size=(8, 5)) for _ in range(3)], k=2)
+    return request_for([rng.normal(size=(8, 5)) for _ in range(3)], k=2)
 
 
 @pytest.fixture
-def long(order):
-    """Return an order of many iterations: it would take minutes."""
+def long(request_for):
+    """Return a request of many iterations, which would take minutes."""
     rng = np.random.default_rng(0)
     rows = [rng.normal(size=(40, 40)) for _ in range(60)]
     grid = [float(c) for c in np.geomspace(0.01, 1e4, 200)]
-    return order(rows, k=5, selection="cv", grid=grid, n_folds=20, starts="many")
+    return request_for(rows, k=5, selection="cv", grid=grid, n_folds=20, starts="many")
 
 
 @pytest.fixture
-def native(order):
-    """Return an order that spends many seconds in one LAPACK call, which hears no flag."""
+def native(request_for):
+    """Return a request that spends many seconds in one LAPACK call, which cannot be interrupted."""
     rng = np.random.default_rng(0)
-    return order([rng.normal(size=(6000, 5000))], "pca", k=2)
+    return request_for([rng.normal(size=(6000, 5000))], "pca", k=2)
 
 
 def run(
     supervisor,
-    order,
+    request,
     *,
     timeout_s=60,
     memory_mb=4096,
     threads=None,
-    wanted=lambda _: False,
-    wish=Wish.CANCEL,
+    should_stop=lambda _: False,
+    command=AttemptCommand.CANCEL,
 ):
-    beats = []
+    heartbeats = []
 
-    def beat(progress):
-        beats.append(progress)
-        return wish if wanted(beats) else Wish.GO_ON
+    def heartbeat(progress):
+        heartbeats.append(progress)
+        return command if should_stop(heartbeats) else AttemptCommand.CONTINUE
 
     started = time.monotonic()
     outcome = supervisor.run(
-        order, beat=beat, timeout_s=timeout_s, memory_mb=memory_mb, threads=threads
+        request, heartbeat=heartbeat, timeout_s=timeout_s, memory_mb=memory_mb, threads=threads
     )
-    return outcome, beats, time.monotonic() - started
+    return outcome, heartbeats, time.monotonic() - started
 
 
-def test_an_order_gives_a_model_and_its_facts(supervisor, small):
+def test_a_request_returns_a_model_and_its_description(supervisor, small):
     outcome, _, _ = run(supervisor, small)
     assert outcome.kind == "succeeded"
     assert load_model(outcome.artifact).tasks == ("t0", "t1", "t2")
@@ -110,14 +110,14 @@ def test_an_order_gives_a_model_and_its_facts(supervisor, small):
     assert len({len(column) for column in steps.values()}) == 1
 
 
-def test_a_child_that_answered_is_used_again(supervisor, small):
+def test_a_child_that_returned_a_result_is_used_again(supervisor, small):
     run(supervisor, small)
     pid = supervisor._child.process.pid
     run(supervisor, small)
     assert supervisor._child.process.pid == pid
 
 
-def test_a_job_gets_the_threads_it_asks_for(supervisor, small):
+def test_a_job_gets_the_requested_threads(supervisor, small):
     for threads in (2, 1):
         outcome, _, _ = run(supervisor, small, threads=threads)
         assert outcome.kind == "succeeded"
@@ -126,91 +126,91 @@ def test_a_job_gets_the_threads_it_asks_for(supervisor, small):
         assert environment["NUMBA_NUM_THREADS"] == str(threads)
 
 
-def test_a_released_fit_leaves_its_state_to_go_on_from(supervisor, long):
-    outcome, _, _ = run(supervisor, long, wanted=any, wish=Wish.RELEASE)
+def test_a_released_fit_leaves_a_checkpoint(supervisor, long):
+    outcome, _, _ = run(supervisor, long, should_stop=any, command=AttemptCommand.RELEASE)
     assert outcome.kind == "released"
     assert Path(long["checkpoint"]).stat().st_size > 0
 
 
-def test_what_is_wrong_with_the_data_fails_with_its_place(supervisor, order):
+def test_invalid_data_fails_with_its_place(supervisor, request_for):
     rows = [np.ones((3, 4)), np.ones((1, 4))]
-    outcome, _, _ = run(supervisor, order(rows, k=2))
+    outcome, _, _ = run(supervisor, request_for(rows, k=2))
     assert (outcome.kind, outcome.code) == ("failed", "invalid-data")
     assert outcome.place == {"task": "t1"}
 
 
-def test_a_defect_is_told_with_its_traceback(supervisor, small):
+def test_an_internal_error_has_its_traceback(supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "dataset": "/nowhere/at/all"})
     assert outcome.kind == "failed"
     assert "/nowhere/at/all" in outcome.detail
 
 
-def test_progress_comes_with_the_beats(supervisor, long):
-    outcome, beats, _ = run(supervisor, long, timeout_s=3)
+def test_progress_comes_with_the_heartbeats(supervisor, long):
+    outcome, heartbeats, _ = run(supervisor, long, timeout_s=3)
     assert outcome.kind == "timed_out"
-    told = [b for b in beats if b]
-    assert len(told) >= 3
-    assert all(0 <= b["fraction"] <= 1 and np.isfinite(b["objective"]) for b in told)
-    fractions = [b["fraction"] for b in told]
+    progress = [b for b in heartbeats if b]
+    assert len(progress) >= 3
+    assert all(0 <= b["fraction"] <= 1 and np.isfinite(b["objective"]) for b in progress)
+    fractions = [b["fraction"] for b in progress]
     assert fractions == sorted(fractions)
 
 
-def test_a_cancel_ends_an_iterating_fit_by_its_flag(supervisor, long):
-    wished = []
+def test_a_cancel_message_ends_an_iterating_fit(supervisor, long):
+    requested = []
 
-    def wanted(beats):  # once it iterates: how long a child takes to start is not the question
-        if any(beats):
-            wished.append(time.monotonic())
-        return bool(wished)
+    def should_stop(heartbeats):  # once it iterates: the start of the child does not count
+        if any(heartbeats):
+            requested.append(time.monotonic())
+        return bool(requested)
 
-    outcome, _, _ = run(supervisor, long, wanted=wanted)
+    outcome, _, _ = run(supervisor, long, should_stop=should_stop)
     assert outcome.kind == "cancelled"
-    assert time.monotonic() - wished[0] < SLACK_S
-    assert supervisor._child.is_alive()  # it answered, so it needed no signal
+    assert time.monotonic() - requested[0] < SLACK_S
+    assert supervisor._child.is_alive()  # it returned a result, so it needed no signal
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_a_fit_inside_native_code_ends_within_the_grace(supervisor, native, small, how):
-    run(supervisor, small)  # its child is ready
+def test_a_fit_inside_native_code_ends_within_the_grace_period(supervisor, native, small, how):
+    run(supervisor, small)  # so that a child is ready
     started = time.monotonic()
     outcome, _, elapsed = run(
         supervisor,
         native,
         timeout_s=2 if how == "timeout" else 60,
-        wanted=lambda _: how == "cancel" and time.monotonic() > started + 2,
+        should_stop=lambda _: how == "cancel" and time.monotonic() > started + 2,
     )
     assert outcome.kind == {"cancel": "cancelled", "timeout": "timed_out"}[how]
     assert elapsed < 2 + GRACE_S + TERM_GRACE_S + SLACK_S
 
 
 def test_a_child_that_prints_without_end_is_still_watched(supervisor, small, monkeypatch, tmp_path):
-    _have_every_child(monkeypatch, tmp_path, "import os\nwhile True: os.write(1, b'x' * 65536)")
-    outcome, beats, elapsed = run(supervisor, small, wanted=lambda beats: len(beats) >= 4)
+    _run_in_every_child(monkeypatch, tmp_path, "import os\nwhile True: os.write(1, b'x' * 65536)")
+    outcome, heartbeats, elapsed = run(supervisor, small, should_stop=lambda beats: len(beats) >= 4)
     assert outcome.kind == "cancelled"
-    assert len(beats) >= 4
+    assert len(heartbeats) >= 4
     assert elapsed < 4 * 0.25 + SLACK_S
 
 
-def test_a_child_that_prints_much_before_it_is_ready_is_not_waited_for(
+def test_a_child_that_prints_much_before_it_is_ready_does_not_block(
     supervisor, small, monkeypatch, tmp_path
 ):
-    _have_every_child(monkeypatch, tmp_path, "import os\nos.write(2, b'x' * 2_000_000)")
+    _run_in_every_child(monkeypatch, tmp_path, "import os\nos.write(2, b'x' * 2_000_000)")
     outcome, _, elapsed = run(supervisor, small)
     assert outcome.kind == "succeeded"
     assert elapsed < 20
 
 
-def test_a_child_that_dies_at_its_start_says_why(supervisor, small, monkeypatch, tmp_path):
+def test_a_child_that_dies_at_its_start_reports_the_cause(supervisor, small, monkeypatch, tmp_path):
     broken = "import sys\nsys.modules['algorithms.registry'] = None"
-    _have_every_child(monkeypatch, tmp_path, broken)
+    _run_in_every_child(monkeypatch, tmp_path, broken)
     outcome, _, elapsed = run(supervisor, small)
     assert (outcome.kind, outcome.code) == ("failed", "crashed")
     assert "algorithms.registry" in outcome.detail
     assert elapsed < 20
 
 
-def _have_every_child(monkeypatch, folder, code):
-    """Have children that are started from now on run code before anything else."""
+def _run_in_every_child(monkeypatch, folder, code):
+    """Run code at the start of every child that is started from now on."""
     (folder / "sitecustomize.py").write_text(code)
     path = os.pathsep.join([str(folder), os.environ.get("PYTHONPATH", "")])
     monkeypatch.setenv("PYTHONPATH", path)
@@ -218,7 +218,7 @@ def _have_every_child(monkeypatch, folder, code):
 
 @pytest.fixture(autouse=True)
 def fresh_child(request, supervisor):
-    """Return no child that was started for another test's code."""
+    """Replace a child that was started for the code of another test."""
     is_special = "monkeypatch" in request.fixturenames
     if is_special and supervisor._child is not None:
         supervisor._drop(supervisor._child)
@@ -227,30 +227,31 @@ def fresh_child(request, supervisor):
         supervisor._drop(supervisor._child)
 
 
-def test_a_fit_beyond_its_memory_fails_and_says_so(supervisor, native):
+def test_a_fit_beyond_its_memory_limit_fails_with_that_cause(supervisor, native):
     outcome, _, _ = run(supervisor, native, memory_mb=512)
-    assert (outcome.kind, outcome.code) == ("failed", "out_of_memory")
+    assert (outcome.kind, outcome.code) == ("failed", "out-of-memory")
     assert "512 MiB" in outcome.detail or "memory" in outcome.detail
 
 
-def test_memory_is_free_again_for_the_next_order(supervisor, native, small):
+def test_memory_is_free_again_for_the_next_request(supervisor, native, small):
     run(supervisor, native, memory_mb=512)
     assert run(supervisor, small)[0].kind == "succeeded"
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGSEGV])
-def test_a_child_that_dies_is_lost_with_its_signal(supervisor, long, number):
+def test_a_killed_child_is_lost_and_the_signal_reported(supervisor, long, number):
     supervisor.warm_up()
     pid = supervisor._child.process.pid
     threading.Timer(1, os.kill, (pid, number)).start()
     outcome, _, elapsed = run(supervisor, long)
-    assert (outcome.kind, outcome.code) == ("lost", f"crashed: {number.name}")
+    assert (outcome.kind, outcome.code) == ("lost", "crashed")
+    assert number.name in outcome.detail
     assert elapsed < 1 + SLACK_S
     assert not psutil.pid_exists(pid)
 
 
-def test_an_attempt_that_was_fenced_out_stops_and_leaves_nothing(supervisor, long, tmp_path):
-    outcome, _, elapsed = run(supervisor, long, wanted=lambda _: True, wish=None)
+def test_an_attempt_that_was_fenced_out_stops_and_leaves_no_file(supervisor, long, tmp_path):
+    outcome, _, elapsed = run(supervisor, long, should_stop=lambda _: True, command=None)
     assert outcome.kind == "fenced"
     assert elapsed < SLACK_S
     assert not (tmp_path / "model").exists()

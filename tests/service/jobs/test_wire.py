@@ -26,14 +26,14 @@ def test_messages_arrive_whole_and_in_order(sent):
         right.close()
 
 
-def test_the_end_of_the_peer_is_seen_after_what_it_said():
+def test_the_last_message_of_a_closed_peer_arrives():
     left, right = (Wire(s) for s in socket.socketpair())
     left.send({"a": 1})
     left.close()
     assert right.receive(1) == {"a": 1}
     assert right.receive(1) is None
     assert right.is_closed
-    right.send({"b": 2})  # to nobody: passed over
+    right.send({"b": 2})  # dropped
     right.close()
 
 
