@@ -88,17 +88,17 @@ def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, 
 
 
 @pytest.mark.parametrize(
-    ("change", "told"),
+    ("change", "detail"),
     [
         ({"adapt": {"model": "nobody"}}, "no model 'nobody'"),
         ({"adapt": {"model": "base", "version": 99}}, "with version 99"),
-        ({"algorithm": "pca"}, "is a model of rmt-pca, not of pca"),
-        ({"params": {"k": 1}}, "'params' cannot be given"),
-        ({"compare": True}, "'compare' cannot be given"),
-        ({"search": {"space": {"k": [1]}}}, "'search' cannot be given"),
+        ({"algorithm": "pca"}, "was trained by rmt-pca, not by pca"),
+        ({"params": {"k": 1}}, "'params' cannot be combined"),
+        ({"compare": True}, "'compare' cannot be combined"),
+        ({"search": {"space": {"k": [1]}}}, "'search' cannot be combined"),
     ],
 )
-def test_an_adaptation_that_cannot_be_is_refused(http, client, rows, base, change, told):
+def test_an_invalid_adaptation_is_rejected(http, client, rows, base, change, detail):
     dataset = client.upload({"d": rows["d"]})
     spec = {
         "dataset_id": dataset.id,
@@ -109,11 +109,11 @@ def test_an_adaptation_that_cannot_be_is_refused(http, client, rows, base, chang
     }
     response = http.post("/v1/jobs", json=spec)
     assert 400 <= response.status_code < 500
-    assert told in response.json()["detail"]
+    assert detail in response.json()["detail"]
 
 
-def test_a_task_that_is_there_already_is_refused(client, rows, base):
-    with pytest.raises(ServiceError, match="task 'a' already"):
+def test_a_task_that_the_model_has_is_rejected(client, rows, base):
+    with pytest.raises(ServiceError, match="already has a task 'a'"):
         client.adapt(base, client.upload({"a": rows["d"]}))
 
 
