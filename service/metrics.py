@@ -17,7 +17,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.context import Services
 from service.crew import counts_folder
 from service.database import now
-from service.jobs.queue import store
+from service.jobs.queue import queries
 from service.tally import MANY, Event, Tally
 
 #: Seconds; most calls are inference, of milliseconds.
@@ -165,7 +165,7 @@ class _Parts(Collector):
         jobs = GaugeMetricFamily("sibling_jobs", "Jobs that have not ended.", labels=("state",))
         try:
             with self._services.database.read() as session:
-                counts, oldest = store.count_by_state(session), store.oldest_queued(session)
+                counts, oldest = queries.count_by_state(session), queries.oldest_queued(session)
         except SQLAlchemyError:
             return  # numbers that nobody knows are left out; sibling_ready tells why
         for state, n in counts.items():

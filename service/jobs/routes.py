@@ -28,7 +28,7 @@ from service.http import (
 )
 from service.idempotency import IdempotencyKey
 from service.jobs import submission
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.states import FINAL, JobState
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.models.store import version_of_job, versions_of_jobs
@@ -110,7 +110,7 @@ async def submit_job(
 def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query()]) -> Page[Job]:
     """List jobs, newest first."""
     with services.database.read() as session:
-        rows = store.list_page(
+        rows = queries.list_page(
             session,
             owner,
             after=query.after(),
@@ -120,7 +120,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
         )
         ids = [row.id for row in rows]
         versions = versions_of_jobs(session, ids)
-        attempts = store.attempts_of(session, ids)
+        attempts = queries.attempts_of(session, ids)
         children = child_store.count_child_jobs(session, ids)
     jobs = [Job.from_row(r, versions.get(r.id), attempts[r.id], children[r.id]) for r in rows]
     return page(jobs, query, key=lambda job: job.id)
@@ -212,14 +212,14 @@ def _read(services: Services, job_id: str, owner: str) -> Job:
         row = store.get(session, job_id, owner=owner)
         if row is None:
             raise no_job(job_id)
-        attempts = store.attempts_of(session, [job_id])[job_id]
+        attempts = queries.attempts_of(session, [job_id])[job_id]
         children = child_store.count_child_jobs(session, [job_id])[job_id]
         return Job.from_row(row, version_of_job(session, job_id), attempts, children)
 
 
 def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:
     with services.database.read() as session:
-        return [Event.from_row(r) for r in store.events_after(session, job_id, after, limit)]
+        return [Event.from_row(r) for r in queries.events_after(session, job_id, after, limit)]
 
 
 async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -> Job:

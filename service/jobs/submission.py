@@ -17,7 +17,7 @@ from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
 from service.errors import Problem, json_pointer
 from service.idempotency import find_created, remember_created
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import Study, StudyOptions, plan_adaptation, plan_job
@@ -97,7 +97,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
 
 def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
     """Raise a Problem if the owner has the maximum number of queued jobs."""
-    waiting = store.count_waiting(session, owner)
+    waiting = queries.count_waiting(session, owner)
     if waiting >= settings.max_queued:
         detail = f"you have {waiting} queued jobs, the maximum is {settings.max_queued}; try later"
         raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})

@@ -8,7 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased, defer
 
 from service.database import now
-from service.jobs.queue import store
+from service.jobs.queue import queries, store
 from service.jobs.queue.states import ACTIVE, FINAL, JobState
 from service.jobs.studies.child_jobs import ChildJob
 from service.rows import JobRow
@@ -83,7 +83,7 @@ def child_progress(session: Session) -> dict[str, Any]:
     progress: dict[str, set[Any]] = {}
     for job_id, *values in session.execute(_COUNTS):
         progress.setdefault(job_id, set()).add(tuple(values))
-    for job in store.active(session):
+    for job in queries.active(session):
         if job.parent_id in progress:
             progress[job.parent_id].add((job.id, (job.progress or {}).get("fraction")))
     return progress

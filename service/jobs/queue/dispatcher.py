@@ -14,7 +14,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.jobs.queue.pool import WorkerPool
@@ -145,12 +145,12 @@ class Dispatcher:
 
     def _submit(self, engine: WorkerPool) -> None:
         with self._database.read() as session:
-            if not store.has_queued(session):
+            if not queries.has_queued(session):
                 return
         n_slots = engine.slots()  # before the write: a scheduler that hangs must not lock the rows
         with self._database.write() as session:
-            n_free = n_slots - len(store.active(session))
-            jobs = store.next_queued(session, n_free) if n_free > 0 else []
+            n_free = n_slots - len(queries.active(session))
+            jobs = queries.next_queued(session, n_free) if n_free > 0 else []
             submitted = [job for job in jobs if store.submit(session, job)]
         for job in submitted:  # after the commit: a worker must find the committed row
             key = (job.id, job.attempt + 1)
@@ -160,7 +160,7 @@ class Dispatcher:
     def _reconcile(self) -> None:
         """Requeue or end the jobs whose attempts were lost."""
         with self._database.read() as session:
-            jobs = store.active(session)
+            jobs = queries.active(session)
         keys = {(job.id, job.attempt) for job in jobs}
         self._liveness.tick()
         self._liveness.retain(keys)
@@ -249,7 +249,7 @@ class Dispatcher:
             time.sleep(_DRAIN_POLL_S)
 
     def _own_jobs(self, session: Session) -> list[JobRow]:
-        return [job for job in store.active(session) if (job.id, job.attempt) in self._futures]
+        return [job for job in queries.active(session) if (job.id, job.attempt) in self._futures]
 
 
 def _update_parent(session: Session, job_id: str) -> None:

@@ -1,8 +1,6 @@
 """SQL of jobs. Every state transition is one UPDATE whose WHERE names the state and attempt."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from typing import Any
 
 import sqlalchemy as sa
@@ -11,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.database import now
-from service.jobs.queue.states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
+from service.jobs.queue.states import FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 
@@ -66,46 +64,6 @@ def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | 
     """Return the row of a job; None if it does not exist or belongs to another owner."""
     row = session.get(JobRow, job_id, populate_existing=True)
     return row if row is not None and owner in (None, row.owner) else None
-
-
-def list_page(
-    session: Session,
-    owner: str,
-    *,
-    after: str | None,
-    limit: int,
-    state: str | None,
-    parent: str | None,
-) -> Sequence[JobRow]:
-    """Return jobs older than the job ``after``, newest first.
-
-    Parameters
-    ----------
-    parent
-        Return the child jobs of this job; without it, jobs that are not child jobs.
-    """
-    query = sa.select(JobRow).where(JobRow.owner == owner, JobRow.parent_id == parent)
-    query = query.order_by(JobRow.id.desc())
-    if after is not None:
-        query = query.where(JobRow.id < after)
-    if state is not None:
-        query = query.where(JobRow.state == state)
-    return session.scalars(query.limit(limit)).all()
-
-
-def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Sequence[EventRow]:
-    """Return the events of a job after one of them, in order."""
-    query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
-    return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
-
-
-def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:
-    """Return the attempts of each job, in order."""
-    found: dict[str, list[AttemptRow]] = {job_id: [] for job_id in job_ids}
-    query = sa.select(AttemptRow).where(AttemptRow.job_id.in_(job_ids))
-    for row in session.scalars(query.order_by(AttemptRow.attempt)):
-        found[row.job_id].append(row)
-    return found
 
 
 def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
@@ -354,75 +312,6 @@ def mark_lost(session: Session, job: JobRow, failure: AttemptFailure) -> bool:
         )
     enter = JobState.QUEUED if job.counted_attempts < job.max_attempts else JobState.FAILED
     return move(*here, enter, outcome="lost", error=error)
-
-
-def count_waiting(session: Session, owner: str) -> int:
-    """Return the number of queued and waiting jobs of an owner, without child jobs."""
-    query = sa.select(sa.func.count()).where(
-        JobRow.owner == owner,
-        JobRow.parent_id.is_(None),
-        JobRow.state.in_((JobState.QUEUED, JobState.WAITING)),
-    )
-    return session.scalar(query) or 0
-
-
-def count_by_state(session: Session) -> dict[str, int]:
-    """Return the number of jobs in each state that is not final."""
-    states = [state for state in JobState if state not in FINAL]
-    query = (
-        sa.select(JobRow.state, sa.func.count())
-        .where(JobRow.state.in_(states))
-        .group_by(JobRow.state)
-    )
-    return dict.fromkeys(map(str, states), 0) | dict(session.execute(query).tuples().all())
-
-
-def oldest_queued(session: Session) -> datetime | None:
-    """Return the creation time of the oldest queued job."""
-    query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
-    return session.scalar(query)
-
-
-def active(session: Session) -> Sequence[JobRow]:
-    """Return the jobs that are submitted or running."""
-    query = sa.select(JobRow).where(JobRow.state.in_(ACTIVE))
-    return session.scalars(query.execution_options(populate_existing=True)).all()
-
-
-def has_queued(session: Session) -> bool:
-    """Return whether any job is queued."""
-    query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)
-    return session.scalar(query.limit(1)) is not None
-
-
-def next_queued(session: Session, limit: int) -> list[JobRow]:
-    """Return the jobs to submit next: by priority, then active jobs of the owner, then age."""
-    # a child job is as old as its parent
-    age = (sa.func.coalesce(JobRow.parent_id, JobRow.id), JobRow.id)
-    rank = sa.func.row_number().over(
-        partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), *age)
-    )
-    queued = (
-        sa.select(JobRow.id, JobRow.owner, JobRow.priority, rank.label("rank"))
-        .where(JobRow.state == JobState.QUEUED)
-        .subquery()
-    )
-    active_jobs = (
-        sa.select(JobRow.owner, sa.func.count().label("n"))
-        .where(JobRow.state.in_(ACTIVE))
-        .group_by(JobRow.owner)
-        .subquery()
-    )
-    # an owner's r-th queued job would be its (n + r)-th active one
-    turn = sa.func.coalesce(active_jobs.c.n, 0) + queued.c.rank
-    query = (
-        sa.select(JobRow)
-        .join(queued, queued.c.id == JobRow.id)
-        .outerjoin(active_jobs, active_jobs.c.owner == queued.c.owner)
-        .order_by(queued.c.priority.desc(), turn, *age)
-        .limit(limit)
-    )
-    return list(session.scalars(query))
 
 
 def _end_attempt(

@@ -16,7 +16,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.states import ACTIVE, FINAL, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
@@ -238,8 +238,8 @@ class LifeCycle(RuleBasedStateMachine):
             for attempt in session.scalars(sa.select(AttemptRow)):
                 outcomes[attempt.job_id][attempt.attempt] = attempt.outcome
             n_blobs = session.scalar(sa.select(sa.func.count()).select_from(BlobRow))
-            queued = {row.id for row in store.next_queued(session, 1000)}
-            active = {row.id for row in store.active(session)}
+            queued = {row.id for row in queries.next_queued(session, 1000)}
+            active = {row.id for row in queries.active(session)}
         assert rows.keys() == self.model.keys()
         for job_id, job in self.model.items():
             row = rows[job_id]

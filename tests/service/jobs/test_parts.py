@@ -12,7 +12,7 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.states import JobState
 from service.jobs.studies.child_jobs import ChildJob
 
@@ -146,7 +146,7 @@ def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, da
     assert row.progress["fraction"] == pytest.approx(1.5 / 4)
     assert row.progress["iteration"] == 1
     with database.read() as session:
-        kinds = [e.kind for e in store.events_after(session, job_id, 0, 100)]
+        kinds = [e.kind for e in queries.events_after(session, job_id, 0, 100)]
     assert kinds == ["state", "progress"]
 
 
@@ -188,9 +188,9 @@ def test_a_part_that_is_cancelled_on_its_own_cancels_the_whole(whole, end, colle
 def test_parts_are_as_old_as_their_whole_and_count_as_one_in_the_queue(whole, database):
     job_id, parts = whole()
     with database.read() as session:
-        assert store.count_waiting(session, "ada") == 2
-        assert {job.id for job in store.next_queued(session, 3)} == set(parts)
-        listed = store.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
+        assert queries.count_waiting(session, "ada") == 2
+        assert {job.id for job in queries.next_queued(session, 3)} == set(parts)
+        listed = queries.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
         assert {job.id for job in listed} == set(parts)
 
 

@@ -4,7 +4,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
-from service.jobs.queue import store
+from service.jobs.queue import queries, store
 from service.jobs.queue.states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import BlobRow
 
@@ -176,7 +176,7 @@ def test_the_queue_goes_by_priority_then_fairness_then_age(database, new_job):
     bob = [new_job("bob") for _ in range(2)]
     urgent = new_job("ada", priority=5)
     with database.read() as session:
-        order = [job.id for job in store.next_queued(session, 10)]
+        order = [job.id for job in queries.next_queued(session, 10)]
     assert order[0] == urgent
     # ada's urgent one counts as her first turn, so bob goes before her others
     assert order[1:] == [bob[0], ada[0], bob[1], ada[1], ada[2]]
@@ -188,7 +188,7 @@ def test_an_owner_with_busy_workers_waits_behind_one_without(database, new_job):
         store.submit(session, store.get(session, first))
     ada, bob = new_job("ada"), new_job("bob")
     with database.read() as session:
-        assert [job.id for job in store.next_queued(session, 2)] == [bob, ada]
+        assert [job.id for job in queries.next_queued(session, 2)] == [bob, ada]
 
 
 def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
@@ -199,7 +199,7 @@ def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
     with database.write() as session:
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     with database.read() as session:
-        events = store.events_after(session, job_id, 0, 100)
+        events = queries.events_after(session, job_id, 0, 100)
     told = [e.data.get("state", e.kind) for e in events]
     assert told == ["queued", "submitted", "running", "progress", "succeeded"]
     assert [e.attempt for e in events] == [0, 1, 1, 1, 1]
@@ -218,7 +218,7 @@ def test_the_attempts_tell_who_tried_and_how_it_ended(database, new_job, begin):
     with database.write() as session:
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     with database.read() as session:
-        told = store.attempts_of(session, [job_id])[job_id]
+        told = queries.attempts_of(session, [job_id])[job_id]
     assert [(a.attempt, a.worker, a.outcome) for a in told] == [
         (1, "w1", "lost"),
         (2, "w2", "released"),
