@@ -4,7 +4,7 @@
 *Tasks*: each task in turn, the contributions of the others frozen, sweeps at O(n_r + T) per step
 until they move little, and one matrix-vector product behind them: for tasks with rows of their own.
 The penalty exp ties every task to every other, and a pass of single examples goes before: sweeps
-alone take ten times as many passes there.
+alone take 3 to 30 times as many passes there.
 *Blocks*: 64 shared rows with all tasks, two sweeps on their own kernel and one matrix product
 behind them; blocks are drawn anew in every pass, since fixed ones need ten times as many.
 
