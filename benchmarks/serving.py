@@ -45,6 +45,8 @@ from service.client import Client
 N_FEATURES, N_OUT = 256, 10
 IDLE_PARTS = 6
 PATH = "/v2/models/projection/infer"
+#: The same, answered by the framework: a query that it does not know is left to it.
+ROUTE = f"{PATH}?other=1"
 #: One that trains for as long as calls are measured beside it.
 LONG_JOB = {
     "algorithm": "gp-lvm",
@@ -289,6 +291,7 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
             Server("bare ASGI", limit, of_echo),
             Server("ours, JSON", port, of_json),
             Server("ours, binary", port, v2_binary(PATH)),
+            Server("route, JSON", port, v2_json(ROUTE, "rows", task="a")),
         ]
         zero, one = transform(np.zeros((1, N_FEATURES))), transform(np.eye(N_FEATURES))
         arrays = {"mean": np.zeros(N_FEATURES), "basis": one - zero}

@@ -1,8 +1,10 @@
 """The application: its parts, its routes, its life."""
 
+import gc
 import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import partial
 from importlib.metadata import version
 from typing import Any, Final
 
@@ -17,25 +19,22 @@ from service.batch.routes import router as batch
 from service.blobs import BlobStore
 from service.catalogue.routes import router as catalogue
 from service.context import Services
-from service.crew import counts_folder
-from service.database import Database
 from service.datasets.ingestion.ingester import Ingester
 from service.datasets.routes import router as datasets
 from service.errors import install_handlers
 from service.health.routes import metrics_router
 from service.health.routes import router as health
-from service.health.watch import Watch
+from service.health.watch import Watch, queue_state
 from service.http import ProblemSchema
-from service.inference.arrival import Calls
 from service.inference.cache import ModelCache
-from service.inference.lookup import Lookup
+from service.inference.handler import MakeHandler
 from service.inference.pool import ComputePool
-from service.inference.respond import MakeExchange, WaitingCalls
-from service.inference.routes import EXCHANGES as V1_EXCHANGES
+from service.inference.resolver import ModelResolver
+from service.inference.routes import HANDLERS as V1_HANDLERS
 from service.inference.routes import router as inference
 from service.inference.statistics import Statistics
 from service.inference.v2.repository import router as v2_repository
-from service.inference.v2.routes import EXCHANGES as V2_EXCHANGES
+from service.inference.v2.routes import HANDLERS as V2_HANDLERS
 from service.inference.v2.routes import calls as v2_calls
 from service.inference.v2.routes import public as v2_public
 from service.inference.v2.routes import router as v2
@@ -50,27 +49,34 @@ from service.models.alias_routes import router as aliases
 from service.models.columns import ColumnNames
 from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
-from service.schema import check_schema, migrate
+from service.schema import open_database
 from service.settings import Settings
 from service.ui.routes import router as ui
 
+#: An inference request makes some hundred objects, and leaves no cycles behind.
+_GC_THRESHOLDS: Final = 10_000, 10, 10
 DESCRIPTION = """Train related tasks together, serve them over HTTP.
 
 Upload a dataset of tasks, submit a job, watch it, and call the model it makes.
 Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
-_EXCHANGES: Final[dict[str, MakeExchange]] = {**V2_EXCHANGES, **V1_EXCHANGES}
+#: Of the routes of inference, by their paths.
+HANDLERS: Final[dict[str, MakeHandler]] = {**V2_HANDLERS, **V1_HANDLERS}
 
 
-def create_app(settings: Settings) -> FastAPI:
-    """Give the application; its parts start and stop with it."""
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Return the application, by default as the environment says.
+
+    Its parts start and stop with it.
+    """
+    settings = settings or Settings()
     metrics = Metrics()
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
         services = await run_in_threadpool(_start, settings, metrics)
         app.state.services = services
-        app.state.calls = Calls(services, metrics, _EXCHANGES)
-        metrics.watch(services)
+        metrics.report_state(partial(queue_state, services.database), services.watch.reasons)
+        _tune_gc()
         try:
             yield
         finally:
@@ -111,12 +117,10 @@ class _App(FastAPI):
     """An application whose document tells what no route does by itself: problems and keys."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Give what answers a request."""
+        """Return what answers a request."""
         framework = super().build_middleware_stack()
         assert isinstance(framework, ServerErrorMiddleware)  # tells defects in its own way
-        return RequestContext(
-            WaitingCalls(framework.app), self.state.metrics, calls=list(_EXCHANGES)
-        )
+        return RequestContext(framework.app, self.state.metrics, calls=HANDLERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -166,23 +170,7 @@ def _of_v2(problem: dict[str, Any]) -> dict[str, Any]:
 
 def openapi() -> dict[str, Any]:
     """Give the OpenAPI document, without starting anything."""
-    return create_app(Settings()).openapi()
-
-
-def open_database(settings: Settings) -> Database:
-    """Give the database, at the schema that this version needs.
-
-    Raises
-    ------
-    SchemaMismatch, SQLAlchemyError, OSError
-        It has another schema, or cannot be reached.
-    """
-    settings.data_dir.resolve().mkdir(parents=True, exist_ok=True)
-    database = Database(settings.resolved_database_url())
-    if database.url.startswith("sqlite"):
-        migrate(database)
-    check_schema(database)
-    return database
+    return create_app().openapi()
 
 
 def _start(settings: Settings, metrics: Metrics) -> Services:
@@ -217,7 +205,7 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         metrics,
         threads=settings.resolved_inference_threads(),
         waiting=settings.inference_waiting,
-        processes=settings.server_processes,
+        processes=settings.workers,
     )
     authenticator = Authenticator(database, is_open=not settings.asks_for_keys())
     return Services(
@@ -228,12 +216,22 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
         ingester,
         dispatcher,
         watch,
-        Lookup(database, is_alone=database.is_sqlite and settings.server_processes == 1),
+        ModelResolver(database, single_process=database.is_sqlite and settings.workers == 1),
         models,
         ColumnNames(database),
         compute,
-        Statistics(metrics, counts_folder()),
+        Statistics(metrics),
     )
+
+
+def _tune_gc() -> None:
+    """Exempt what stays from garbage collection: modules, routes, schemas.
+
+    Collections would traverse all of it again and again while requests wait.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)
 
 
 def _stop(services: Services) -> None:

@@ -1,5 +1,6 @@
 """The command ``sibling``: run the service, and use one."""
 
+import os
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -46,10 +47,10 @@ def serve(
     from service.server import run
     from service.settings import Settings
 
-    given: dict[str, Any] = {"host": host, "port": port, "data_dir": data_dir}
-    # what is given here goes before what stands in the environment
-    settings = Settings(**{k: v for k, v in given.items() if v is not None})
-    run(settings, any_port=port is None)
+    given = {"host": host, "port": port, "data_dir": data_dir}
+    # server processes read their settings from the environment, where options go first
+    os.environ.update({f"SIBLING_{k.upper()}": str(v) for k, v in given.items() if v is not None})
+    run(Settings(), any_port=port is None)
 
 
 @app.command()

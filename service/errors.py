@@ -87,19 +87,6 @@ KINDS: Final[dict[str, Kind]] = {
         "A binary body is truncated or damaged.",
         "Send the file again; the detail says where reading stopped.",
     ),
-    "head-too-large": Kind(
-        431,
-        "The head of the request is too large",
-        "Method, address and headers have more than 64 KiB.",
-        "Send fewer or shorter headers; the connection was closed.",
-    ),
-    "malformed-request": Kind(
-        400,
-        "This is not HTTP",
-        "The request cannot be read: a method that HTTP does not know, a broken header, or a "
-        "length that is not one.",
-        "Send it with an HTTP client; the connection was closed.",
-    ),
     "invalid-page-token": Kind(
         400,
         "The page token is not one of ours",

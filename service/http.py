@@ -16,8 +16,9 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel, ConfigDict, Field
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
+from starlette.types import Receive
 
-from service.access.authenticator import Authenticator, parse_bearer
+from service.access.authenticator import Authenticator
 from service.errors import ANYWHERE, KINDS, PROBLEM_TYPE, Problem, json_pointer
 
 JSON: Final = "application/json"
@@ -50,25 +51,14 @@ class StrictRequest(Request):
         """
         if not hasattr(self, "_body"):
             limit = self.app.state.services.settings.max_body_bytes
-            _check_length(self.first_headers.get("content-length", ""), limit)
-            chunks, size, is_more = [], 0, True
-            while is_more:  # stream() takes longer than to read a small body
-                message = await self.receive()
-                if message["type"] == "http.disconnect":
-                    raise ClientDisconnect
-                chunks.append(message.get("body", b""))
-                is_more = message.get("more_body", False)
-                size += len(chunks[-1])
-                if size > limit:
-                    raise too_large(limit)
-            self._body = chunks[0] if len(chunks) == 1 else b"".join(chunks)
+            length = self.plain_headers.get("content-length", "")
+            self._body = await read_body(self.receive, length, limit)
         return self._body
 
     @cached_property
-    def first_headers(self) -> dict[str, str]:
-        """The first header of each name: to look up several, one after the other, is slow."""
-        pairs = reversed(self.scope["headers"])
-        return {name.decode("latin-1"): value.decode("latin-1") for name, value in pairs}
+    def plain_headers(self) -> dict[str, str]:
+        """The headers by name: looking up several, one after the other, is slow."""
+        return headers_of(self.scope["headers"])
 
     async def json(self) -> Any:
         """Give the body read as JSON: no NaN, no lone surrogates, no nesting without end."""
@@ -106,11 +96,11 @@ class StrictRoute(APIRoute):
         return strict
 
     async def owner_of(self, request: StrictRequest) -> str:
-        """Give who calls: before the body is read, so that a stranger costs little."""
+        """Return the caller's owner. Runs before the body is read: strangers cost little."""
         authenticator: Authenticator = request.app.state.services.authenticator
         needed = self.needed[request.method in _READING]
-        authorization = request.first_headers.get("authorization")
-        known = authenticator.cached_owner(parse_bearer(authorization), needed)
+        authorization = request.plain_headers.get("authorization")
+        known = authenticator.cached_owner(authorization, needed)
         if known is not None:
             return known
         return await run_in_threadpool(authenticator.authenticate, authorization, needed)
@@ -120,6 +110,44 @@ def secured(scope: str | None) -> type[StrictRoute]:
     """Give the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
     needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
     return type("SecuredRoute", (StrictRoute,), {"needed": needed})
+
+
+def headers_of(pairs: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
+    """Return the first header of each name, and all of ``accept``."""
+    headers = {name.decode("latin-1"): value.decode("latin-1") for name, value in reversed(pairs)}
+    if len(headers) < len(pairs) and "accept" in headers:
+        accepted = (value.decode("latin-1") for name, value in pairs if name == b"accept")
+        headers["accept"] = ",".join(accepted)
+    return headers
+
+
+async def read_body(receive: Receive, length: str, limit: int) -> bytes:
+    """Receive a body.
+
+    Parameters
+    ----------
+    length
+        The header ``Content-Length``, empty where there is none.
+
+    Raises
+    ------
+    Problem
+        The body is larger than the limit; raised before it is read if its length is known.
+    ClientDisconnect
+        The client is gone.
+    """
+    _check_length(length, limit)
+    chunks, size, is_more = [], 0, True
+    while is_more:  # Request.stream() takes longer than reading a small body
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientDisconnect
+        chunks.append(message.get("body", b""))
+        is_more = message.get("more_body", False)
+        size += len(chunks[-1])
+        if size > limit:
+            raise too_large(limit)
+    return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
 def _check_is_json(request: Request) -> None:

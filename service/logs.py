@@ -30,6 +30,18 @@ def configure_logs(level: str = "info") -> None:
         ),
         logger_factory=structlog.PrintLoggerFactory(sys.stderr),
     )
+    server = logging.getLogger("uvicorn.error")
+    server.handlers, server.propagate = [_ServerEvents()], False
+    server.setLevel(level.upper())
+
+
+class _ServerEvents(logging.Handler):
+    """Writes what uvicorn logs, such as the end of a server process, as events."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write one event."""
+        message = record.getMessage()
+        log.log(record.levelno, "server", message=message, exc_info=record.exc_info)
 
 
 def request_id() -> str | None:

@@ -61,7 +61,7 @@ class RequestContext:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        started = time.monotonic()
+        started_s = scope.get("started_s", time.perf_counter())
         method = scope["method"]
         answer = _Answer(send, _request_id(scope), has_body=method != _HEAD)
         answer_for(answer.request_id)
@@ -72,9 +72,9 @@ class RequestContext:
         except (_HeadersOnly, ClientDisconnect):
             pass  # nobody reads on
         finally:
-            elapsed_s = time.monotonic() - started
+            elapsed_s = time.perf_counter() - started_s
             route = getattr(inner.get("route"), "path", None)
-            self._metrics.observe(
+            self._metrics.observe_request(
                 method=method, route=route, status=answer.status, elapsed_s=elapsed_s
             )
             if answer.status != _OK or route not in self._calls:

@@ -10,6 +10,7 @@ from alembic.script import ScriptDirectory
 
 import migrations
 from service.database import Database
+from service.settings import Settings
 
 
 class SchemaMismatch(RuntimeError):
@@ -45,6 +46,22 @@ def check_schema(database: Database) -> None:
     found = current_revision(database)
     if found != newest_revision():
         raise _mismatch(found)
+
+
+def open_database(settings: Settings) -> Database:
+    """Return the database at the schema that this version needs; SQLite is brought up to date.
+
+    Raises
+    ------
+    SchemaMismatch, SQLAlchemyError, OSError
+        It has another schema, or cannot be reached.
+    """
+    settings.data_dir.resolve().mkdir(parents=True, exist_ok=True)
+    database = Database(settings.resolved_database_url())
+    if database.is_sqlite:
+        migrate(database)
+    check_schema(database)
+    return database
 
 
 def _mismatch(found: str | None) -> SchemaMismatch:

@@ -1,35 +1,40 @@
-"""Listening: a socket, a server, and a word on where it is."""
+"""Serving: a socket, uvicorn's processes on it, and the line that says where it is."""
 
-import asyncio
 import contextlib
 import ctypes
 import errno
-import gc
+import multiprocessing
+import os
+import signal
 import socket
 import sys
-from collections.abc import Callable
-from functools import partial
-from typing import cast
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Final
 
 import uvicorn
 from sqlalchemy.exc import SQLAlchemyError
+from starlette.types import ASGIApp
 
 from service.access.bootstrap import ensure_bootstrap_key
-from service.app import create_app, open_database
-from service.crew import Crew
 from service.logs import configure_logs
-from service.schema import SchemaMismatch
+from service.metrics import SHARED_DIRECTORY
+from service.processes import set_parent_death_signal
+from service.schema import SchemaMismatch, open_database
 from service.settings import MIB, Settings
-from service.wire.protocol import Connection
 
 #: Open streams get so long to end before the server stops.
-STOP_TIMEOUT_S = 3
+STOP_TIMEOUT_S: Final = 3
+#: A worker that does not answer its supervisor for so long is replaced. One that dies while it is
+#: asked is noticed only then; one that computes may be silent for seconds on a busy machine.
+_HEALTHCHECK_S: Final = 15
+_RETRY_S: Final = 0.05
 #: Of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
 #: An array of a call of a thousand rows has less, a chunk of an upload more.
-_LARGE_BYTES = 5 * MIB // 2
-#: A call of a model makes some hundred objects, and leaves none behind that refer to one another.
-_GC_THRESHOLDS = 10_000, 10, 10
+_LARGE_BYTES: Final = 5 * MIB // 2
 
 
 def run(settings: Settings, *, any_port: bool) -> None:
@@ -37,40 +42,67 @@ def run(settings: Settings, *, any_port: bool) -> None:
 
     Parameters
     ----------
+    settings
+        As the environment has them, from which each server process reads its own.
     any_port
-        Take a free port where the usual one is taken.
+        Take a free port if the usual one is taken.
     """
     configure_logs(settings.log_level)
-    _check_ground(settings)
-    listener = _listen(settings.host, settings.port, any_port=any_port)
-    serve, on_start = partial(_serve, settings), partial(_announce, listener)
-    if settings.server_processes == 1:
-        serve(listener, on_start)
-    else:
-        sys.exit(Crew(settings.server_processes, listener, serve).run(on_start))
+    _preflight(settings)
+    with _listener(settings, any_port=any_port) as listener, _shared_metrics(settings.workers):
+        announced = threading.Event()
+        announce = threading.Thread(target=_announce, args=(listener, announced), daemon=True)
+        announce.start()
+        uvicorn.run(
+            "service.server:create_server_app",
+            factory=True,
+            fd=listener.fileno(),
+            workers=settings.workers,
+            loop="auto",
+            http="httptools",
+            ws="none",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,  # nothing here depends on who the caller claims to be
+            timeout_graceful_shutdown=STOP_TIMEOUT_S,
+            timeout_worker_healthcheck=_HEALTHCHECK_S,
+        )
+    if not announced.is_set():
+        sys.exit("error: the service did not start; its log says why")
 
 
-def _serve(settings: Settings, listener: socket.socket, on_start: Callable[[], None]) -> None:
-    """Serve on a socket until a signal comes."""
+def create_server_app() -> ASGIApp:
+    """Return the application of one server process, with the fast path in front."""
+    # a supervisor of workers does not need them
+    from service.app import HANDLERS, create_app
+    from service.inference.fast_path import FastPath
+
+    settings = Settings()
     configure_logs(settings.log_level)
     _return_large_buffers()
-    config = uvicorn.Config(
-        create_app(settings),
-        http=cast("type[asyncio.Protocol]", Connection),
-        log_config=None,
-        access_log=False,
-        proxy_headers=False,  # nothing here depends on who the caller says to be
-        timeout_graceful_shutdown=STOP_TIMEOUT_S,
-    )
-    _Server(config, on_start).run(sockets=[listener])
+    supervisor = multiprocessing.parent_process()
+    if supervisor is not None and supervisor.pid is not None:
+        set_parent_death_signal(supervisor.pid, signal.SIGTERM)
+    return FastPath(create_app(settings), HANDLERS)
+
+
+@contextmanager
+def _shared_metrics(workers: int) -> Iterator[None]:
+    """Have several processes count together, in files that end with the block."""
+    if workers == 1:
+        yield
+        return
+    with tempfile.TemporaryDirectory(prefix="sibling-metrics-") as directory:
+        os.environ[SHARED_DIRECTORY] = directory
+        yield
 
 
 def _return_large_buffers() -> None:
-    """Have memory of large buffers given back at once by every thread, and that of others kept.
+    """Return memory of large buffers to the system at once, and keep that of others.
 
     The C library would raise its threshold with the first chunk of an upload and keep the next ones
     in an arena for each thread: 300 MB passing through left the server 70 MB larger. Of smaller
-    buffers it would give back the last, and get fresh memory for each call, which takes longer than
+    buffers it would return the last, and get fresh memory for each request, which takes longer than
     to compute it.
     """
     with contextlib.suppress(AttributeError, OSError):  # another C library does it its own way
@@ -80,18 +112,8 @@ def _return_large_buffers() -> None:
         mallopt(_M_ARENA_MAX, 2)
 
 
-def _spare_collections() -> None:
-    """Have the garbage collector not look at what stays: modules, routes, schemas.
-
-    It would go through all of them again and again, and calls wait meanwhile.
-    """
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(*_GC_THRESHOLDS)
-
-
-def _check_ground(settings: Settings) -> None:
-    """End with a sentence where the service could not start: the server would tell a traceback."""
+def _preflight(settings: Settings) -> None:
+    """Exit with a sentence if the service could not start: uvicorn would print a traceback."""
     try:
         database = open_database(settings)
         has_key = ensure_bootstrap_key(database, settings)
@@ -107,40 +129,33 @@ def _check_ground(settings: Settings) -> None:
         )
 
 
-class _Server(uvicorn.Server):
-    """A server that says when it answers."""
-
-    def __init__(self, config: uvicorn.Config, on_start: Callable[[], None]) -> None:
-        super().__init__(config)
-        self._on_start = on_start
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start, then tell it."""
-        await super().startup(sockets)
-        _spare_collections()
-        if self.started:
-            self._on_start()
-
-
-def _announce(listener: socket.socket) -> None:
-    """Tell the address on standard output."""
-    host, port = listener.getsockname()[:2]
+def _announce(listener: socket.socket, announced: threading.Event) -> None:
+    """Write the address to standard output as soon as a server process listens."""
+    address = listener.getsockname()
+    while not announced.wait(_RETRY_S):
+        with contextlib.suppress(OSError), socket.create_connection(address[:2]):
+            announced.set()
+    host, port = address[:2]
     url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
     sys.stdout.write(f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n")
     sys.stdout.flush()
 
 
-def _listen(host: str, port: int, *, any_port: bool) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # the protocol is named because asyncio asks for it before it turns Nagle's delay off
-    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
+def _listener(settings: Settings, *, any_port: bool) -> socket.socket:
+    """Return a socket that is bound, but does not listen yet."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    # for every connection: of a socket given by its number, uvicorn does not know that it is TCP,
+    # and the head of an answer and its body are two writes
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
-        listener.bind((host, port))
+        listener.bind((settings.host, settings.port))
     except OSError as error:
         if error.errno != errno.EADDRINUSE:
             raise
         if not any_port:
-            sys.exit(f"error: port {port} is taken; name another with --port, or 0 for a free one")
-        listener.bind((host, 0))
+            taken = f"port {settings.port} is taken"
+            sys.exit(f"error: {taken}; name another with --port, or 0 for a free one")
+        listener.bind((settings.host, 0))
     return listener

@@ -20,12 +20,12 @@ class Settings(BaseSettings):
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
     port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
-    server_processes: int = Field(
+    workers: int = Field(
         1,
         ge=1,
         le=256,
-        description="Processes that answer requests at one address; limits on inference and "
-        "statistics under /v2 are those of each, /metrics tells sums.",
+        description="Number of server processes at one address; limits on inference apply to each, "
+        "/metrics and statistics under /v2 report totals.",
     )
     require_keys: bool = Field(
         default=False, description="Ask for API keys on loopback too; elsewhere they always are."
@@ -129,5 +129,5 @@ class Settings(BaseSettings):
 
     def resolved_inference_threads(self) -> int:
         """Give the number of inference calls that each process computes at a time."""
-        share = (os.cpu_count() or 1) // self.server_processes
+        share = (os.cpu_count() or 1) // self.workers
         return self.inference_threads or max(1, share)

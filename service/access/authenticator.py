@@ -5,7 +5,7 @@ import hashlib
 import hmac
 import time
 from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
@@ -32,18 +32,6 @@ class CachedKey:
     expires: float
 
 
-class Bearer(NamedTuple):
-    """An Authorization header, and the hash that identifies it in the cache."""
-
-    authorization: str
-    digest: bytes
-
-
-def parse_bearer(authorization: str | None) -> Bearer | None:
-    """Return the header with its hash, to be reused for further requests; None without a header."""
-    return None if authorization is None else Bearer(authorization, _digest(authorization))
-
-
 class Authenticator:
     """Authentication by API key, with a cache of valid keys.
 
@@ -61,22 +49,23 @@ class Authenticator:
         self._cache: dict[bytes, CachedKey] = {}
         self._refreshing: set[bytes] = set()
 
-    def cached_owner(self, bearer: Bearer | None, scope: str | None) -> str | None:
+    def cached_owner(self, authorization: str | None, scope: str | None) -> str | None:
         """Return the owner if the key is cached and has the scope, else None.
 
         Runs on the event loop; refreshes a key in the background before it expires.
         """
         if self.is_open:
             return self.open_owner
-        if bearer is None:
+        if authorization is None:
             return None
-        cached = self._cache.get(bearer.digest)
+        digest = _digest(authorization)
+        cached = self._cache.get(digest)
         now_s = time.monotonic()
         if cached is None or now_s >= cached.expires or not allows(cached.scopes, scope):
             return None
-        if cached.expires - now_s < _REFRESH_BEFORE_S and bearer.digest not in self._refreshing:
-            self._refreshing.add(bearer.digest)
-            asyncio.get_running_loop().run_in_executor(None, self._refresh, *bearer)
+        if cached.expires - now_s < _REFRESH_BEFORE_S and digest not in self._refreshing:
+            self._refreshing.add(digest)
+            asyncio.get_running_loop().run_in_executor(None, self._refresh, authorization, digest)
         return cached.owner
 
     def _refresh(self, authorization: str, digest: bytes) -> None:

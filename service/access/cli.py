@@ -73,7 +73,7 @@ def revoke(key_id: Annotated[str, typer.Argument(help="The id: sib_<id>_<secret>
 
 @contextmanager
 def _database() -> "Iterator[Database]":
-    from service.app import open_database
+    from service.schema import open_database
     from service.settings import Settings
 
     database = open_database(Settings())

@@ -28,7 +28,7 @@ from service.jobs.submission import (
     place,
 )
 from service.models.columns import NamesByTask
-from service.models.store import Served, get_version
+from service.models.store import ServableVersion, get_version
 from service.rows import DatasetRow
 
 #: Limit on the errors in one response.
@@ -42,7 +42,7 @@ Entry = Mapping[str, Any]
 class ValidatedInference:
     """A valid batch inference: model version, plan and number of rows."""
 
-    served: Served
+    served: ServableVersion
     plan: Plan
     n_rows: int
 
@@ -74,7 +74,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         The specification is invalid.
     """
     check_limits(spec, services.settings)
-    served = services.lookup.find_any(owner, spec.model, spec.version)
+    served = services.resolver.find_any(owner, spec.model, spec.version)
     if served is None:
         version = "" if spec.version is None else f" with version {spec.version}"
         detail = f"there is no model '{spec.model}'{version}"
@@ -229,5 +229,5 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
     return "float" not in kinds
 
 
-def _name(served: Served, method: str, dataset: DatasetRow) -> str:
+def _name(served: ServableVersion, method: str, dataset: DatasetRow) -> str:
     return f"{method} of {dataset.name} by {served.name}/{served.version}"[:_MAX_NAME]

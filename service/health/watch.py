@@ -7,8 +7,10 @@ from typing import Final
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.database import Database
+from service.database import Database, now
+from service.jobs.queue import store
 from service.jobs.queue.dispatcher import Dispatcher
+from service.metrics import QueueState
 from service.schema import SchemaMismatch, check_schema
 
 _LOOK_EVERY_S: Final = 0.5
@@ -84,6 +86,17 @@ class _Look:
             self._found = self._ask()
             self._asked_at = None
             self._end.wait(_LOOK_EVERY_S)
+
+
+def queue_state(database: Database) -> QueueState | None:
+    """Return the state of the job queue; None while the database does not answer."""
+    try:
+        with database.read() as session:
+            n_jobs, oldest = store.count_by_state(session), store.oldest_queued(session)
+    except SQLAlchemyError:
+        return None
+    age_s = 0.0 if oldest is None else max(0.0, (now() - oldest).total_seconds())
+    return QueueState(n_jobs, age_s)
 
 
 def _trouble_of(database: Database) -> str | None:

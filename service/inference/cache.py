@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
-from service.inference.pace import Pace
+from service.inference.latency import LatencyEstimator
 from service.metrics import Metrics
-from service.models.store import Served
+from service.models.store import ServableVersion
 
 
 @dataclass(slots=True)
@@ -17,7 +17,7 @@ class _Entry:
     lock: threading.Lock = field(default_factory=threading.Lock)
     model: Model | None = None
     size_bytes: int = 0
-    pace: Pace = field(default_factory=Pace)
+    estimator: LatencyEstimator = field(default_factory=LatencyEstimator)
 
 
 class ModelCache:
@@ -36,7 +36,7 @@ class ModelCache:
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._lock = threading.Lock()
 
-    def get(self, version: Served) -> Model:
+    def get(self, version: ServableVersion) -> Model:
         """Give the model of a version; artifacts are immutable, so a copy never goes stale."""
         with self._lock:
             entry = self._entries.get(version.artifact_sha256)
@@ -53,16 +53,16 @@ class ModelCache:
                 self._trim()
             return entry.model
 
-    def drop(self, version: Served) -> None:
+    def drop(self, version: ServableVersion) -> None:
         """Forget the model of a version; who has it goes on with it."""
         with self._lock:
             self._entries.pop(version.artifact_sha256, None)
         self._trim()
 
-    def pace(self, version: Served) -> Pace:
-        """Give the pace of a version; that of one which is not loaded knows nothing."""
+    def estimator(self, version: ServableVersion) -> LatencyEstimator:
+        """Return the estimator of a version; one that is not loaded has measured nothing."""
         entry = self._entries.get(version.artifact_sha256)
-        return Pace() if entry is None else entry.pace
+        return LatencyEstimator() if entry is None else entry.estimator
 
     def _trim(self) -> None:
         """Have the models kept fit, and tell their size."""

@@ -11,15 +11,15 @@ from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, ap
 from service.context import Services
 from service.errors import Problem
 from service.inference.call import Answer, Call, Matrix, Wish, misfit
-from service.inference.lookup import Found
-from service.models.store import Served
+from service.inference.resolver import ResolvedModel
+from service.models.store import ServableVersion
 
 #: More rows than this are tried with one first, so that the size of the answer is known.
 _TRIED_ROWS = 1000
 
 
-def compute(services: Services, found: Found, call: Call) -> Answer:
-    """Give what a method of a model makes of the rows.
+def compute(services: Services, resolved: ResolvedModel, call: Call) -> Answer:
+    """Return the outputs of a method of a model for some rows.
 
     Raises
     ------
@@ -28,7 +28,7 @@ def compute(services: Services, found: Found, call: Call) -> Answer:
     AlgorithmError
         A task is unknown, or a value is not finite.
     """
-    served, method = found
+    served, method = resolved
     if method not in served.methods:
         can = ", ".join(served.methods)
         detail = f"'{served.name}' ({served.algorithm}) cannot {method}; it can {can}"
@@ -39,7 +39,7 @@ def compute(services: Services, found: Found, call: Call) -> Answer:
 
 
 def _apply(
-    services: Services, served: Served, model: Model, method: str, call: Call
+    services: Services, served: ServableVersion, model: Model, method: str, call: Call
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     tasks = [call.task] if isinstance(call.task, str) else list(dict.fromkeys(call.task))
     if not tasks:
@@ -73,7 +73,7 @@ def _width(model: Model, method: str, tasks: list[str]) -> int:
 
 
 def _names(
-    services: Services, served: Served, method: str, tasks: list[str]
+    services: Services, served: ServableVersion, method: str, tasks: list[str]
 ) -> tuple[str, ...] | None:
     """Return the names of the columns that rows of all these tasks have, None without names."""
     if method not in FEATURE_METHODS:

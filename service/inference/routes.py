@@ -8,10 +8,15 @@ from algorithms.interface.model import METHODS
 from service.context import Context, Services
 from service.http import JSON, Owner, StrictRequest, problems, secured
 from service.inference.call import Answer, Body, Call
-from service.inference.exchange import LIGHT_BYTES, Exchange, Head, Reply
 from service.inference.formats import FORMATS, accepted_type, format_of
-from service.inference.lookup import Found
-from service.inference.respond import headers_of, respond
+from service.inference.handler import (
+    LIGHT_BYTES,
+    InferenceHandler,
+    ParsedCall,
+    Reply,
+)
+from service.inference.resolver import ResolvedModel
+from service.inference.respond import respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
 from service.models.routes import Name, Version
@@ -57,36 +62,37 @@ _DOCS: Final[dict[str, Any]] = {
 }
 
 
-class MethodExchange(Exchange):
-    """A call of a method, which the last part of the address names."""
+class MethodHandler(InferenceHandler):
+    """A request for a method, which the last part of the path names."""
 
-    def __init__(self, services: Services, head: Head, body: Body, clock: Clock) -> None:
-        super().__init__(services, head, body, clock)
-        headers = head.headers
-        self._method = head.path.rpartition("/")[2].replace("-", "_")
+    def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
+        super().__init__(services, parsed, body, clock)
+        headers = parsed.headers
+        self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._format = format_of(headers.get("content-type", JSON))
         is_small = self._format.is_light and len(body) <= LIGHT_BYTES
         self.is_light = is_small and "content-encoding" not in headers
 
-    def find(self) -> Found:
-        """Give the version."""
-        head = self.head
-        return Found(self.services.lookup.find(head.owner, head.name, head.version), self._method)
+    def find(self) -> ResolvedModel:
+        """Return the version."""
+        parsed = self.parsed
+        served = self.services.resolver.find(parsed.owner, parsed.name, parsed.version)
+        return ResolvedModel(served, self._method)
 
     def read(self) -> Call:
-        """Give the rows."""
-        return self._format.read(self.expanded(), self.head.task)
+        """Parse the rows."""
+        return self._format.read(self.expanded(), self.parsed.task)
 
     def write(self, answer: Answer) -> Reply:
-        """Give the outputs in the format that is accepted."""
+        """Write the outputs in the format that is accepted."""
         content = FORMATS[self._media_type].write(answer)
         headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
         return self.compressed(content, headers)
 
 
-#: What serves the calls of a route.
-EXCHANGES: Final[dict[str, type[MethodExchange]]] = {}
+#: By the path of its route.
+HANDLERS: Final[dict[str, type[MethodHandler]]] = {}
 
 
 def _add_method(method: str) -> None:
@@ -103,8 +109,8 @@ def _add_method(method: str) -> None:
         *,
         task: TaskName = None,
     ) -> Response:
-        head = Head(latest, owner, name, None, task, headers_of(request))
-        return await respond(MethodExchange, services, head, request)
+        parsed = ParsedCall(latest, owner, name, None, task, request.plain_headers)
+        return await respond(MethodHandler, services, parsed, request)
 
     async def call_version(
         name: Name,
@@ -115,8 +121,8 @@ def _add_method(method: str) -> None:
         owner: Owner,
         task: TaskName = None,
     ) -> Response:
-        head = Head(of_version, owner, name, version, task, headers_of(request))
-        return await respond(MethodExchange, services, head, request)
+        parsed = ParsedCall(of_version, owner, name, version, task, request.plain_headers)
+        return await respond(MethodHandler, services, parsed, request)
 
     for endpoint, path, of in (
         (call_latest, latest, "the latest version of a model"),
@@ -130,7 +136,7 @@ def _add_method(method: str) -> None:
             description=f"Apply `{method}` of {of} to rows.",
             **_DOCS,
         )
-        EXCHANGES[path] = MethodExchange
+        HANDLERS[path] = MethodHandler
 
 
 for _method in METHODS:

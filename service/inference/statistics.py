@@ -1,28 +1,30 @@
-"""How the calls of each model went: counts, times, quantiles."""
+"""Counts and times of inference by model, version and method: metrics, read back for ``/v2``."""
 
-import threading
 import time
-from collections.abc import Sequence
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Final, NamedTuple, TypeAlias
 
-import numpy as np
+from prometheus_client import Counter, Gauge, Histogram, Summary
 
-from service.inference.counts import Counts, Key, Row
-from service.inference.lookup import Found
+from service.inference.resolver import ResolvedModel
 from service.metrics import Metrics
 
-#: Latest calls that quantiles are taken of, in each process.
-_LATEST: Final = 1024
-#: Phases of a call, in order, as the protocol names them; and their places there.
+#: Owner, model, version, method.
+Key: TypeAlias = tuple[str, str, int, str]
+_LABELS: Final = ("owner", "model", "version", "method")
+#: Keys that a process counts apart; requests of further ones are counted together, as "other".
+MAX_KEYS: Final = 2000
+_OTHER: Final = "other"
+#: Seconds.
+_BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10)
+#: Phases of a request, in order, as the protocol names them; and their positions.
 PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
 QUEUE, INPUT, INFER, OUTPUT = range(len(PHASES))
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
 class Clock:
-    """Times of one call, in nanoseconds; it arrives when this is made."""
+    """Times of one request, in nanoseconds; it arrives when this is made."""
 
     __slots__ = ("_last", "arrived", "phases")
 
@@ -31,115 +33,160 @@ class Clock:
         self.phases = [0] * len(PHASES)
 
     def end(self, phase: int) -> None:
-        """Note that what was done since the end before was a part of a phase."""
+        """Add the time since the previous call to a phase."""
         now = time.perf_counter_ns()
         self.phases[phase] += now - self._last
         self._last = now
 
-    def total(self) -> int:
-        """Give the time since the call arrived."""
-        return time.perf_counter_ns() - self.arrived
+    def total_s(self) -> float:
+        """Return the time since the request arrived."""
+        return (time.perf_counter_ns() - self.arrived) / 1e9
 
 
-@dataclass(frozen=True, slots=True)
-class Record:
-    """How the calls of one method of one version went."""
+class Record(NamedTuple):
+    """Counts and times of one method of one version since the service started."""
 
-    n_calls: int
+    n_requests: int
     n_rows: int
     n_failed: int
     total_ns: int
     failed_ns: int
     phases_ns: tuple[int, ...]
     last_ms: int
-    latest_ns: Row
-
-    def quantiles_ns(self) -> dict[str, int]:
-        """Give quantiles of the time of the latest calls."""
-        if not self.latest_ns.size:
-            return {}
-        values = np.quantile(self.latest_ns, QUANTILES)
-        names = (f"p{100 * q:g}" for q in QUANTILES)
-        return {name: int(value) for name, value in zip(names, values, strict=True)}
+    quantiles_ns: dict[str, int]
 
 
-#: A row: calls, rows, failures, time of both, time of the phases; the last call; latest times.
-_SUMS: Final = slice(0, 5 + len(PHASES))
-_LAST: Final = _SUMS.stop
-_TIMES: Final = slice(_LAST + 1, _LAST + 1 + _LATEST)
+class _Counters(NamedTuple):
+    """The metrics of one key."""
 
-
-class _Answered(NamedTuple):
-    """A call that was answered, and the time it took in all."""
-
-    key: Key
-    clock: Clock
-    total_ns: int
-    n_rows: int
+    seconds: Histogram
+    failure_seconds: Summary
+    rows: Counter
+    last: Gauge
+    phases: tuple[Counter, ...]
 
 
 class Statistics:
-    """Records of calls since the service started.
+    """Counts requests, and reads the counts back."""
+
+    def __init__(self, metrics: Metrics) -> None:
+        self._metrics = metrics
+        registry = metrics.registry
+        self._seconds = Histogram(
+            "sibling_inference_seconds",
+            "Time from the arrival of an inference request to its answer.",
+            _LABELS,
+            buckets=_BUCKETS,
+            registry=registry,
+        )
+        self._failure_seconds = Summary(
+            "sibling_inference_failure_seconds",
+            "The same of requests that were refused.",
+            _LABELS,
+            registry=registry,
+        )
+        self._rows = Counter("sibling_inference_rows", "Rows answered.", _LABELS, registry=registry)
+        self._last = Gauge(
+            "sibling_inference_last_timestamp_seconds",
+            "Time of the last request, since 1970.",
+            _LABELS,
+            registry=registry,
+            multiprocess_mode="max",
+        )
+        self._phases = Counter(
+            "sibling_inference_phase_seconds",
+            "Time of the phases of requests.",
+            (*_LABELS, "phase"),
+            registry=registry,
+        )
+        self._counters: dict[Key, _Counters] = {}
+
+    def succeeded(self, owner: str, resolved: ResolvedModel, clock: Clock, n_rows: int) -> None:
+        """Count a request that was answered."""
+        counters = self._of(owner, resolved)
+        counters.seconds.observe(clock.total_s())
+        counters.rows.inc(n_rows)
+        counters.last.set(time.time())
+        for phase, spent_ns in zip(counters.phases, clock.phases, strict=True):
+            phase.inc(spent_ns / 1e9)
+
+    def failed(self, owner: str, resolved: ResolvedModel, clock: Clock) -> None:
+        """Count a request that was refused."""
+        self._of(owner, resolved).failure_seconds.observe(clock.total_s())
+
+    def read(self, keys: Sequence[Key]) -> list[Record]:
+        """Return the record of each key, over all processes; zeros if it was never called."""
+        values: dict[tuple[str, ...], dict[str, float]] = {}
+        for sample in self._metrics.samples():
+            if sample.labels.keys() >= frozenset(_LABELS):
+                key = tuple(sample.labels[name] for name in _LABELS)
+                detail = sample.labels.get("phase") or sample.labels.get("le") or ""
+                values.setdefault(key, {})[sample.name + detail] = sample.value
+        return [
+            _record(values.get((owner, model, str(version), method), {}))
+            for owner, model, version, method in keys
+        ]
+
+    def _of(self, owner: str, resolved: ResolvedModel) -> _Counters:
+        served, method = resolved
+        key = owner, served.name, served.version, method
+        counters = self._counters.get(key)
+        if counters is None:
+            if len(self._counters) >= MAX_KEYS:
+                return self._make((_OTHER, _OTHER, _OTHER, method))
+            counters = self._counters[key] = self._make((*key[:2], str(served.version), method))
+        return counters
+
+    def _make(self, labels: tuple[str, ...]) -> _Counters:
+        return _Counters(
+            self._seconds.labels(*labels),
+            self._failure_seconds.labels(*labels),
+            self._rows.labels(*labels),
+            self._last.labels(*labels),
+            tuple(self._phases.labels(*labels, phase) for phase in PHASES),
+        )
+
+
+def _record(values: Mapping[str, float]) -> Record:
+    """Return a record from the values of its samples, by their names with bucket or phase."""
+
+    def of(name: str, scale: float = 1) -> int:
+        return round(scale * values.get(f"sibling_inference_{name}", 0))
+
+    buckets = sorted(_buckets(values))
+    return Record(
+        n_requests=of("seconds_count"),
+        n_rows=of("rows_total"),
+        n_failed=of("failure_seconds_count"),
+        total_ns=of("seconds_sum", 1e9),
+        failed_ns=of("failure_seconds_sum", 1e9),
+        phases_ns=tuple(of(f"phase_seconds_total{phase}", 1e9) for phase in PHASES),
+        last_ms=of("last_timestamp_seconds", 1e3),
+        quantiles_ns={f"p{100 * q:g}": round(1e9 * quantile(q, buckets)) for q in QUANTILES}
+        if of("seconds_count")
+        else {},
+    )
+
+
+def _buckets(values: Mapping[str, float]) -> Iterator[tuple[float, float]]:
+    prefix = "sibling_inference_seconds_bucket"
+    for name, value in values.items():
+        if name.startswith(prefix):
+            yield float(name.removeprefix(prefix)), value
+
+
+def quantile(q: float, buckets: Sequence[tuple[float, float]]) -> float:
+    """Return a quantile of a histogram, as ``histogram_quantile`` of Prometheus does.
 
     Parameters
     ----------
-    metrics
-        Counts apart from the records, of which some are forgotten: a counter never goes back.
-    folder
-        Where processes that serve together count; None: there is one.
+    buckets
+        Upper bounds in ascending order, the last infinite, with how many values are below each.
     """
-
-    def __init__(self, metrics: Metrics, folder: Path | None) -> None:
-        self._metrics = metrics
-        self._counts = Counts(_TIMES.stop, folder)
-        self._lock = threading.Lock()
-        self._answered = metrics.tally(self._count)
-
-    def succeeded(self, owner: str, found: Found, clock: Clock, n_rows: int) -> None:
-        """Count a call that was answered."""
-        self._answered.add(_Answered(_key(owner, found), clock, clock.total(), n_rows))
-
-    def failed(self, owner: str, found: Found, clock: Clock) -> None:
-        """Count a call that was refused."""
-        self._metrics.refused(found.method)
-        with self._lock:
-            row = self._counts.own(_key(owner, found))
-            row[_SUMS] += (0, 0, 1, 0, clock.total(), *[0] * len(PHASES))
-
-    def of(self, keys: Sequence[Key]) -> list[Record]:
-        """Give the record of each key; an empty one where it was not called."""
-        self._answered.settle()
-        with self._lock:
-            counts = self._counts.all()
-            return [_record(counts.get(key, [])) for key in keys]
-
-    def _count(self, answered: Sequence[_Answered]) -> None:
-        since_ns = time.time_ns() - time.perf_counter_ns()
-        by_key: dict[Key, list[_Answered]] = {}
-        for call in answered:
-            by_key.setdefault(call.key, []).append(call)
-        for key, calls in by_key.items():
-            self._metrics.called(key[-1], len(calls), sum(call.n_rows for call in calls))
-            sums = np.array([(1, c.n_rows, 0, c.total_ns, 0, *c.clock.phases) for c in calls])
-            with self._lock:
-                row = self._counts.own(key)
-                for i, call in enumerate(calls, int(row[0])):
-                    row[_TIMES.start + i % _LATEST] = call.total_ns
-                row[_SUMS] += sums.sum(axis=0)
-                row[_LAST] = (since_ns + calls[-1].clock.arrived + calls[-1].total_ns) // 1_000_000
-
-
-def _key(owner: str, found: Found) -> Key:
-    return owner, found.served.name, found.served.version, found.method
-
-
-def _record(rows: Sequence[Row]) -> Record:
-    """Give the record of what several processes have counted."""
-    sums = np.sum([row[_SUMS] for row in rows], axis=0).tolist() if rows else [0] * _LAST
-    n_calls, n_rows, n_failed, total_ns, failed_ns, *phases_ns = sums
-    last_ms = max((int(row[_LAST]) for row in rows), default=0)
-    latest = [row[_TIMES][: row[0]] for row in rows]
-    latest_ns = np.concatenate(latest) if latest else np.zeros(0, np.int64)
-    return Record(
-        n_calls, n_rows, n_failed, total_ns, failed_ns, tuple(phases_ns), last_ms, latest_ns
-    )
+    rank = q * buckets[-1][1]
+    low, below = 0.0, 0.0
+    for high, n in buckets[:-1]:
+        if n >= rank:
+            return low + (high - low) * (rank - below) / (n - below) if n > below else high
+        low, below = high, n
+    return low

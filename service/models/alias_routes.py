@@ -123,7 +123,7 @@ def put_alias(
         alias_store.move(session, version.row, alias)
         found = alias_store.get_alias(session, owner, name, alias)
         assert found is not None
-    services.lookup.outlast()
+    services.resolver.wait_for_replicas()
     log.info("alias.moved", model_id=found.row.model_id, alias=alias, version=found.version)
     headers = {"ETag": _tag(found)}
     if before is None:
@@ -148,7 +148,7 @@ def delete_alias(
             raise _no_alias(name, alias)
         check_if_match(request, _tag(found))
         alias_store.delete(session, found.row)
-    services.lookup.outlast()
+    services.resolver.wait_for_replicas()
     return Response(status_code=204)
 
 

@@ -89,7 +89,7 @@ def delete_version(
             detail = f"version {version} of '{name}' is used by {'; '.join(needed[:20])}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
-    services.lookup.outlast()
+    services.resolver.wait_for_replicas()
     return Response(status_code=204)
 
 

@@ -9,7 +9,7 @@ from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 from algorithms.interface import relations
 from service.http import WireModel
 from service.models.alias_store import NamedAlias
-from service.models.store import NamedVersion, Served
+from service.models.store import NamedVersion, ServableVersion
 
 
 class Lineage(BaseModel):
@@ -148,7 +148,7 @@ class Relations(BaseModel):
     sparsity: float = Field(description="Share of pairs with an absolute strength below 0.05.")
 
     @classmethod
-    def of(cls, served: Served, found: relations.Relations) -> "Relations":
+    def of(cls, served: ServableVersion, found: relations.Relations) -> "Relations":
         """Return the schema of the relations in a version."""
         order = list(found.order)
         return cls(

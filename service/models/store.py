@@ -63,7 +63,7 @@ def get_version(
 
 
 @dataclass(frozen=True, slots=True)
-class Served:
+class ServableVersion:
     """Columns of a version that inference needs; reading whole rows takes longer."""
 
     name: str
@@ -77,20 +77,20 @@ class Served:
     artifact_bytes: int
 
 
-def find_served(session: Session, owner: str, name: str, version: int | None) -> Served | None:
+def find_served(session: Session, owner: str, name: str, version: int | None) -> ServableVersion | None:
     """Return the version that :func:`get_version` finds, with the columns for inference only."""
     plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
     wanted = {"owner": owner, "name": plain, "version": version, "alias": alias}
     row = session.execute(query, wanted).first()
-    found = None if row is None else Served(*row)
+    found = None if row is None else ServableVersion(*row)
     return found if found is None or version in (None, found.version) else None
 
 
-def list_served(session: Session, owner: str) -> Sequence[Served]:
+def list_served(session: Session, owner: str) -> Sequence[ServableVersion]:
     """Return all versions of all models, by name and number."""
     rows = session.execute(_served(owner).order_by(ModelRow.name, VersionRow.version))
-    return [Served(*row) for row in rows]
+    return [ServableVersion(*row) for row in rows]
 
 
 def aliases_of(session: Session, version_ids: Sequence[str]) -> Mapping[str, Sequence[str]]:

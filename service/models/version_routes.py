@@ -18,7 +18,7 @@ from service.http import Owner, etag, is_not_modified, json_response, problems, 
 from service.models.relations_svg import draw
 from service.models.routes import Name, Version, find_version
 from service.models.schemas import History, Relations, Report
-from service.models.store import NamedVersion, Served
+from service.models.store import NamedVersion, ServableVersion
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))
 
@@ -86,9 +86,9 @@ def _relations_svg(call: VersionRequest) -> Response:
     return Response(draw(found), media_type=_SVG, headers=headers)
 
 
-def _relations_of(call: VersionRequest) -> tuple[Served, relations.Relations]:
+def _relations_of(call: VersionRequest) -> tuple[ServableVersion, relations.Relations]:
     name, version = call.version.name, call.version.row.version
-    served = call.services.lookup.find(call.owner, name, version)
+    served = call.services.resolver.find(call.owner, name, version)
     found = call.services.models.get(served).relations()
     if found is None:
         detail = f"version {version} of '{name}' ({served.algorithm}) has no task relations"

@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.client import ServiceError
-from service.inference.lookup import Lookup
+from service.inference.resolver import ModelResolver
 from service.rows import AliasRow
 
 pytestmark = pytest.mark.usefixtures("versions")
@@ -342,12 +342,12 @@ def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset
 @needs_production
 def test_a_lookup_follows_a_move_at_once(service, http):
     with service.open_database() as database:
-        lookup = Lookup(database, is_alone=True)
+        resolver = ModelResolver(database, single_process=True)
         with database.read() as session:
             owner = session.scalar(sa.text("SELECT owner FROM models WHERE name = 'aliased'"))
             assert session.scalar(sa.select(sa.func.count()).select_from(AliasRow)) > 0
         for version in (3, 1, 2):
             assert move(http, version, **{"If-Match": "*"}).status_code == 200
-            assert lookup.find(owner, "aliased@production", None).version == version
-            assert lookup.find_any(owner, "aliased@production", version).version == version
-            assert lookup.find_any(owner, "aliased@production", version % 3 + 1) is None
+            assert resolver.find(owner, "aliased@production", None).version == version
+            assert resolver.find_any(owner, "aliased@production", version).version == version
+            assert resolver.find_any(owner, "aliased@production", version % 3 + 1) is None

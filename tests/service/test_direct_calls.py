@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from service.inference.pace import Pace
+from service.inference.latency import LatencyEstimator
 
 ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
 V1 = {"task": "north", "inputs": ROWS.tolist()}
@@ -78,30 +78,30 @@ def test_answers_do_not_change_from_the_first_call_to_the_hundredth(http, client
 
 
 def test_what_took_long_is_expected_to_for_some_calls():
-    pace = Pace()
-    assert pace.expected_ns("transform", 5) is None  # nobody knows
-    pace.learn("transform", 5, 50_000)
-    assert pace.expected_ns("transform", 5) == 50_000
-    assert pace.expected_ns("transform", 5000) == 50_000_000
-    assert pace.expected_ns("predict", 5) is None
-    pace.learn("transform", 5, 50_000_000)
+    estimator = LatencyEstimator()
+    assert estimator.estimate_ns("transform", 5) is None  # nobody knows
+    estimator.observe("transform", 5, 50_000)
+    assert estimator.estimate_ns("transform", 5) == 50_000
+    assert estimator.estimate_ns("transform", 5000) == 50_000_000
+    assert estimator.estimate_ns("predict", 5) is None
+    estimator.observe("transform", 5, 50_000_000)
     n_fast = 0
-    while pace.expected_ns("transform", 5) > 300_000:
-        pace.learn("transform", 5, 50_000)
+    while estimator.estimate_ns("transform", 5) > 300_000:
+        estimator.observe("transform", 5, 50_000)
         n_fast += 1
     assert 10 < n_fast < 100
-    pace.learn("transform", 0, 10)
-    assert pace.expected_ns("transform", 0) == 0
+    estimator.observe("transform", 0, 10)
+    assert estimator.estimate_ns("transform", 0) == 0
 
 
 def test_what_took_long_unexpectedly_is_measured_again_once():
     """By a call that is no larger: a larger one would say nothing of the time of any call."""
-    pace = Pace()
-    pace.learn("transform", 100, 1000)
-    pace.doubt("transform", 5)
-    assert pace.expected_ns("transform", 100) == 1000
-    assert pace.expected_ns("predict", 1) is None
-    assert pace.expected_ns("transform", 5) is None
-    assert pace.expected_ns("transform", 5) == 50
-    pace.learn("transform", 5, 5_000_000)
-    assert pace.expected_ns("transform", 5) == 5_000_000
+    estimator = LatencyEstimator()
+    estimator.observe("transform", 100, 1000)
+    estimator.invalidate("transform", 5)
+    assert estimator.estimate_ns("transform", 100) == 1000
+    assert estimator.estimate_ns("predict", 1) is None
+    assert estimator.estimate_ns("transform", 5) is None
+    assert estimator.estimate_ns("transform", 5) == 50
+    estimator.observe("transform", 5, 5_000_000)
+    assert estimator.estimate_ns("transform", 5) == 5_000_000

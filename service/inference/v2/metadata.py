@@ -8,7 +8,7 @@ from service.inference.statistics import PHASES, Record
 from service.inference.v2.datatypes import BYTES
 from service.inference.v2.request import ROWS, TASK
 from service.inference.v2.response import CLASSES
-from service.models.store import Served
+from service.models.store import ServableVersion
 
 PLATFORM: Final = "sibling"
 #: A number that is not the same for every call.
@@ -16,7 +16,7 @@ _ANY: Final = -1
 
 
 def tensors_of(
-    services: Services, served: Served, method: str
+    services: Services, served: ServableVersion, method: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Give inputs and outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)
@@ -56,7 +56,7 @@ def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any
 def statistics_of(record: Record, name: str, version: int) -> dict[str, Any]:
     """Give how the calls of a model went, since the service started."""
     spent = {
-        phase: {"count": record.n_calls, "ns": ns}
+        phase: {"count": record.n_requests, "ns": ns}
         for phase, ns in zip(PHASES, record.phases_ns, strict=True)
     }
     return {
@@ -64,13 +64,13 @@ def statistics_of(record: Record, name: str, version: int) -> dict[str, Any]:
         "version": str(version),
         "last_inference": record.last_ms,
         "inference_count": record.n_rows,
-        "execution_count": record.n_calls,
+        "execution_count": record.n_requests,
         "inference_stats": {
-            "success": {"count": record.n_calls, "ns": record.total_ns},
+            "success": {"count": record.n_requests, "ns": record.total_ns},
             "fail": {"count": record.n_failed, "ns": record.failed_ns},
             **spent,
         },
-        "latency_ns": record.quantiles_ns(),
+        "latency_ns": record.quantiles_ns,
         "batch_stats": [],
     }
 

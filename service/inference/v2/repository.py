@@ -72,6 +72,6 @@ def _unload(services: Services, owner: str, name: str) -> None:
         with services.database.read() as session:
             versions = list(store.version_numbers(session, owner, served.name))
     for version in versions:
-        found = services.lookup.find_any(owner, served.name, version)
+        found = services.resolver.find_any(owner, served.name, version)
         if found is not None:  # else it was deleted meanwhile
             services.models.drop(found)

@@ -11,11 +11,15 @@ from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
 from service.inference.call import Answer, Body, Call, invalid
-from service.inference.counts import Key
-from service.inference.exchange import LIGHT_BYTES, Exchange, Head, Reply
-from service.inference.lookup import Found
-from service.inference.respond import headers_of, respond
-from service.inference.statistics import Clock
+from service.inference.handler import (
+    LIGHT_BYTES,
+    InferenceHandler,
+    ParsedCall,
+    Reply,
+)
+from service.inference.resolver import ResolvedModel
+from service.inference.respond import respond
+from service.inference.statistics import Clock, Key
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
 from service.inference.v2.request import Asked, read_request
@@ -30,7 +34,7 @@ from service.inference.v2.schemas import (
 )
 from service.models import store
 from service.models.routes import Version
-from service.models.store import Served
+from service.models.store import ServableVersion
 
 #: Whoever may call models may look at them by the protocol.
 _SECURED: Final[dict[str, Any]] = {
@@ -97,31 +101,32 @@ async def server() -> ServerMetadata:
     )
 
 
-class InferExchange(Exchange):
-    """A call by the protocol."""
+class ProtocolHandler(InferenceHandler):
+    """A request by the protocol."""
 
-    def __init__(self, services: Services, head: Head, body: Body, clock: Clock) -> None:
-        super().__init__(services, head, body, clock)
-        _check_type(head.headers.get("content-type", JSON))
-        self.is_light = len(body) <= LIGHT_BYTES and "content-encoding" not in head.headers
+    def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
+        super().__init__(services, parsed, body, clock)
+        _check_type(parsed.headers.get("content-type", JSON))
+        self.is_light = len(body) <= LIGHT_BYTES and "content-encoding" not in parsed.headers
         self._asked: Asked | None = None
 
-    def find(self) -> Found:
-        """Give the version and the method of a name."""
-        head = self.head
-        return find_named(self.services, head.owner, head.name, head.version)
+    def find(self) -> ResolvedModel:
+        """Return the version and the method of a name."""
+        parsed = self.parsed
+        return find_named(self.services, parsed.owner, parsed.name, parsed.version)
 
     def read(self) -> Call:
-        """Give the rows, and remember which outputs are wanted, and how."""
-        head = self.head
-        length, named = head.headers.get(_HEADER_LENGTH), (head.task, head.name, head.version)
+        """Parse the rows, and which outputs are wanted, and how."""
+        parsed = self.parsed
+        length = parsed.headers.get(_HEADER_LENGTH)
+        named = parsed.task, parsed.name, parsed.version
         self._asked, call = read_request(self.expanded(), length, named)
         return call
 
     def write(self, answer: Answer) -> Reply:
-        """Give the outputs."""
+        """Write the outputs."""
         assert self._asked is not None  # it was read
-        content, length = write_response(self._asked, answer, self.head.name)
+        content, length = write_response(self._asked, answer, self.parsed.name)
         if length is None:
             return self.compressed(content, {"content-type": JSON})
         return self.compressed(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
@@ -129,8 +134,8 @@ class InferExchange(Exchange):
 
 _INFER_LATEST: Final = "/models/{name}/infer"
 _INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
-#: What serves the calls of a route.
-EXCHANGES: Final = {calls.prefix + path: InferExchange for path in (_INFER_LATEST, _INFER_VERSION)}
+#: By the path of its route.
+HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATEST, _INFER_VERSION)}
 
 
 @calls.post(_INFER_LATEST, name="v2_infer_latest", **_INFER)
@@ -138,8 +143,9 @@ async def infer_latest(
     name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
     """Call the latest version of a model."""
-    head = Head(calls.prefix + _INFER_LATEST, owner, name, None, task, headers_of(request))
-    return await respond(InferExchange, services, head, request)
+    path = calls.prefix + _INFER_LATEST
+    parsed = ParsedCall(path, owner, name, None, task, request.plain_headers)
+    return await respond(ProtocolHandler, services, parsed, request)
 
 
 @calls.post(_INFER_VERSION, name="v2_infer_version", **_INFER)
@@ -153,8 +159,9 @@ async def infer_version(
     task: TaskName = None,
 ) -> Response:
     """Call one version of a model."""
-    head = Head(calls.prefix + _INFER_VERSION, owner, name, version, task, headers_of(request))
-    return await respond(InferExchange, services, head, request)
+    path = calls.prefix + _INFER_VERSION
+    parsed = ParsedCall(path, owner, name, version, task, request.plain_headers)
+    return await respond(ProtocolHandler, services, parsed, request)
 
 
 @router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
@@ -229,7 +236,7 @@ def _stats(services: Services, owner: str, name: str, number: int | None) -> Mod
 
 def _statistics(services: Services, called: Sequence[tuple[str, Key]]) -> ModelStatistics:
     """Give the statistics of what is called by some names."""
-    records = services.statistics.of([key for _, key in called])
+    records = services.statistics.read([key for _, key in called])
     stats = [
         statistics_of(record, name, key[2])
         for (name, key), record in zip(called, records, strict=True)
@@ -238,7 +245,7 @@ def _statistics(services: Services, called: Sequence[tuple[str, Key]]) -> ModelS
 
 
 def _versions_of(
-    services: Services, owner: str, name: str, number: int | None, served: Served
+    services: Services, owner: str, name: str, number: int | None, served: ServableVersion
 ) -> Sequence[int]:
     """Give the versions that a name stands for: all, unless a number or an alias names one."""
     if number is not None or store.ALIAS_SEPARATOR in name:

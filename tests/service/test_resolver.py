@@ -10,14 +10,16 @@ import sqlalchemy as sa
 
 from service.database import Database
 from service.errors import Problem
-from service.inference.lookup import Found, Lookup
 from service.inference.pool import ComputePool
+from service.inference.resolver import ModelResolver, ResolvedModel
 from service.metrics import Metrics
-from service.models.store import Served
+from service.models.store import ServableVersion
 from service.rows import ModelRow, new_id
 
 TARGET = ("v2", "ada", "none", None)
-FOUND = Found(Served("none", 1, "v", "pca", ["transform"], "ds", "b", "s", 1), "transform")
+FOUND = ResolvedModel(
+    ServableVersion("none", 1, "v", "pca", ["transform"], "ds", "b", "s", 1), "transform"
+)
 
 
 def count_queries(database):
@@ -50,20 +52,20 @@ def test_what_this_process_commits_is_seen_at_once(database):
 
 
 def test_a_name_is_looked_up_once_after_each_commit(database):
-    lookup = Lookup(database, is_alone=True)
+    resolver = ModelResolver(database, single_process=True)
     queries = count_queries(database)
 
     def find():
-        assert lookup.find_any("ada", "none", None) is None
+        assert resolver.find_any("ada", "none", None) is None
         return FOUND
 
     for i in range(3):
-        assert lookup.known(TARGET) is None
+        assert resolver.cached(TARGET) is None
         started = time.monotonic()
         for _ in range(5):
-            assert lookup.find_target(TARGET, find) is FOUND
+            assert resolver.resolve(TARGET, find) is FOUND
         if database.engine.dialect.name == "sqlite":
-            assert lookup.known(TARGET) is FOUND
+            assert resolver.cached(TARGET) is FOUND
             assert len(queries) == 1
         else:
             assert (
@@ -74,26 +76,26 @@ def test_a_name_is_looked_up_once_after_each_commit(database):
 
 
 def test_that_there_is_none_is_not_remembered(database):
-    lookup = Lookup(database, is_alone=True)
+    resolver = ModelResolver(database, single_process=True)
 
     def find():
-        return Found(lookup.find("ada", "none", None), "transform")
+        return ResolvedModel(resolver.find("ada", "none", None), "transform")
 
     for _ in range(2):
         with pytest.raises(Problem, match="no model 'none'"):
-            lookup.find_target(TARGET, find)
-        assert lookup.known(TARGET) is None
+            resolver.resolve(TARGET, find)
+        assert resolver.cached(TARGET) is None
 
 
 def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
-    lookup = Lookup(database, is_alone=True)
+    resolver = ModelResolver(database, single_process=True)
 
     def find():
         commit(database, "m")  # a version is published while the old one is read
         return FOUND
 
-    assert lookup.find_target(TARGET, find) is FOUND
-    assert lookup.known(TARGET) is None
+    assert resolver.resolve(TARGET, find) is FOUND
+    assert resolver.cached(TARGET) is None
 
 
 def test_the_mark_changes_with_every_commit_and_with_nothing_else(database):
@@ -149,7 +151,7 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
 
 def test_those_who_come_together_are_looked_up_for_once(database):
     """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
-    lookup = Lookup(database, is_alone=True)
+    resolver = ModelResolver(database, single_process=True)
     pool = ComputePool(Metrics(), threads=2, waiting=2, processes=1)
     n_found = 0
 
@@ -163,12 +165,12 @@ def test_those_who_come_together_are_looked_up_for_once(database):
         raise Problem("not-found", "there is none")
 
     async def come(how):
-        await asyncio.gather(*(lookup.renew(TARGET, how, pool) for _ in range(50)))
+        await asyncio.gather(*(resolver.resolve_in_pool(TARGET, how, pool) for _ in range(50)))
 
     asyncio.run(come(find))
     assert n_found == 1
-    assert lookup.known(TARGET) is FOUND
+    assert resolver.cached(TARGET) is FOUND
     commit(database, "m")
     asyncio.run(come(fail))
-    assert lookup.known(TARGET) is None
+    assert resolver.cached(TARGET) is None
     pool.close()

@@ -1,1 +1,0 @@
-"""HTTP/1.1 below the application: how bytes become requests, and replies bytes."""

@@ -1,0 +1,308 @@
+"""The fast path answers as the routes do, and answers nothing that is unusual."""
+
+import asyncio
+import gzip
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+import pytest
+from fastapi import FastAPI
+
+from service.client import Client
+from service.inference.fast_path import FastPath
+from service.inference.handler import Reply
+from service.metrics import Metrics
+
+KEY = "sib_" + "a" * 12 + "_" + "b" * 43
+KEYS = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_FIRST_KEY": KEY, "SIBLING_MAX_BODY_BYTES": 200_000}
+AUTH = {"Authorization": f"Bearer {KEY}"}
+V1, V2 = "/v1/models/m/transform", "/v2/models/m/infer"
+ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
+
+
+def v1(**changes):
+    return json.dumps({"task": "a", "inputs": ROWS.tolist(), **changes}).encode()
+
+
+def v2(rows=ROWS, **changes):
+    tensor = {
+        "name": "rows",
+        "shape": rows.shape,
+        "datatype": "FP64",
+        "data": rows.ravel().tolist(),
+    }
+    return json.dumps({"inputs": [tensor], "parameters": {"task": "a"}, **changes}).encode()
+
+
+def v2_binary(rows=ROWS):
+    tensor = {"name": "rows", "shape": rows.shape, "datatype": "FP64"}
+    size = {"parameters": {"binary_data_size": rows.nbytes}}
+    parameters = {"task": "a", "binary_data_output": True}
+    header = json.dumps({"inputs": [tensor | size], "parameters": parameters}).encode()
+    return header + rows.tobytes(), {"Inference-Header-Content-Length": str(len(header))}
+
+
+def npy(rows=ROWS):
+    import io
+
+    buffer = io.BytesIO()
+    np.save(buffer, rows)
+    return buffer.getvalue()
+
+
+MANY = np.random.default_rng(0).standard_normal((1500, 5))
+NPY, CSV = "application/x-npy", "text/csv"
+#: Path, body and headers of requests by POST.
+CORPUS = [
+    *((V1, body, {}) for body in (v1(), v1(task="b"), v1(inputs=[]), v1(inputs=MANY.tolist()))),
+    *((V1, v1(), {"Accept": accept}) for accept in (NPY, CSV, "text/*", "*/*;q=0", "image/png")),
+    *((V1, v1(), {"Content-Type": kind}) for kind in (NPY, CSV, "text/plain", "", "a/b; c")),
+    *((V1, v1(), {"Accept-Encoding": coding}) for coding in ("gzip", "deflate", "gzip, br")),
+    (V1, v1(inputs=MANY.tolist()), {"Accept-Encoding": "gzip"}),
+    (V1, gzip.compress(v1()), {"Content-Encoding": "gzip"}),
+    (V1, b"no gzip", {"Content-Encoding": "gzip"}),
+    (V1, v1(), {"Content-Encoding": "br"}),
+    (V1 + "?task=a", npy(), {"Content-Type": NPY}),
+    (V1 + "?task=a", npy(), {"Content-Type": NPY, "Accept": NPY}),
+    (V1, npy(), {"Content-Type": NPY}),
+    (V1 + "?task=a", b"1,2,3,4,5\n", {"Content-Type": CSV}),
+    (V1 + "?task=a", b"1,2,x,4,5\n", {"Content-Type": CSV}),
+    (V1, v1(task=["a", "b"]), {}),
+    (V1, v1(task=["a"]), {}),
+    (V1, v1(task="none"), {}),
+    (V1, v1(task=3), {}),
+    (V1, v1(inputs=[[1, 2]]), {}),
+    (V1, v1(inputs=[[1, 2, None, 4, 5]]), {}),
+    (V1, v1(inputs=[["x"]]), {}),
+    (V1, v1(other=1), {}),
+    *((V1, body, {}) for body in (b"", b"{", b"[]", b"\xff", v1()[:-1], v1() + b"x", b"1e999")),
+    (V1, b" " * 200_001, {}),
+    (V1, b" " * 200_000, {}),
+    *((f"/v1/models/{name}", v1(), {}) for name in ("none/transform", "m/predict", "m/none", "m")),
+    *((f"/v1/models/m/versions/{n}/transform", v1(), {}) for n in ("1", "2", "0", "01", "x")),
+    ("/v1/models/m@live/transform", v1(), {}),
+    ("/v1/models/m@none/transform", v1(), {}),
+    ("/v1/models/%6d/transform", v1(), {}),
+    ("/v1/models/m%00/transform", v1(), {}),
+    (f"/v1/models/{'m' * 101}/transform", v1(), {}),
+    (V1 + "/", v1(), {}),
+    *((V1 + query, v1(), {}) for query in ("?task=a", "?task=none", "?task=", "?other=1", "?")),
+    (V1 + "?task=a&task=b", v1(), {}),
+    (V1 + "?task=" + "x" * 500, v1(), {}),
+    ("/v1/models/m/inverse-transform", v1(inputs=[[1, 2]]), {}),
+    *((V2, body, {}) for body in (v2(), v2(MANY), v2(id="x"), v2(ROWS[:0]), b"", b"{}")),
+    (V2, v2(outputs=[{"name": "transform"}]), {}),
+    (V2, v2(outputs=[{"name": "none"}]), {}),
+    (V2, v2(parameters={}), {}),
+    (V2 + "?task=a", v2(parameters={}), {}),
+    (V2, *v2_binary()),
+    (V2, *v2_binary(MANY)),
+    (V2, v2_binary()[0], {"Inference-Header-Content-Length": "999999"}),
+    (V2 + "?task=a", ROWS.tobytes(), {"Inference-Header-Content-Length": "0"}),
+    (V2, v2(), {"Content-Type": "text/plain"}),
+    *((f"/v2/models/{name}/infer", v2(), {}) for name in ("m.transform", "m.none", "none")),
+    ("/v2/models/m/versions/1/infer", v2(), {}),
+    ("/v2/models/m/versions/7/infer", v2(), {}),
+    *((V2, v2(), {"X-Request-Id": text}) for text in ("mine", "no id", "x" * 200)),
+    *((V2, v2(), {"Authorization": text}) for text in ("", "Bearer", f"Bearer {KEY[:-1]}c", KEY)),
+    (V2, v2(), {"Expect": "100-continue"}),
+    (V2, v2(), {"Connection": "close"}),
+]
+
+
+@pytest.fixture(scope="module")
+def front(launch_service):
+    with launch_service(SIBLING_SLOTS=1, **KEYS) as service:
+        with Client(service.url, api_key=KEY) as client:
+            rng = np.random.default_rng(0)
+            data = client.upload({name: rng.standard_normal((20, 5)) for name in "ab"})
+            client.train(data, "pca", model="m", k=2).wait().name_as("live")
+        yield service
+
+
+@pytest.fixture(scope="module")
+def routes(front, tmp_path_factory):
+    """The address of another process on the same database, without the fast path."""
+    folder = tmp_path_factory.mktemp("routes")
+    settings = {"DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
+    listener = socket.create_server(("127.0.0.1", 0))
+    listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    command = ["-m", "uvicorn", "--factory", "service.app:create_app", "--http", "httptools"]
+    with (
+        (folder / "log").open("w") as log,
+        listener,
+        subprocess.Popen(
+            [sys.executable, *command, "--ws", "none", "--fd", str(listener.fileno())],
+            env={**os.environ, **{k: str(v) for k, v in {**KEYS, **settings}.items()}},
+            pass_fds=[listener.fileno()],
+            stdout=log,
+            stderr=log,
+        ) as process,
+    ):
+        try:
+            yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+        finally:
+            process.send_signal(signal.SIGTERM)
+            process.wait(30)
+
+
+def answer(http, path, body, headers, method="POST"):
+    """Return status, headers and body, but for the date and an id that is made."""
+    own = {"X-Request-Id": "same", "Content-Type": "application/json", **AUTH, **headers}
+    given = {name: value for name, value in own.items() if value or name in headers}
+    response = http.request(method, path, content=body, headers=given)
+    found = [pair for pair in response.headers.multi_items() if pair[0] not in ("date", "server")]
+    text = repr((response.status_code, sorted(found), response.content))
+    return re.sub(r"\b[0-9a-f]{32}\b", "ID", text)
+
+
+@pytest.fixture(scope="module")
+def both(front, routes):
+    with (
+        httpx.Client(base_url=front.url, timeout=30) as first,
+        httpx.Client(base_url=routes, timeout=30) as second,
+    ):
+        deadline = time.monotonic() + 50
+        while True:
+            try:
+                if second.get("/v2/health/live").status_code == 200:
+                    break
+            except httpx.TransportError:
+                pass
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+        for http in (first, second):  # the key is known from here on
+            assert http.post(V2, content=v2(), headers=AUTH).status_code == 200
+        yield first, second
+
+
+@pytest.mark.parametrize("number", range(len(CORPUS)))
+def test_both_ways_give_the_same_answer(both, number):
+    first, second = both
+    expected = answer(second, *CORPUS[number])
+    # in a thread at first, on the event loop later
+    assert {answer(first, *CORPUS[number]) for _ in range(3)} == {expected}
+
+
+def test_a_body_in_chunks_is_answered_alike(both):
+    def parts(body):
+        yield body[:10]
+        yield body[10:]
+
+    for path, body in ((V1, v1()), (V2, v2(MANY)), (V2, b" " * 300_000), (V2, b"")):
+        first, second = (answer(http, path, parts(body), {}) for http in both)
+        assert first == second
+
+
+@pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "HEAD"])
+def test_other_methods_are_answered_alike(both, method):
+    first, second = (answer(http, V2, b"", {}, method) for http in both)
+    assert first == second
+
+
+def test_headers_that_come_twice_are_answered_alike(both):
+    for name, values in (
+        ("Accept", [NPY, CSV]),
+        ("Content-Type", ["text/plain", "application/json"]),
+        ("Authorization", [AUTH["Authorization"], "none"]),
+    ):
+        given = [("Authorization", AUTH["Authorization"])] if name != "Authorization" else []
+        pairs = [*given, ("X-Request-Id", "x"), *((name, value) for value in values)]
+        first, second = (http.post(V1, content=v1(), headers=pairs) for http in both)
+        assert (first.status_code, first.content) == (second.status_code, second.content)
+        assert first.headers["content-type"] == second.headers["content-type"]
+
+
+# --- which requests it takes ---------------------------------------------------------------------
+
+
+class Handler:
+    """Stands for a handler, and tells what was parsed."""
+
+    def __init__(self, _services, parsed, body, _clock):
+        self._told = f"{parsed.name} {parsed.version} {parsed.task} {len(body)}".encode()
+
+    async def run(self):
+        return Reply(self._told, {"content-type": "text/plain"})
+
+
+@pytest.fixture
+def app():
+    framework = FastAPI()
+    framework.state.metrics = Metrics()
+    authenticator = SimpleNamespace(cached_owner=lambda header, _: header)
+    settings = SimpleNamespace(max_body_bytes=100)
+    framework.state.services = SimpleNamespace(authenticator=authenticator, settings=settings)
+    paths = ("/m/{name}/versions/{version}/infer", "/m/{name}/infer")
+    return FastPath(framework, dict.fromkeys(paths, Handler))
+
+
+def ask(app, url, *, method="POST", body=b"12345", headers=(("authorization", "me"),)):
+    async def run():
+        transport = httpx.ASGITransport(app)
+        async with httpx.AsyncClient(transport=transport, base_url="http://x") as http:
+            return await http.request(method, url, content=body, headers=list(headers))
+
+    return asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("url", "told"),
+    [
+        ("/m/a/infer", "a None None 5"),
+        ("/m/a.b@c/infer?task=t", "a.b@c None t 5"),
+        ("/m/a/versions/12/infer", "a 12 None 5"),
+    ],
+)
+def test_ordinary_requests_are_taken(app, url, told):
+    response = ask(app, url)
+    assert (response.status_code, response.text) == (200, told)
+    assert len(response.headers["x-request-id"]) == 32
+
+
+@pytest.mark.parametrize(
+    ("url", "how"),
+    [
+        ("/m/a/infer", {"method": "GET"}),
+        ("/m/a/infer", {"headers": ()}),
+        ("/m/a/infer?other=1", {}),
+        ("/m/a/infer?task=%20", {}),
+        ("/m/%61/infer", {}),
+        ("/m/a/versions/0/infer", {}),
+        ("/m/a/infer?task=" + 500 * "x", {}),
+        ("/n/a/infer", {}),
+    ],
+)
+def test_what_is_unusual_goes_on_to_the_framework(app, url, how):
+    assert ask(app, url, **how).status_code == 404  # which has no routes here
+
+
+def test_urls_that_are_remembered_are_bounded(app):
+    for i in range(3000):
+        asyncio.run(app(scope_of(f"/n/{i}"), None, ignore))
+    assert app._match.cache_info().currsize <= 1024
+
+
+def scope_of(path):
+    raw = path.encode()
+    return {
+        "type": "http",
+        "method": "POST",
+        "path": path,
+        "raw_path": raw,
+        "query_string": b"",
+        "headers": [],
+    }
+
+
+async def ignore(_message):
+    pass

@@ -1,0 +1,217 @@
+"""Calls over a bare socket: however their bytes come, the answers are those of plain calls."""
+
+import json
+import os
+import signal
+import socket
+import time
+
+import numpy as np
+import pytest
+
+from service.access import store
+from service.client import Client
+
+PATH = "/v2/models/shared/infer"
+#: More than is read into the memory that all connections share.
+MANY = 8000
+
+
+def body_of(n_rows=1, value=0.5, **parameters):
+    rows = np.full((n_rows, 5), value)
+    tensor = {"name": "rows", "shape": [n_rows, 5], "datatype": "FP64", "data": rows.tolist()}
+    return json.dumps({"inputs": [tensor], "parameters": {"task": "north", **parameters}}).encode()
+
+
+def request_of(body, path=PATH, method="POST", **headers):
+    lines = [f"{method} {path} HTTP/1.1", "Host: here", f"Content-Length: {len(body)}"]
+    lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
+    return "\r\n".join([*lines, "", ""]).encode() + body
+
+
+class Caller:
+    """A socket, and the answers that come of it in order."""
+
+    def __init__(self, service):
+        host, port = service.url.removeprefix("http://").split(":")
+        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        self._file = self.socket.makefile("rb")
+
+    def send(self, *parts, pause_s=0.005):
+        for i, part in enumerate(parts):
+            if i:
+                time.sleep(pause_s)  # so that they arrive apart
+            self.socket.sendall(part)
+
+    def answer(self):
+        """Give status, headers and body."""
+        status = int(self._file.readline().split()[1])
+        lines = iter(self._file.readline, b"\r\n")
+        parts = (line.partition(b":") for line in lines)
+        headers = {name.lower(): value.strip() for name, _, value in parts}
+        return status, headers, self._file.read(int(headers[b"content-length"]))
+
+    def is_closed(self):
+        return self._file.read(1) == b""
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self._file.close()
+        self.socket.close()
+
+
+@pytest.fixture
+def connect(service, http):
+    """``with connect() as connection``: to a server whose model is known to be quick."""
+    for _ in range(3):
+        assert http.post(PATH, content=body_of()).status_code == 200
+
+    return lambda: Caller(service)
+
+
+@pytest.fixture
+def expected(http):
+    """``expected(body)``: the answer of the framework, which takes what is not plain."""
+    return lambda body: http.post(f"{PATH}?other=1", content=body).content
+
+
+@pytest.mark.parametrize("value", [0.5, "x"])
+def test_a_call_in_two_pieces_is_a_call_wherever_it_is_cut(connect, expected, value):
+    body = body_of(value=0.5) if value != "x" else b'{"inputs": "x"}'
+    whole, status = request_of(body), 200 if value != "x" else 400
+    told = json.loads(expected(body))
+    with connect() as connection:
+        for i in range(1, len(whole), 7):
+            connection.send(whole[:i], whole[i:], pause_s=0.001)
+            found, _, content = connection.answer()
+            answer = json.loads(content)
+            if status == 400:
+                answer["request_id"] = told["request_id"] = None
+            assert (found, answer) == (status, told)
+
+
+def test_a_large_body_comes_in_any_pieces(connect, expected):
+    body = body_of(MANY)
+    assert len(body) > 200_000
+    whole, told = request_of(body), expected(body)
+    with connect() as connection:
+        for cuts in ((50,), (200, 100_000), (len(whole) - 1,), (150_000, len(whole) - 3), ()):
+            parts = np.split(np.frombuffer(whole, np.uint8), cuts)
+            connection.send(*(part.tobytes() for part in parts))
+            assert connection.answer()[::2] == (200, told)
+            connection.send(request_of(body_of()))
+            assert connection.answer()[::2] == (200, expected(body_of()))
+
+
+def test_calls_sent_ahead_are_answered_in_order(connect, expected):
+    small, large = body_of(), body_of(MANY, 0.25)
+    get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: here\r\n\r\n"
+    told = {small: expected(small), large: expected(large), b"": None}
+    for order in (
+        [small] * 5,
+        [small, b"", small],
+        [large, small, b"", small],
+        [b"", large, large],
+    ):
+        with connect() as connection:
+            connection.send(request_of(small))
+            assert connection.answer()[0] == 200
+            connection.send(b"".join(request_of(body) if body else get for body in order))
+            for body in order:
+                status, _, content = connection.answer()
+                assert status == 200
+                assert told[body] in (None, content)
+
+
+def test_what_is_not_plain_about_a_call_is_heeded(connect, expected):
+    body = body_of()
+    told = expected(body)
+    with connect() as connection:
+        head, _, _ = request_of(b"").partition(b"Content-Length")
+        chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
+        connection.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
+        assert connection.answer()[::2] == (200, told)
+        whole = request_of(body, Expect="100-continue")
+        connection.send(whole[: -len(body)])
+        assert connection.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
+        connection.send(body)
+        assert connection.answer()[::2] == (200, told)
+        connection.send(request_of(body, Connection="close"))
+        status, headers, content = connection.answer()
+        assert (status, headers[b"connection"], content) == (200, b"close", told)
+        assert connection.is_closed()
+    with connect() as connection:
+        connection.send(request_of(body).replace(b"HTTP/1.1", b"HTTP/1.0"))
+        assert connection.answer()[::2] == (200, told)
+        assert connection.is_closed()
+    with connect() as connection:
+        connection.send(request_of(body).replace(b"Content-Length: ", b"Content-Length: 99999999"))
+        assert connection.answer()[0] == 413
+
+
+def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
+    for _ in range(10):
+        with connect() as connection:
+            connection.send(request_of(body_of(3000)) + request_of(body_of()) + b"XYZ\r\n\r\n")
+    time.sleep(0.3)
+    assert "defect" not in service.log()
+    assert "Traceback" not in service.log()
+
+
+def test_a_caller_who_goes_away_leaves_the_service_as_it_was(connect, expected):
+    body = body_of(MANY)
+    told = expected(body)
+    for share in (0.01, 0.5, 0.999, 1.0):
+        for _ in range(5):
+            with connect() as connection:
+                whole = request_of(body)
+                connection.send(whole[: int(share * len(whole))])
+    with connect() as connection:
+        connection.send(request_of(body))
+        assert connection.answer()[::2] == (200, told)
+
+
+def test_a_service_that_stops_answers_what_is_arriving(start_service):
+    running = start_service()
+    with Client(running.url) as client:
+        data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
+        client.train(data, "pca", model="shared", k=2).wait()
+    body = body_of(MANY)
+    whole = request_of(body)
+    with Caller(running) as connection:
+        connection.send(whole[:100_000])
+        time.sleep(0.5)
+        os.kill(running.process.pid, signal.SIGTERM)
+        time.sleep(0.5)
+        connection.send(whole[100_000:])
+        status, headers, content = connection.answer()
+        assert (status, headers[b"connection"]) == (200, b"close")
+        assert len(json.loads(content)["outputs"][0]["data"]) == 2 * MANY
+        assert connection.is_closed()
+    running.process.wait(20)
+
+
+def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_service):
+    key = "sib_" + "a" * 12 + "_" + "b" * 43
+    running = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_FIRST_KEY=key)
+    with Client(running.url, api_key=key) as client:
+        data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
+        client.train(data, "pca", model="shared", k=2).wait()
+    with Caller(running) as connection:
+
+        def call():
+            connection.send(request_of(body_of(), Authorization=f"Bearer {key}"))
+            return connection.answer()[0]
+
+        end = time.monotonic() + 5  # longer than what is known of a key stands
+        while time.monotonic() < end:
+            assert call() == 200
+        with running.open_database() as database, database.write() as session:
+            assert store.revoke(session, "a" * 12)
+        deadline = time.monotonic() + 5
+        while call() == 200:
+            assert time.monotonic() < deadline
+        connection.send(request_of(body_of(), Authorization=f"Bearer {key[:-1]}c"))
+        assert connection.answer()[0] == 401

@@ -1,0 +1,92 @@
+"""Counts of inference: bounded, true over all processes, and not lost with one of them."""
+
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from service.inference import statistics
+from service.inference.resolver import ResolvedModel
+from service.inference.statistics import INFER, Clock, Statistics, quantile
+from service.metrics import Metrics
+from service.models.store import ServableVersion
+
+
+def resolved(name, version=1):
+    served = ServableVersion(name, version, "v", "pca", ["transform"], "ds", "b", "s", 1)
+    return ResolvedModel(served, "transform")
+
+
+def test_what_is_counted_is_read_back():
+    counted = Statistics(Metrics())
+    clock = Clock()
+    clock.end(INFER)
+    for n_rows in (2, 3):
+        counted.succeeded("me", resolved("a"), clock, n_rows)
+    counted.failed("me", resolved("a"), clock)
+    counted.succeeded("you", resolved("a"), clock, 7)
+    mine, other, none = counted.read(
+        [("me", "a", 1, "transform"), ("you", "a", 1, "transform"), ("me", "a", 2, "transform")]
+    )
+    assert (mine.n_requests, mine.n_rows, mine.n_failed) == (2, 5, 1)
+    assert (other.n_requests, other.n_rows, other.n_failed) == (1, 7, 0)
+    assert 0 < mine.phases_ns[INFER] <= mine.total_ns
+    assert mine.phases_ns[INFER] == pytest.approx(2 * clock.phases[INFER], abs=1)
+    assert mine.last_ms > 1_700_000_000_000
+    assert (none.n_requests, none.total_ns, none.quantiles_ns) == (0, 0, {})
+
+
+def test_quantiles_are_those_of_values_spread_evenly_in_each_bucket():
+    bounds = np.array([0.001, 0.01, 0.1, 1.0])
+    n = np.array([100, 300, 50, 550])
+    edges = np.concatenate([[0.0], bounds])
+    values = np.concatenate([np.linspace(*edges[i : i + 2], n[i]) for i in range(4)])
+    buckets = [*zip(bounds, np.cumsum(n), strict=True), (np.inf, n.sum())]
+    for q in (0.05, 0.3, 0.5, 0.9, 0.99):
+        assert quantile(q, buckets) == pytest.approx(np.quantile(values, q), rel=0.02)
+    assert quantile(0.5, [(0.1, 0), (np.inf, 10)]) == 0.1  # more is not known
+
+
+def test_keys_are_bounded_and_further_requests_are_counted_together(monkeypatch):
+    monkeypatch.setattr(statistics, "MAX_KEYS", 3)
+    metrics = Metrics()
+    counted = Statistics(metrics)
+    for i in range(10):
+        counted.succeeded("me", resolved(f"m{i}"), Clock(), 1)
+    rows = {
+        s.labels["model"]: s.value
+        for s in metrics.samples()
+        if s.name == "sibling_inference_rows_total"
+    }
+    assert rows == {"m0": 1, "m1": 1, "m2": 1, "other": 7}
+
+
+COUNT = """
+import sys
+from service.inference.statistics import Clock, Statistics
+from service.metrics import Metrics
+from tests.service.test_statistics import resolved
+metrics = Metrics()
+counted = Statistics(metrics)
+counted.succeeded("me", resolved("a"), Clock(), int(sys.argv[1]))
+metrics.pending.inc()
+metrics.observe_request(method="POST", route="/x", status=200, elapsed_s=0.1)
+print(counted.read([("me", "a", 1, "transform")])[0].n_rows)
+print(metrics.text().decode())
+"""
+
+
+def test_processes_report_totals_with_those_that_ended(tmp_path):
+    environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": "."}
+    for n_rows, total in ((1, 1), (10, 11), (100, 111)):
+        command = [sys.executable, "-c", COUNT, str(n_rows)]
+        told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        read, *lines = told.stdout.splitlines()
+        assert int(read) == total
+        # what a process that ended had in hand is not pending
+        assert "sibling_inference_pending 1.0" in lines
+    requests = 'sibling_http_requests_total{method="POST",route="/x",status="200"} 3.0'
+    assert requests in lines
+    assert sum(line.startswith("process_resident_memory_bytes") for line in lines) == 1
