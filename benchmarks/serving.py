@@ -72,21 +72,28 @@ def train(port: int, folder: Path, name: str = "projection") -> Path:
         return model.download(folder / f"{name}.safetensors")
 
 
-def compare(servers: list[Server], rounds: int, seconds: float) -> None:
-    """Print how fast each server is called; ratios above 1 are in our favour."""
+def compare(
+    servers: list[Server],
+    rounds: int,
+    seconds: float,
+    *,
+    all_rows: tuple[int, ...] = (1, 1000),
+    all_connections: tuple[int, ...] = (1, 32),
+) -> None:
+    """Print how fast each server is called; ratios above 1 are in favour of the first."""
     rng = np.random.default_rng(1)
     head = f"{'':14}{'rows':>6}{'conns':>6}{'calls/s':>9}{'p50 ms':>9}{'p99 ms':>9}"
-    print(f"\n{head}{'ours, calls/s':>15}{'ours, p99':>11}")
-    for n_rows in (1, 1000):
+    print(f"\n{head}{'first, calls/s':>15}{'first, p99':>11}")
+    for n_rows in all_rows:
         rows = rng.standard_normal((n_rows, N_FEATURES))
-        for connections in (1, 32):
+        for connections in all_connections:
             found: dict[str, list[Result]] = {server.name: [] for server in servers}
             for _ in range(rounds):
                 for server in servers:
                     result = uvloop.run(measure(server, rows, connections, seconds))
                     found[server.name].append(result)
             middle = {name: middle_of(results) for name, results in found.items()}
-            ours = middle["ours, JSON"]
+            ours = middle[servers[0].name]
             for name, result in middle.items():
                 print(
                     f"{name:14}{n_rows:6}{connections:6}{result.per_s:9.0f}{result.p50_ms:9.2f}"
@@ -287,11 +294,15 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
             body = of_json(rows).partition(b"\r\n\r\n")[2]
             return http_request("/", body, X_Size=sizes[len(rows)])
 
-        servers = [
-            Server("bare ASGI", limit, of_echo),
-            Server("ours, JSON", port, of_json),
+        binary = [
             Server("ours, binary", port, v2_binary(PATH)),
+            Server("route, binary", port, v2_binary(ROUTE)),
+        ]
+        servers = [
+            Server("ours, JSON", port, of_json),
+            Server("bare ASGI", limit, of_echo),
             Server("route, JSON", port, v2_json(ROUTE, "rows", task="a")),
+            binary[0],
         ]
         zero, one = transform(np.zeros((1, N_FEATURES))), transform(np.eye(N_FEATURES))
         arrays = {"mean": np.zeros(N_FEATURES), "basis": one - zero}
@@ -300,8 +311,9 @@ def speed(folder: Path, options: argparse.Namespace) -> None:
             theirs = stack.enter_context(run(folder / peer, options.folder, arrays))
             servers.append(Server(name, theirs, request))
         compare(servers, options.rounds, options.seconds)
-        profile(servers[0], servers[1])
-        large(servers[2], transform)
+        compare(binary, options.rounds, options.seconds, all_rows=(4096,), all_connections=(1, 8))
+        profile(servers[1], servers[0])
+        large(binary[0], transform)
 
 
 if __name__ == "__main__":

@@ -1,13 +1,12 @@
 """Ordinary inference requests, answered in front of the framework.
 
-A request with an unusual URL or an unknown key goes on to its route, which answers the same. What
-goes wrong is reported by the middleware that reports errors of routes.
+Requests with an unusual URL or a key that is not cached go on to their routes, which answer alike.
 """
 
 import re
 from collections.abc import Mapping
 from functools import lru_cache
-from typing import Final, NamedTuple, NoReturn
+from typing import Any, Final, NoReturn
 
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
@@ -16,7 +15,6 @@ from service.context import Services
 from service.http import headers_of, read_body, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
-from service.metrics import Metrics
 from service.middleware import RequestContext
 
 #: Names, versions and tasks that are valid and need no decoding.
@@ -24,22 +22,10 @@ _PARAMETERS: Final = {
     "{name}": r"(?P<name>[A-Za-z0-9._@~-]{1,100})",
     "{version}": r"(?P<version>[1-9][0-9]{0,8})",
 }
-_QUERY: Final = r"(?:\?task=(?P<task>[A-Za-z0-9._~-]+))?"
-#: Longer URLs are left to the framework, so that those remembered take little memory.
-_MAX_URL_BYTES: Final = 400
-#: URLs that are remembered with their route; the least recently used leaves first.
+_QUERY: Final = r"(?:task=(?P<task>[A-Za-z0-9._~-]+))?"
+#: URLs that are remembered with their route, the least recently used leaving first; no longer ones.
 _MAX_REMEMBERED: Final = 1024
-_SCOPE: Final = "infer"
-_OK: Final = 200
-
-
-class _Match(NamedTuple):
-    """A route, and the parameters in a URL."""
-
-    path: str
-    name: str
-    version: int | None
-    task: str | None
+_MAX_URL_BYTES: Final = 400
 
 
 class FastPath:
@@ -53,11 +39,10 @@ class FastPath:
 
     def __init__(self, app: FastAPI, handlers: Mapping[str, MakeHandler]) -> None:
         self._app = app
-        self._metrics: Metrics = app.state.metrics
         self._handlers = handlers
         self._patterns = [(_pattern(path), path) for path in handlers]
         self._match = lru_cache(_MAX_REMEMBERED)(self._find)
-        self._report = RequestContext(_raise_error, self._metrics, calls=handlers)
+        self._report = RequestContext(_raise_error, app.state.metrics, calls=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer one request."""
@@ -67,58 +52,60 @@ class FastPath:
             await self._app(scope, receive, send)
             return
         services: Services = self._app.state.services
-        path, headers = parsed.path, parsed.headers
         try:
-            length, limit = headers.get("content-length", ""), services.settings.max_body_bytes
+            length, limit = (
+                parsed.headers.get("content-length", ""),
+                services.settings.max_body_bytes,
+            )
             body = await read_body(receive, length, limit)
-            reply = await self._handlers[path](services, parsed, body, clock).run()
+            reply = await self._handlers[parsed.path](services, parsed, body, clock).run()
         except Exception as error:  # noqa: BLE001 - raised again where errors are reported
             failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
             await self._report({**scope, **failed}, receive, send)
             return
-        lines = {
-            **reply.headers,
-            "content-length": str(len(reply.body)),
-            "x-request-id": request_id_of(headers.get("x-request-id", "")),
-        }
-        encoded = [(name.encode(), value.encode("latin-1")) for name, value in lines.items()]
-        await send({"type": "http.response.start", "status": _OK, "headers": encoded})
+        request_id = request_id_of(parsed.headers.get("x-request-id", ""))
+        own = {"content-length": str(len(reply.body)), "x-request-id": request_id}
+        headers = [(k.encode(), v.encode("latin-1")) for k, v in (reply.headers | own).items()]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
-        elapsed_s = clock.total_s()
-        self._metrics.observe_request(method="POST", route=path, status=_OK, elapsed_s=elapsed_s)
+        self._app.state.metrics.observe_request(
+            method="POST", route=parsed.path, status=200, elapsed_s=clock.total_s()
+        )
 
     def _parse(self, scope: Scope) -> ParsedCall | None:
-        """Return an ordinary request of somebody with a cached key; else None."""
+        """Return an ordinary request by the owner of a cached key; else None."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
-        raw_path, query = scope["raw_path"], scope["query_string"]
-        is_short = len(raw_path) + len(query) < _MAX_URL_BYTES
-        match = self._match(raw_path, query) if is_short else None
-        if match is None:
+        url = scope["raw_path"], scope["query_string"]
+        found = self._match(*url) if sum(map(len, url)) < _MAX_URL_BYTES else None
+        if found is None:
             return None
         headers = headers_of(scope["headers"])
         services: Services = self._app.state.services
-        owner = services.authenticator.cached_owner(headers.get("authorization"), _SCOPE)
-        if owner is None:
-            return None
-        return ParsedCall(match.path, owner, match.name, match.version, match.task, headers)
+        owner = services.authenticator.cached_owner(headers.get("authorization"), "infer")
+        return None if owner is None else ParsedCall(**found, owner=owner, headers=headers)
 
-    def _find(self, raw_path: bytes, query: bytes) -> _Match | None:
-        url = (raw_path + b"?" + query if query else raw_path).decode("latin-1")
+    def _find(self, raw_path: bytes, query: bytes) -> dict[str, Any] | None:
+        """Return the path of the route of a URL, and the parameters in it."""
+        url = b"%b?%b" % (raw_path, query)
         for pattern, path in self._patterns:
-            found = pattern.fullmatch(url)
-            if found is not None:
-                values = found.groupdict()
-                version = values.get("version")
+            match = pattern.fullmatch(url.decode("latin-1"))
+            if match is not None:
+                version = match.groupdict().get("version")
                 number = None if version is None else int(version)
-                return _Match(path, values["name"], number, values["task"])
+                return {
+                    "path": path,
+                    "name": match["name"],
+                    "version": number,
+                    "task": match["task"],
+                }
         return None
 
 
 def _pattern(path: str) -> re.Pattern[str]:
     for part, pattern in _PARAMETERS.items():
         path = path.replace(part, pattern)
-    return re.compile(path + _QUERY)
+    return re.compile(path + r"\?" + _QUERY)
 
 
 async def _raise_error(scope: Scope, _receive: Receive, _send: Send) -> NoReturn:
