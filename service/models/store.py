@@ -77,7 +77,9 @@ class ServableVersion:
     artifact_bytes: int
 
 
-def find_served(session: Session, owner: str, name: str, version: int | None) -> ServableVersion | None:
+def find_served(
+    session: Session, owner: str, name: str, version: int | None
+) -> ServableVersion | None:
     """Return the version that :func:`get_version` finds, with the columns for inference only."""
     plain, is_aliased, alias = name.partition(ALIAS_SEPARATOR)
     query = _ALIASED if is_aliased else _LATEST if version is None else _ONE
