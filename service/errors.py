@@ -63,7 +63,7 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "The process of the work did not start.",
         "Look at the detail and the machine.",
     ),
-    "released": ("It was stopped to go on elsewhere.", "Nothing: it goes on by itself."),
+    "requeued": ("It was stopped and returned to the queue.", "Nothing: it continues by itself."),
     "worker-exited": (
         "The process of the work ended by itself.",
         "Look at the detail; submit it again.",
