@@ -8,7 +8,7 @@ from typing import Final
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.database import Database, now
-from service.jobs.queue import store
+from service.jobs.queue import queries
 from service.jobs.queue.dispatcher import Dispatcher
 from service.metrics import QueueState
 from service.schema import SchemaMismatch, check_schema
@@ -92,7 +92,7 @@ def queue_state(database: Database) -> QueueState | None:
     """Return the state of the job queue; None while the database does not answer."""
     try:
         with database.read() as session:
-            n_jobs, oldest = store.count_by_state(session), store.oldest_queued(session)
+            n_jobs, oldest = queries.count_by_state(session), queries.oldest_queued(session)
     except SQLAlchemyError:
         return None
     age_s = 0.0 if oldest is None else max(0.0, (now() - oldest).total_seconds())
