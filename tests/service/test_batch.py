@@ -1,4 +1,4 @@
-"""Batch inference: a model over a whole dataset, as a job, with the answers of online calls."""
+"""Batch inference gives the same outputs as online inference."""
 
 import hashlib
 import json
@@ -14,7 +14,7 @@ from safetensors import safe_open
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import METHODS
 from algorithms.registry import ALGORITHMS
-from service.batch.inference import CALLED_ROWS, infer
+from service.batch.inference import BLOCK_ROWS, infer
 from service.blobs import BlobStore
 from service.client import JobFailed, ServiceError
 from service.datasets.blocks import DatasetWriter, Layout
@@ -22,19 +22,19 @@ from service.datasets.canonical import read_tasks
 from service.rows import DatasetRow
 
 ROOT = Path(__file__).parents[2]
-#: They refuse the tasks used here: these want shared rows, or two classes.
+#: Algorithms that need other tasks: shared rows, or two classes.
 OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
-#: Far below the 300 MB that are read: a block, what is gathered of the outputs, and Arrow itself.
-MOST_GROWN_MB = 150
+#: Far below the 300 MB of input: one block, buffered outputs, and Arrow itself.
+MAX_GROWTH_MB = 150
 TASKS = ("north", "süd", "a/b")
 URL = "/v1/jobs:infer"
 
 
 @pytest.fixture(scope="module")
 def rows():
-    """Rows that no model was trained on: three tasks, of which one takes several calls."""
+    """Rows that no model was trained on: three tasks, one of several blocks."""
     rng = np.random.default_rng(11)
-    sizes = {"north": 2 * CALLED_ROWS + 137, "süd": 2, "a/b": CALLED_ROWS}
+    sizes = {"north": 2 * BLOCK_ROWS + 137, "süd": 2, "a/b": BLOCK_ROWS}
     return {name: rng.standard_normal((n, 5)) for name, n in sizes.items()}
 
 
@@ -49,7 +49,7 @@ def source(client, rows, targets):
 
 
 def read(outputs, folder):
-    """Return the outputs by task as they stand in the file, in the order of the rows."""
+    """Return the outputs in the file by task, in the order of the rows."""
     table = pq.read_table(outputs.download(folder / "outputs.parquet"))
     assert table.column_names == ["task", "row", "outputs"]
     task, row = table["task"].to_numpy(), table["row"].to_numpy()
@@ -63,16 +63,16 @@ def read(outputs, folder):
 
 
 def online(model, method, X, task):
-    """Return the answers of calls with as many rows as the job takes at a time."""
-    calls = [X[i : i + CALLED_ROWS] for i in range(0, len(X), CALLED_ROWS)]
-    return np.concatenate([getattr(model, method)(part, task=task) for part in calls])
+    """Return the outputs of online requests of one block each."""
+    blocks = [X[i : i + BLOCK_ROWS] for i in range(0, len(X), BLOCK_ROWS)]
+    return np.concatenate([getattr(model, method)(block, task=task) for block in blocks])
 
 
-# --- what it gives -------------------------------------------------------------------------------
+# --- outputs -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("method", ["transform", "inverse_transform"])
-def test_outputs_are_those_of_calls_to_the_bit(client, model, source, rows, tmp_path, method):
+def test_outputs_equal_online_inference_bit_for_bit(client, model, source, rows, tmp_path, method):
     given = source
     if method == "inverse_transform":
         rows = {name: X[:, :2] for name, X in rows.items()}
@@ -85,7 +85,7 @@ def test_outputs_are_those_of_calls_to_the_bit(client, model, source, rows, tmp_
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))
-def test_every_method_of_every_algorithm_gives_what_a_call_gives(
+def test_every_method_of_every_algorithm_equals_online_inference(
     client, dataset, algorithm, tmp_path
 ):
     model = client.train(dataset, algorithm, model=f"batch-{algorithm}").wait()
@@ -109,12 +109,12 @@ def test_every_method_of_every_algorithm_gives_what_a_call_gives(
         assert (outputs.dataset_id is None) == (expected.dtype.kind != "f")
 
 
-def test_wide_rows_are_summed_in_the_order_of_calls(client, tmp_path):
-    """With more threads than a call has, the last bits of long sums would be others."""
+def test_wide_rows_are_summed_as_in_online_inference(client, tmp_path):
+    """With more threads than online, the last bits of long sums would differ."""
     rng = np.random.default_rng(2)
     wide = {name: rng.standard_normal((80, 500)) for name in "ab"}
     model = client.train(client.upload(wide, name="wide"), "pca", model="wide", k=50).wait()
-    rows = {name: rng.standard_normal((CALLED_ROWS + 1, 500)) for name in "ab"}
+    rows = {name: rng.standard_normal((BLOCK_ROWS + 1, 500)) for name in "ab"}
     found = read(
         client.infer(model, "transform", client.upload(rows, name="more")).wait(), tmp_path
     )
@@ -147,7 +147,7 @@ def test_the_dataset_of_the_outputs_has_the_same_tasks_rows_and_targets(
     for task in stored(service, made.id, tmp_path):
         np.testing.assert_array_equal(task.X, found[task.name])
         np.testing.assert_array_equal(task.y, targets[task.name])
-    # it is a dataset as any other: one can train on it, and then it is needed
+    # one can train on it, and then it cannot be deleted
     trained = client.train(made, "pca", model="on-features", k=1).wait()
     with pytest.raises(ServiceError, match="in-use"):
         client.delete_dataset(made.id)
@@ -157,7 +157,7 @@ def test_the_dataset_of_the_outputs_has_the_same_tasks_rows_and_targets(
 
 
 def stored(service, dataset_id, folder):
-    """Return the tasks of a dataset as they stand in the database, read by two readers."""
+    """Return the tasks of a stored dataset, checked with a second reader."""
     with service.open_database() as database:
         with database.read() as session:
             row = session.get_one(DatasetRow, dataset_id)
@@ -170,7 +170,7 @@ def stored(service, dataset_id, folder):
     return tasks
 
 
-def test_labels_of_the_source_stay_and_predicted_ones_make_no_dataset(
+def test_labels_of_the_source_are_kept_and_predicted_labels_make_no_dataset(
     service, client, dataset, tmp_path
 ):
     model = client.train(dataset, "mtda", model="batch-labels", d=2).wait()
@@ -188,14 +188,14 @@ def test_labels_of_the_source_stay_and_predicted_ones_make_no_dataset(
     assert set(values.to_pylist()) <= {"red", "green", "blue"}
 
 
-def test_no_dataset_is_made_where_none_is_wanted(client, model, source):
+def test_no_dataset_is_made_unless_requested(client, model, source):
     before = len(client.datasets())
     outputs = client.infer(model, "transform", source, makes_dataset=False).wait()
     assert outputs.dataset_id is None
     assert len(client.datasets()) == before
 
 
-def test_the_job_tells_what_it_calls_and_what_it_came_to(client, http, model, source, rows):
+def test_the_job_names_its_model_and_has_a_result(client, http, model, source, rows):
     job = client.infer(model, "transform", source, limits={"priority": 3})
     info = job.wait().info
     assert (info["kind"], info["model"], info["version"]) == ("infer", "shared", 1)
@@ -220,7 +220,7 @@ def test_the_job_tells_what_it_calls_and_what_it_came_to(client, http, model, so
     assert [state for _, state in kinds] == ["queued", "submitted", "running", "succeeded"]
 
 
-def test_a_mapping_says_which_task_is_called_as_which(client, model, tmp_path):
+def test_a_mapping_selects_tasks_and_the_tasks_of_the_model(client, model, tmp_path):
     rng = np.random.default_rng(8)
     rows = {name: rng.standard_normal((5, 5)) for name in ("new", "newer", "left out")}
     tasks = {"new": "north", "newer": "north"}
@@ -234,7 +234,7 @@ def test_a_mapping_says_which_task_is_called_as_which(client, model, tmp_path):
     assert made.info["origin"]["tasks"] == outputs.info["inference"]["tasks"] == tasks
 
 
-def test_columns_with_names_are_taken_by_their_names(client, http, tmp_path):
+def test_named_columns_are_matched_by_name(client, http, tmp_path):
     rng = np.random.default_rng(4)
     values = rng.standard_normal((12, 3)).round(3)
 
@@ -253,7 +253,7 @@ def test_columns_with_names_are_taken_by_their_names(client, http, tmp_path):
         np.testing.assert_array_equal(found["t"], expected)
     (tmp_path / "other.csv").write_text("task,a,b,d\nt,1,2,3\nt,2,3,4\n")
     other = client.upload(tmp_path / "other.csv")
-    body = refused(http.post(URL, json=spec_of(model, other)), 422, "invalid-data", "missing: 'c'")
+    body = rejected(http.post(URL, json=spec_of(model, other)), 422, "invalid-data", "missing: 'c'")
     assert (body["errors"][0]["task"], body["errors"][0]["column"]) == ("t", "c")
 
 
@@ -268,14 +268,14 @@ def test_an_alias_is_resolved_when_the_job_is_submitted(client, dataset):
     assert client.infer("batch-alias", "transform", dataset).wait().info["version"] == 2
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 
 def spec_of(model, dataset, **more):
     return {"model": model.name, "method": "transform", "dataset_id": dataset.id, **more}
 
 
-def refused(response, status, code, *words):
+def rejected(response, status, code, *words):
     body = response.json()
     assert (response.status_code, body["code"]) == (status, code), body
     for word in words:
@@ -304,11 +304,11 @@ def refused(response, status, code, *words):
         ({"surprise": 1}, 422, "invalid-request", "/surprise"),
     ],
 )
-def test_what_does_not_fit_is_refused_before_it_is_queued(
+def test_an_invalid_specification_is_rejected_before_it_is_queued(
     http, model, source, change, status, code, pointer
 ):
     before = http.get("/v1/jobs").json()["items"]
-    body = refused(http.post(URL, json={**spec_of(model, source), **change}), status, code)
+    body = rejected(http.post(URL, json={**spec_of(model, source), **change}), status, code)
     assert body["errors"][0]["pointer"] == pointer
     assert http.get("/v1/jobs").json()["items"] == before
 
@@ -317,39 +317,39 @@ def test_every_task_that_does_not_fit_is_named(client, http, model):
     rng = np.random.default_rng(0)
     widths = {"north": 5, "süd": 4, "unknown": 5, "a/b": 6}
     rows = {name: rng.standard_normal((3, width)) for name, width in widths.items()}
-    body = refused(http.post(URL, json=spec_of(model, client.upload(rows))), 422, "invalid-data")
-    told = {error["task"]: (error["code"], error["detail"]) for error in body["errors"]}
-    assert told.keys() == {"süd", "unknown", "a/b"}
-    assert told["unknown"][0] == "unknown-task"
-    assert "known tasks: 'north'" in told["unknown"][1]
-    assert "rows of 5 numbers for transform, got a table of 4 columns" in told["süd"][1]
+    body = rejected(http.post(URL, json=spec_of(model, client.upload(rows))), 422, "invalid-data")
+    found = {error["task"]: (error["code"], error["detail"]) for error in body["errors"]}
+    assert found.keys() == {"süd", "unknown", "a/b"}
+    assert found["unknown"][0] == "unknown-task"
+    assert "known tasks: 'north'" in found["unknown"][1]
+    assert "rows of 5 numbers for transform, got a table of 4 columns" in found["süd"][1]
 
 
-def test_covariances_are_no_rows(client, http, model, tmp_path):
+def test_covariances_are_rejected(client, http, model, tmp_path):
     np.savez(tmp_path / "c.npz", **{"north/C": np.eye(5)})
     covariances = client.upload(tmp_path / "c.npz")
-    body = refused(http.post(URL, json=spec_of(model, covariances)), 422, "invalid-data")
+    body = rejected(http.post(URL, json=spec_of(model, covariances)), 422, "invalid-data")
     assert body["errors"][0]["task"] == "north"
     assert "holds covariances" in body["detail"]
 
 
-def test_labels_of_two_kinds_do_not_stand_in_one_column(client, http):
+def test_labels_of_two_kinds_in_one_file_are_rejected(client, http):
     rng = np.random.default_rng(1)
     X = {name: rng.standard_normal((12, 3)) for name in "ab"}
     y = {"a": np.tile(["x", "y"], 6), "b": np.tile([1, 2], 6)}
     dataset = client.upload(X, y, name="two kinds", target_kind="classes")
     model = client.train(dataset, "lda-rt", model="two-kinds", d=1).wait()
     spec = spec_of(model, dataset, method="predict")
-    body = refused(http.post(URL, json=spec), 422, "invalid-data")
+    body = rejected(http.post(URL, json=spec), 422, "invalid-data")
     assert body["errors"][0]["pointer"] == "/tasks"
     for name in "ab":
         outputs = client.infer(model, "predict", dataset, tasks={name: name}).wait()
         assert outputs.report["rows"] == 12
 
 
-def test_what_overflows_fails_the_job_with_its_task_and_leaves_nothing(client, dataset):
+def test_an_overflow_fails_the_job_with_its_task_and_stores_nothing(client, dataset):
     model = client.train(dataset, "rmt-pca", model="overflows", k=2).wait()
-    X = np.ones((CALLED_ROWS + 5, 5))
+    X = np.ones((BLOCK_ROWS + 5, 5))
     X[-1] = 1.7e308
     before = len(client.datasets())
     job = client.infer(model, "transform", client.upload({"north": X}, name="huge"))
@@ -360,7 +360,7 @@ def test_what_overflows_fails_the_job_with_its_task_and_leaves_nothing(client, d
     assert len(client.datasets()) == before + 1
 
 
-def test_validate_only_creates_nothing_and_tells_what_it_would_be(http, model, source, rows):
+def test_validate_only_creates_nothing_and_returns_the_inference(http, model, source, rows):
     before = http.get("/v1/jobs").json()["items"]
     response = http.post(URL, params={"validate_only": True}, json=spec_of(model, source))
     assert (response.status_code, response.json()) == (
@@ -377,17 +377,17 @@ def test_validate_only_creates_nothing_and_tells_what_it_would_be(http, model, s
     assert http.get("/v1/jobs").json()["items"] == before
 
 
-def test_a_key_makes_one_job_and_is_refused_for_another(http, model, source):
+def test_an_idempotency_key_makes_one_job_and_is_rejected_for_another(http, model, source):
     headers = {"Idempotency-Key": "batch-key"}
     first, again = (http.post(URL, json=spec_of(model, source), headers=headers) for _ in range(2))
     assert (first.status_code, again.status_code) == (202, 202)
     assert first.json()["id"] == again.json()["id"]
     assert first.headers["location"] == f"/v1/jobs/{first.json()['id']}"
     other = spec_of(model, source, priority=1)
-    refused(http.post(URL, json=other, headers=headers), 422, "key-reused")
+    rejected(http.post(URL, json=other, headers=headers), 422, "key-reused")
 
 
-# --- its outputs as a resource -------------------------------------------------------------------
+# --- outputs as a resource -----------------------------------------------------------------------
 
 
 def test_outputs_have_a_tag_and_can_be_deleted(client, http, model, source, tmp_path):
@@ -400,10 +400,10 @@ def test_outputs_have_a_tag_and_can_be_deleted(client, http, model, source, tmp_
     assert hashlib.sha256(response.content).hexdigest() == kept["sha256"]
     tag = {"If-None-Match": response.headers["etag"]}
     assert http.get(path, headers=tag).status_code == 304
-    refused(http.delete(path, headers={"If-Match": '"x"'}), 412, "precondition-failed")
+    rejected(http.delete(path, headers={"If-Match": '"x"'}), 412, "precondition-failed")
     outputs.delete()
-    refused(http.get(path), 404, "not-found")
-    refused(http.delete(path), 404, "not-found")
+    rejected(http.get(path), 404, "not-found")
+    rejected(http.delete(path), 404, "not-found")
     with pytest.raises(ServiceError, match="has no outputs"):
         outputs.download(tmp_path / "gone.parquet")
     assert list(tmp_path.iterdir()) == []
@@ -412,11 +412,11 @@ def test_outputs_have_a_tag_and_can_be_deleted(client, http, model, source, tmp_
 
 
 def test_a_job_that_trains_has_no_outputs(http, model):
-    refused(http.get(f"/v1/jobs/{model.info['lineage']['job_id']}/output"), 404, "not-found")
-    refused(http.get("/v1/jobs/job_unknown/output"), 404, "not-found")
+    rejected(http.get(f"/v1/jobs/{model.info['lineage']['job_id']}/output"), 404, "not-found")
+    rejected(http.get("/v1/jobs/job_unknown/output"), 404, "not-found")
 
 
-# --- its memory ----------------------------------------------------------------------------------
+# --- memory --------------------------------------------------------------------------------------
 
 MEASURE = """
 import json, resource, sys
@@ -424,16 +424,16 @@ from pathlib import Path
 import numpy as np
 from service.batch.inference import infer
 
-order = json.loads(Path(sys.argv[1]).read_text())
+request = json.loads(Path(sys.argv[1]).read_text())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-result = infer(order, on_step=lambda step: None, is_cancelled=lambda: False)
+result = infer(request, on_step=lambda step: None, is_cancelled=lambda: False)
 after = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-print(json.dumps({"rows": result["rows"], "grown_mb": (after - before) / 1024}))
+print(json.dumps({"rows": result["rows"], "growth_mb": (after - before) / 1024}))
 """
 
 
 def test_memory_does_not_grow_with_the_dataset(model, tmp_path):
-    """300 MB in and 240 MB out take what two blocks and what is gathered for the file take."""
+    """300 MB of input and 240 MB of output need the memory of blocks and buffers only."""
     n_rows, width = 7_500_000, 5
     manifest = {
         "tasks": [{"name": "north", "n_samples": n_rows, "n_features": width, "target": "none"}],
@@ -454,7 +454,7 @@ def test_memory_does_not_grow_with_the_dataset(model, tmp_path):
         "threads": 1,
         **dict.fromkeys(("model", "version", "dataset_id")),
     }
-    order = {
+    request = {
         "plan": plan,
         "manifest": manifest,
         "dataset": str(source),
@@ -463,12 +463,14 @@ def test_memory_does_not_grow_with_the_dataset(model, tmp_path):
         "content": str(tmp_path / "content"),
         "max_bytes": 2**30,
     }
-    (tmp_path / "order.json").write_text(json.dumps(order))
-    command = [sys.executable, "-c", MEASURE, str(tmp_path / "order.json")]
+    (tmp_path / "request.json").write_text(json.dumps(request))
+    command = [sys.executable, "-c", MEASURE, str(tmp_path / "request.json")]
     done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    told = json.loads(done.stdout)
-    assert told["rows"] == n_rows
-    assert told["grown_mb"] < MOST_GROWN_MB
-    order["max_bytes"] = 1000
-    with pytest.raises(InvalidData, match=f"take {n_rows * 2 * 8} bytes, more than 1000"):
-        infer(order, on_step=lambda _: None, is_cancelled=lambda: False)
+    found = json.loads(done.stdout)
+    assert found["rows"] == n_rows
+    assert found["growth_mb"] < MAX_GROWTH_MB
+    request["max_bytes"] = 1000
+    with pytest.raises(
+        InvalidData, match=f"take {n_rows * 2 * 8} bytes; the maximum for a dataset is 1000"
+    ):
+        infer(request, on_step=lambda _: None, is_cancelled=lambda: False)

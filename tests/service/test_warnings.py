@@ -1,4 +1,4 @@
-"""What should be known of a dataset is told with it, with the job and with the model."""
+"""Warnings about a dataset are on the dataset, the job and the model."""
 
 import httpx
 import numpy as np
@@ -23,21 +23,21 @@ def spec_of(dataset, algorithm, **more):
     return {"dataset_id": dataset.id, "algorithm": algorithm, "model": "warned", **more}
 
 
-def test_dataset_manifest_job_and_model_tell_of_numbers_that_may_be_classes(client, service, codes):
+def test_dataset_manifest_job_and_model_warn_of_numbers_that_may_be_classes(client, service, codes):
     (warning,) = codes.info["warnings"]
     assert "2 distinct values (0, 1)" in warning
     assert ADVICE in warning
     manifest = httpx.get(f"{service.url}/v1/datasets/{codes.id}/manifest").json()
     assert manifest["warnings"] == [warning]
-    asked = httpx.post(
+    validated = httpx.post(
         f"{service.url}/v1/jobs?validate_only=true", json=spec_of(codes, "ridge"), timeout=30
     )
-    assert asked.json()["warnings"] == [warning]
+    assert validated.json()["warnings"] == [warning]
     job = client.train(codes, "ridge", model="warned")
     assert job.info["warnings"] == [warning]
     model = job.wait()
     assert warning in model.info["warnings"]
-    # a new task of such targets is learned in the same way
+    # a new task with such targets gives the same warning
     rng = np.random.default_rng(3)
     new = client.upload({"c": rng.normal(size=(12, 3))}, {"c": np.tile([0.0, 1.0], 6)})
     adapted = client.adapt(model, new)
@@ -45,20 +45,20 @@ def test_dataset_manifest_job_and_model_tell_of_numbers_that_may_be_classes(clie
     assert adapted.wait().info["warnings"][0] == adapted.info["warnings"][0]
 
 
-def test_the_warning_goes_to_the_job_of_parts_and_its_model(client, codes):
+def test_a_job_with_child_jobs_and_its_model_have_the_warning(client, codes):
     job = client.train(codes, "ridge", model="warned-search", evaluate=True)
     assert ADVICE in job.info["warnings"][0]
     assert ADVICE in job.wait().info["warnings"][0]
 
 
-def test_who_needs_no_targets_or_says_their_kind_is_not_warned(client, data, codes):
+def test_no_warning_without_use_of_targets_or_with_an_explicit_kind(client, data, codes):
     job = client.train(codes, "pca", model="unwarned", k=1)
     assert job.info["warnings"] == []
     assert job.wait().info["warnings"] == []
     for kind, algorithm in (("numbers", "ridge"), ("classes", "logistic-regression")):
         dataset = client.upload(*data, name=kind, target_kind=kind)
         assert dataset.info["warnings"] == []
-        job = client.train(dataset, algorithm, model=f"said-{kind}")
+        job = client.train(dataset, algorithm, model=f"explicit-{kind}")
         assert job.info["warnings"] == []
         assert not any(ADVICE in warning for warning in job.wait().info["warnings"])
 

@@ -1,4 +1,4 @@
-"""A stored model takes new tasks, without a new fit of the old ones."""
+"""Adding tasks to a stored model without a new fit of the old ones."""
 
 import numpy as np
 import pytest
@@ -21,7 +21,7 @@ def base(client, rows):
     return client.train(client.upload(old), "rmt-pca", model="base", k=2).wait()
 
 
-def test_a_new_task_joins_a_stored_model(client, rows, base, tmp_path):
+def test_a_new_task_is_added_to_a_stored_model(client, rows, base, tmp_path):
     dataset = client.upload({"d": rows["d"]})
     adapted = client.adapt(base, dataset, name="adapted").wait()
     assert adapted.tasks == ("a", "b", "c", "d")
@@ -42,25 +42,25 @@ def test_without_another_name_it_is_the_next_version(client, rows, base):
     assert (adapted.name, adapted.version) == (base.name, base.version + 1)
 
 
-def test_a_task_of_another_width_is_refused_with_the_job(client, base):
+def test_a_task_of_another_width_is_rejected(client, base):
     dataset = client.upload({"wide": np.random.default_rng(0).normal(size=(5, 7))})
     with pytest.raises(ServiceError, match="'wide' has 7 features, the model 6"):
         client.adapt(base, dataset)
 
 
-def test_what_only_the_numbers_tell_fails_the_job_with_the_task(client, base):
+def test_values_that_are_too_large_fail_the_job_with_the_task(client, base):
     dataset = client.upload({"huge": np.full((5, 6), 1e200) * np.arange(1, 6)[:, np.newaxis]})
     with pytest.raises(JobFailed, match="huge"):
         client.adapt(base, dataset).wait()
 
 
-def test_a_join_is_recorded_tells_its_progress_and_can_be_cancelled(client):
+def test_an_adaptation_has_a_history_and_progress_and_can_be_cancelled(client):
     rng = np.random.default_rng(8)
     options = {"r": 400, "L": 5, "max_iter": 100_000, "tolerance": 1e-12}
     source = client.upload({"source": rng.normal(size=(12, 30))})
     base = client.train(source, "tlvm", model="transfer", **options).wait()
     few = client.upload({name: rng.normal(size=(3, 30)) for name in ("few", "fewer")})
-    history = client.adapt(base, few, name="joined").wait().history()
+    history = client.adapt(base, few, name="adapted-transfer").wait().history()
     assert {"transfer to 'few'", "transfer to 'fewer'"} <= set(history["steps"]["loop"])
     many = client.upload({"many": rng.normal(size=(400, 30))})
     job = client.adapt(base, many, name="never")
@@ -73,7 +73,7 @@ def test_a_join_is_recorded_tells_its_progress_and_can_be_cancelled(client):
     assert job.refresh().state == "cancelled"
 
 
-def test_a_model_that_another_goes_on_from_is_kept_and_the_job_tells_it(client, rows):
+def test_a_model_that_another_was_adapted_from_cannot_be_deleted(client, rows):
     first = client.train(client.upload({"a": rows["a"]}), "rmt-pca", model="first", k=2).wait()
     job = client.adapt(first, client.upload({"b": rows["b"]}), name="second")
     second = job.wait()
@@ -117,7 +117,7 @@ def test_a_task_that_the_model_has_is_rejected(client, rows, base):
         client.adapt(base, client.upload({"a": rows["d"]}))
 
 
-def test_a_machine_of_large_strength_is_trained_and_takes_a_new_task(client):
+def test_a_model_of_large_regularisation_is_trained_and_adapted(client):
     rng = np.random.default_rng(1)
     rows = {name: rng.normal(size=(80, 4)) for name in "abcd"}
     labels = {name: np.where(X[:, 0] + 0.5 * X[:, 1] > 0, "yes", "no") for name, X in rows.items()}
@@ -127,7 +127,7 @@ def test_a_machine_of_large_strength_is_trained_and_takes_a_new_task(client):
             {name: rows[name] for name in names}, targets={name: labels[name] for name in names}
         )
 
-    # its start was beyond the range of numbers, and the job died while its model was stored
+    # the start overflowed, and the job failed while its model was stored
     values = {"penalty": "exp", "loss": "logistic", "C": 100.0}
     base = client.train(upload("abc"), "fmtl", model="strong", **values).wait()
     gaps = base.metrics["duality_gap"]

@@ -1,4 +1,4 @@
-"""Batch inference under kills: its outputs are there once, or not at all."""
+"""Batch inference under kills: its outputs are stored once, or not at all."""
 
 import time
 
@@ -11,7 +11,7 @@ import sqlalchemy as sa
 from service.client import Client, JobFailed, ServiceError
 from service.rows import BlobRow, DatasetRow, JobRow, VersionRow
 
-#: A thousand new rows take this model a good while: the job lasts for seconds.
+#: A slow model, so that the job lasts for seconds.
 SLOW = "gp-lvm"
 N_ROWS = 40_000
 END_S = 50
@@ -23,7 +23,7 @@ def rows():
 
 
 class Slow:
-    """A service with one slot and a job that takes its time."""
+    """A service with one slot, and a slow batch inference."""
 
     def __init__(self, service, rows):
         self.service = service
@@ -39,7 +39,7 @@ class Slow:
         return job
 
     def kept(self, service):
-        """Return what there is beside the upload: outputs, datasets of them, bytes of nobody."""
+        """Return the number of outputs, of datasets made of them, and of blobs."""
         with service.open_database() as database, database.read() as session:
             outputs = session.scalars(
                 sa.select(JobRow.id).where(JobRow.output_blob_id.is_not(None))
@@ -58,7 +58,7 @@ def slow(start_service, rows):
 
 @pytest.fixture(scope="module")
 def shared(launch_service, rows):
-    """A service that lives on: what a test makes, it deletes."""
+    """A service that several tests use; each deletes what it creates."""
     with launch_service(SIBLING_SLOTS=1) as running:
         yield Slow(running, rows)
 
@@ -72,7 +72,7 @@ def wait_for(condition, *, seconds=END_S):
 
 
 def check_outputs(client, outputs, model, rows, folder):
-    """Make sure that the outputs are whole, and those of calls."""
+    """Check that the outputs are complete and equal those of online inference."""
     table = pq.read_table(outputs.download(folder / "outputs.parquet"))
     assert table.num_rows == N_ROWS + 10
     found = np.array(table["outputs"].slice(N_ROWS - 500, 510).to_pylist())
@@ -86,7 +86,7 @@ def check_outputs(client, outputs, model, rows, folder):
     assert made.info["n_samples"] == N_ROWS + 10
 
 
-def test_a_kill_of_everything_in_the_middle_leaves_the_outputs_once(
+def test_after_a_kill_of_everything_the_outputs_are_stored_once(
     slow, start_service, rows, tmp_path
 ):
     before = slow.kept(slow.service)
@@ -108,7 +108,7 @@ def test_a_kill_of_everything_in_the_middle_leaves_the_outputs_once(
 
 
 @pytest.mark.parametrize("who", ["child", "worker"])
-def test_a_killed_process_is_replaced_and_the_outputs_are_there_once(shared, rows, tmp_path, who):
+def test_a_killed_process_is_replaced_and_the_outputs_are_stored_once(shared, rows, tmp_path, who):
     before = shared.kept(shared.service)
     with Client(shared.service.url) as client:
         job = shared.begin(client)
@@ -125,7 +125,7 @@ def test_a_killed_process_is_replaced_and_the_outputs_are_there_once(shared, row
 
 
 @pytest.mark.parametrize("how", ["cancelled", "timed_out", "failed"])
-def test_what_ends_before_its_end_leaves_nothing(shared, how):
+def test_a_job_that_does_not_succeed_leaves_no_outputs(shared, how):
     before = shared.kept(shared.service)
     limits = {"cancelled": {}, "timed_out": {"timeout_s": 1}, "failed": {"max_attempts": 1}}[how]
     with Client(shared.service.url) as client:
@@ -145,7 +145,7 @@ def test_what_ends_before_its_end_leaves_nothing(shared, how):
     wait_for(lambda: not files(shared.service))
 
 
-def test_a_stopped_service_gives_it_back_uncharged(slow, start_service):
+def test_a_stopped_service_requeues_it_uncounted(slow, start_service):
     with Client(slow.service.url) as client:
         job = slow.begin(client, max_attempts=1)
     slow.service.process.terminate()
@@ -158,7 +158,7 @@ def test_a_stopped_service_gives_it_back_uncharged(slow, start_service):
         assert slow.kept(second)[:2] == (1, 1)
 
 
-def test_a_model_is_needed_until_the_job_has_ended(shared):
+def test_a_model_cannot_be_deleted_until_the_job_has_ended(shared):
     with Client(shared.service.url) as client:
         first = shared.begin(client)
         doomed = client.train(shared.dataset, "pca", model="doomed", limits={"priority": 9}, k=1)
@@ -168,7 +168,7 @@ def test_a_model_is_needed_until_the_job_has_ended(shared):
         waiting = client.infer(model, "transform", shared.dataset)
         with pytest.raises(ServiceError, match=f"in-use.*job {waiting.id}"):
             model.delete()
-        # as where both come in the same moment
+        # as if the deletion came at the same moment as the submission
         with shared.service.open_database() as database, database.write() as session:
             session.execute(sa.delete(VersionRow).where(VersionRow.id == model.info["id"]))
         first.cancel()
@@ -177,7 +177,7 @@ def test_a_model_is_needed_until_the_job_has_ended(shared):
         assert waiting.info["error"]["code"] == "base-model-deleted"
 
 
-def test_the_dataset_is_needed_until_the_job_has_ended(shared):
+def test_the_dataset_cannot_be_deleted_until_the_job_has_ended(shared):
     with Client(shared.service.url) as client:
         job = shared.begin(client)
         with pytest.raises(ServiceError, match=f"in-use.*{job.id}"):
@@ -193,7 +193,7 @@ def files(service):
 
 
 def child_of(service):
-    """Return the process that computes, of a service with one slot."""
+    """Return the child process of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
         if "service.jobs.worker.child" in process.cmdline():
             return process

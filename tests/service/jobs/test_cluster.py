@@ -1,4 +1,4 @@
-"""A scheduler and workers of their own, over TLS, as on several machines."""
+"""A separate scheduler and workers over TLS, as on several machines."""
 
 import subprocess
 import sys
@@ -13,7 +13,7 @@ from service.jobs.worker.tls import find_security, make_certificates
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 #: Dask's client gives up for good when it has not found its scheduler for 10 s.
-GIVES_UP_S = 12
+CLIENT_TIMEOUT_S = 12
 OTHER_VERSION = "def dask_setup(s): s.handlers['sibling_version'] = lambda: '9.9.9'\n"
 
 
@@ -31,7 +31,7 @@ def wait_for(condition, *, seconds=50):
     return value
 
 
-def test_workers_elsewhere_train_and_one_that_dies_is_replaced(cluster, start_service, rows):
+def test_remote_workers_train_and_a_dead_one_is_replaced(cluster, start_service, rows):
     cluster.scheduler()
     first = cluster.worker("first")
     service = start_service(
@@ -48,7 +48,7 @@ def test_workers_elsewhere_train_and_one_that_dies_is_replaced(cluster, start_se
         assert [m["version"] for m in client.models()] == [1]
 
 
-def test_a_worker_that_is_stopped_hands_its_job_on_with_its_state(cluster, start_service, rows):
+def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_service, rows):
     cluster.scheduler()
     first = cluster.worker("first")
     service = start_service(
@@ -61,27 +61,25 @@ def test_a_worker_that_is_stopped_hands_its_job_on_with_its_state(cluster, start
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.1)
         first.terminate()
         first.wait(20)
-        cluster.worker("second")  # it has no file of the first
+        cluster.worker("second")  # which shares no files with the first
         job.wait()
         assert [a["outcome"] for a in job.info["attempts"]] == ["released", "succeeded"]
-        told = [e for e in job.events() if e["kind"] == "progress"]
-        before = max(e["data"]["fraction"] for e in told if e["attempt"] == 1)
-        # where little was left the second tells nothing; from the beginning it would
-        after = min((e["data"]["fraction"] for e in told if e["attempt"] == 2), default=1.0)
+        progress = [e for e in job.events() if e["kind"] == "progress"]
+        before = max(e["data"]["fraction"] for e in progress if e["attempt"] == 1)
+        # if little is left, the second attempt reports no progress; from the start it would
+        after = min((e["data"]["fraction"] for e in progress if e["attempt"] == 2), default=1.0)
         assert after >= before
         assert [m["version"] for m in client.models()] == [1]
 
 
-def test_a_scheduler_that_is_away_for_longer_than_its_client_waits_is_found_again(
-    cluster, start_service, rows
-):
+def test_the_api_reconnects_to_a_scheduler_that_was_away_for_long(cluster, start_service, rows):
     scheduler = cluster.scheduler()
     service = start_service(ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls")
     with Client(service.url) as client:
         wait_for(lambda: client.health()["ready"])
         scheduler.kill()
         scheduler.wait()
-        time.sleep(GIVES_UP_S)
+        time.sleep(CLIENT_TIMEOUT_S)
         job = client.train(client.upload(rows), "pca")
         cluster.scheduler()
         cluster.worker("worker")
@@ -89,19 +87,19 @@ def test_a_scheduler_that_is_away_for_longer_than_its_client_waits_is_found_agai
         assert client.health()["ready"]
 
 
-def test_a_stranger_without_our_certificate_is_refused(cluster, tmp_path):
+def test_a_client_without_a_certificate_of_the_authority_is_rejected(cluster, tmp_path):
     from distributed import Client as DaskClient
 
     cluster.scheduler()
     ours = find_security(cluster.url, tmp_path / "tls")
     wait_for(lambda: _can_connect(cluster.url, ours))
-    make_certificates(tmp_path / "theirs")
-    stranger = find_security(cluster.url, tmp_path / "theirs")
+    make_certificates(tmp_path / "other")
+    other = find_security(cluster.url, tmp_path / "other")
     with pytest.raises(OSError, match=r"(?i)certificate|timed out"):
-        DaskClient(cluster.url, security=stranger, timeout=5, set_as_default=False)
+        DaskClient(cluster.url, security=other, timeout=5, set_as_default=False)
 
 
-def test_a_worker_of_another_version_is_told_so(cluster, tmp_path):
+def test_a_worker_of_another_version_exits_with_that_cause(cluster, tmp_path):
     preload = tmp_path / "other.py"
     preload.write_text(OTHER_VERSION)
     files = {name: str(tmp_path / "tls" / f"{name}.pem") for name in ("ca", "cert", "key")}
@@ -117,25 +115,25 @@ def test_a_worker_of_another_version_is_told_so(cluster, tmp_path):
     cluster.processes.append(scheduler)
     worker = cluster.worker("worker")
     assert worker.wait(50) == 1
-    told = (tmp_path / "worker.log").read_text()
-    assert "runs version 9.9.9" in told
-    assert "Traceback" not in told
+    log = (tmp_path / "worker.log").read_text()
+    assert "runs version 9.9.9" in log
+    assert "Traceback" not in log
 
 
 @pytest.mark.parametrize(
     ("url", "match"),
     [("tcp://10.0.0.1:8786", "without TLS"), ("tls://scheduler:8786", "SIBLING_TLS_DIR")],
 )
-def test_a_scheduler_beyond_this_machine_needs_tls(url, match):
+def test_a_scheduler_on_another_machine_needs_tls(url, match):
     with pytest.raises(ValueError, match=match):
         find_security(url, None)
 
 
-def test_a_scheduler_on_this_machine_may_go_without():
+def test_a_scheduler_on_this_machine_needs_no_tls():
     assert find_security("tcp://127.0.0.1:8786", None) is None
 
 
-def test_a_missing_file_is_named(tmp_path):
+def test_the_error_names_a_missing_certificate(tmp_path):
     make_certificates(tmp_path)
     assert not make_certificates(tmp_path)
     (tmp_path / "key.pem").unlink()

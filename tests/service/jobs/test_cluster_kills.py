@@ -1,4 +1,4 @@
-"""One job on a cluster of its own processes, through the death of every one of them in turn."""
+"""One job on a cluster, each of whose processes is killed in turn."""
 
 import time
 
@@ -26,8 +26,8 @@ def wait_for(condition, *, seconds=50):
     return value
 
 
-def begins_again(job, *, after):
-    """Wait until another attempt than this one iterates; give its number."""
+def wait_for_attempt(job, *, after):
+    """Wait until a later attempt iterates; return its number."""
 
     def attempt():
         info = job.refresh().info
@@ -39,7 +39,7 @@ def begins_again(job, *, after):
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)  # a dozen processes start, one after another
-def test_a_job_outlives_nanny_scheduler_and_everything_at_once(cluster, start_service, rows):
+def test_a_job_survives_kills_of_nanny_scheduler_and_everything(cluster, start_service, rows):
     settings = {
         "ENGINE_URL": cluster.url,
         "SIBLING_TLS_DIR": cluster.folder / "tls",
@@ -53,21 +53,21 @@ def test_a_job_outlives_nanny_scheduler_and_everything_at_once(cluster, start_se
     with Client(first.url) as client:
         limits = {"max_attempts": 9}
         job = client.train(client.upload(rows), "rmt-pca", model="m", limits=limits, **LONG)
-        attempt = begins_again(job, after=0)
+        attempt = wait_for_attempt(job, after=0)
 
         family = cluster.family(worker)
-        assert len(family) >= 3  # nanny, worker, training process
+        assert len(family) >= 3  # nanny, worker, child process
         worker.kill()
         assert_ended(family)
         worker = cluster.worker("worker 2")
-        attempt = begins_again(job, after=attempt)
+        attempt = wait_for_attempt(job, after=attempt)
 
         family = cluster.family(worker)
         scheduler.kill()
         scheduler.wait()
-        assert_ended(family, seconds=30)  # whoever supervises workers starts them again
+        assert_ended(family, seconds=30)  # a process manager would restart the workers
         scheduler, worker = cluster.scheduler(), cluster.worker("worker 3")
-        attempt = begins_again(job, after=attempt)
+        attempt = wait_for_attempt(job, after=attempt)
 
     everything = [
         *cluster.family(worker),
@@ -75,7 +75,7 @@ def test_a_job_outlives_nanny_scheduler_and_everything_at_once(cluster, start_se
         *cluster.family(first.process),
     ]
     for process in everything:
-        process.suspend()  # so that none sees another go
+        process.suspend()  # so that none sees another exit
     for process in everything:
         process.kill()
     for process in (worker, scheduler, first.process):

@@ -1,4 +1,4 @@
-"""What happened to a job, by page and as a stream."""
+"""Events of a job, as pages and as a stream."""
 
 import json
 
@@ -15,7 +15,7 @@ def job(client):
 
 
 def stream(http, job, **headers):
-    """Return the events of a stream that the service ends with the job."""
+    """Return the events of a stream, which ends with the job."""
     path = f"/v1/jobs/{job.id}/events"
     events = []
     with http.stream("GET", path, headers={"Accept": "text/event-stream", **headers}) as response:
@@ -28,7 +28,7 @@ def stream(http, job, **headers):
     return events
 
 
-def test_the_stream_tells_everything_once_and_ends_with_the_job(http, job):
+def test_the_stream_has_every_event_once_and_ends_with_the_job(http, job):
     events = stream(http, job)
     states = [e["data"]["state"] for e in events if e["kind"] == "state"]
     assert states == ["queued", "submitted", "running", "succeeded"]
@@ -36,13 +36,13 @@ def test_the_stream_tells_everything_once_and_ends_with_the_job(http, job):
     assert ids == sorted(set(ids))
     progress = [e["data"] for e in events if e["kind"] == "progress"]
     assert progress
-    for told in progress:
-        assert told.keys() >= {"iteration", "objective", "elapsed_s", "remaining_s", "fraction"}
+    for step in progress:
+        assert step.keys() >= {"iteration", "objective", "elapsed_s", "remaining_s", "fraction"}
     job.wait()
-    assert events == list(job.events())  # the pages tell the same
+    assert events == list(job.events())  # the pages have the same events
 
 
-def test_a_stream_that_broke_goes_on_after_the_last_event_seen(http, job):
+def test_a_broken_stream_continues_after_the_last_event(http, job):
     job.wait()
     events = stream(http, job)
     middle = events[len(events) // 2]["id"]
@@ -50,7 +50,7 @@ def test_a_stream_that_broke_goes_on_after_the_last_event_seen(http, job):
     assert rest == [e for e in events if e["id"] > middle]
 
 
-def test_pages_are_of_the_size_asked_for_and_hold_everything(http, job):
+def test_pages_have_the_requested_size_and_every_event(http, job):
     job.wait()
     found, after = [], 0
     while after is not None:

@@ -1,7 +1,7 @@
-"""What goes wrong below a job, one fault after another on one service: each ends as it must.
+"""Fault injection: crashes, floods of output, lost databases, full disks, frozen processes.
 
-Exactly one model for a job that succeeds, none for one that does not, the cause told, no process
-left, no file left. The service has two slots, so that a frozen worker does not stop the other.
+A job that succeeds makes exactly one model, a failed one makes none and reports its cause, and no
+process or file is left. The service has two slots, so that a frozen worker does not stop the other.
 """
 
 import contextlib
@@ -29,8 +29,8 @@ from service.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
 MISCHIEF = Path(__file__).parent / "mischief"
 SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006
 LONG = {"selection": "cv", "n_folds": 5, "starts": "many"}
-STALE_S, PATIENCE_S, STOP_GRACE_S = 2, 5, 0.5
-#: A beat, a look at the rows, and a busy machine.
+HEARTBEAT_TIMEOUT_S, DB_RETRY_TIMEOUT_S, STOP_GRACE_S = 2, 5, 0.5
+#: A heartbeat, a dispatcher tick, and a busy machine.
 SLACK_S = 2
 SMALL_DISK_MIB = 200
 
@@ -53,16 +53,16 @@ ROOM_AGAIN = "DROP TRIGGER disk_full ON blob_chunks; DROP FUNCTION disk_full();"
 
 
 class Faulty:
-    """A service that things happen to, with a look and a hand behind the scenes."""
+    """A service with faults, and access to its database, processes and files."""
 
     def __init__(self, service, databases, folder):
         self.service, self.databases, self.folder = service, databases, folder
         self.url = service.database_url
         self.is_sqlite = self.url.startswith("sqlite")
         self.database = Database(self.url)
-        self.impatient = Database(self.url)
+        self.hasty = Database(self.url)
         if self.is_sqlite:
-            sa.event.listen(self.impatient.engine, "connect", _hurry)
+            sa.event.listen(self.hasty.engine, "connect", _shorten_timeout)
         self.client = Client(service.url)
         rng = np.random.default_rng(0)
         self.small = self.client.upload({t: rng.normal(size=(8, 5)) for t in "ab"}, name="small")
@@ -72,13 +72,13 @@ class Faulty:
     def close(self):
         self.client.close()
         self.database.close()
-        self.impatient.close()
+        self.hasty.close()
 
     def train(self, name, seed=0, *, k=1, **limits):
         return self.client.train(self.small, "pca", model=name, seed=seed, limits=limits, k=k)
 
     def train_long(self, name, *, k=5):
-        """Return a job that has begun to iterate, and will for some seconds on any machine."""
+        """Return a job that iterates for some seconds on any machine."""
         job = self.client.train(self.large, "rmt-pca", model=name, seed=SLOW, k=k, **LONG)
         wait_for(lambda: job.refresh().info["progress"])
         return job
@@ -91,12 +91,12 @@ class Faulty:
         return psutil.Process(json.loads(self.row(job).worker)["pid"])
 
     def children(self):
-        """Return the training processes."""
+        """Return the child processes of the workers."""
         family = psutil.Process(self.service.process.pid).children(recursive=True)
         return [p for p in family if "service.jobs.worker.child" in _command(p)]
 
     def n_models(self, name):
-        """Return the number of versions under a name, and make sure that their bytes are whole."""
+        """Return the number of versions of a model, and check that their artifacts are complete."""
         with self.database.read() as session:
             query = sa.select(VersionRow).join(ModelRow).where(ModelRow.name == name)
             versions = session.scalars(query).all()
@@ -109,12 +109,12 @@ class Faulty:
         return len(versions)
 
     def files(self, pattern):
-        """Return what attempts have put down."""
+        """Return the files that attempts have written."""
         work = self.service.data_dir / "work"
         return [path for path in work.rglob(pattern) if path.is_file()]
 
     def check_tidy(self):
-        """Make sure that nothing is left: no file, no bytes of nobody, one child a worker."""
+        """Check that no file, partial blob or surplus child process is left."""
         wait_for(lambda: not self.files("*"), seconds=10)
         with self.database.read() as session:
             partial = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
@@ -140,13 +140,13 @@ class Faulty:
 
     @contextlib.contextmanager
     def without_space(self):
-        """Let the database store no more bytes."""
+        """Make every write to the database fail for lack of space."""
         if self.is_sqlite:
             if not self.folder.is_mount():
-                pytest.skip("a small disk cannot be mounted here: it takes root")
+                pytest.skip("mounting a small disk needs root")
             ballast = self.folder / "ballast"
             try:
-                wait_for(self._shrink_log)  # or there would be room for a while in what it has
+                wait_for(self._shrink_log)  # or its free pages would hold more
                 with ballast.open("wb", buffering=0) as file:
                     for size in (2**20, 2**12):
                         with contextlib.suppress(OSError):
@@ -173,16 +173,16 @@ class Faulty:
 
     @contextlib.contextmanager
     def frozen(self, job, processes):
-        """Freeze processes, but not in the middle of writing: others would wait for that as well.
+        """Freeze processes, but not during a write.
 
-        A frozen writer of SQLite stops all others until it goes on, as of any file's lock.
+        A frozen writer of SQLite would block all others, as it holds a lock on the file.
         """
 
         def freeze():
             for process in processes:
                 process.suspend()
             time.sleep(0.05)
-            with contextlib.suppress(sa.exc.OperationalError), self.impatient.write() as session:
+            with contextlib.suppress(sa.exc.OperationalError), self.hasty.write() as session:
                 session.execute(NO_WAIT) if not self.is_sqlite else None
                 session.execute(sa.update(JobRow).where(JobRow.id == job.id).values(priority=0))
                 return True
@@ -215,11 +215,11 @@ def faulty(databases, launch_on):
         "PYTHONPATH": os.pathsep.join([str(MISCHIEF), os.environ.get("PYTHONPATH", "")]),
         "MISCHIEF": folder / "mischief",
         "SIBLING_SLOTS": 2,
-        "SIBLING_STALE_S": STALE_S,
+        "SIBLING_STALE_S": HEARTBEAT_TIMEOUT_S,
         "SIBLING_LEASE_S": 2,
         "SIBLING_CHECKPOINT_S": 0.2,
         "SIBLING_STOP_GRACE_S": STOP_GRACE_S,
-        "SIBLING_PATIENCE_S": PATIENCE_S,
+        "SIBLING_PATIENCE_S": DB_RETRY_TIMEOUT_S,
         "SIBLING_DRAIN_S": 0,
     }
     with launch_on(url, **env) as service:
@@ -247,7 +247,7 @@ def fail(job):
     return job.info["error"]
 
 
-def test_a_segfault_is_told_with_the_last_words(faulty):
+def test_a_segfault_is_reported_with_the_last_output(faulty):
     error = fail(faulty.train("segfault", SEGFAULT, max_attempts=1))
     assert error["code"] == "crashed"
     assert "SIGSEGV" in error["detail"]
@@ -257,20 +257,20 @@ def test_a_segfault_is_told_with_the_last_words(faulty):
     faulty.check_tidy()
 
 
-def test_odd_bytes_in_the_last_words_do_not_lose_the_cause(faulty):
+def test_invalid_bytes_in_the_last_output_do_not_hide_the_cause(faulty):
     error = fail(faulty.train("odd", NUL, max_attempts=1))
     assert error["code"] == "crashed"
     assert "SIGABRT" in error["detail"]
     assert "odd bytes" in error["detail"]
 
 
-def test_a_crash_is_tried_as_often_as_it_may(faulty):
+def test_a_crash_is_retried_up_to_the_maximum(faulty):
     job = faulty.train("stubborn", SEGFAULT, max_attempts=2)
     assert fail(job)["attempt"] == 2
     assert [a["outcome"] for a in job.info["attempts"]] == ["lost", "lost"]
 
 
-def test_a_child_that_cannot_be_started_fails_the_job_soon_and_says_why(faulty):
+def test_a_child_that_cannot_start_fails_the_job_soon_with_the_cause(faulty):
     (faulty.mischief / "start").write_text("raise")
     for child in faulty.children():
         child.kill()
@@ -290,7 +290,7 @@ def test_a_job_that_prints_megabytes_succeeds(faulty):
     assert faulty.n_models("loud") == 1
 
 
-def test_a_job_beyond_its_memory_is_told_so_and_not_tried_again(faulty):
+def test_a_job_beyond_its_memory_limit_fails_and_is_not_retried(faulty):
     job = faulty.train("hungry", SWALLOW, memory_mb=512)
     assert fail(job)["code"] == "out-of-memory"
     assert job.info["attempt"] == 1
@@ -298,7 +298,7 @@ def test_a_job_beyond_its_memory_is_told_so_and_not_tried_again(faulty):
 
 
 @pytest.mark.parametrize("how", ["cancel", "timeout"])
-def test_a_job_inside_native_code_ends_within_the_grace(faulty, how):
+def test_a_job_inside_native_code_ends_within_the_grace_period(faulty, how):
     job = faulty.train(how, NATIVE, timeout_s=1.5 if how == "timeout" else 60)
     wait_for((faulty.mischief / "native").exists)
     began = time.monotonic()
@@ -316,22 +316,22 @@ def test_a_job_inside_native_code_ends_within_the_grace(faulty, how):
     faulty.check_tidy()
 
 
-def test_a_job_outlives_its_database_being_away(faulty):
-    job = faulty.train_long("patient")
+def test_a_job_survives_an_unavailable_database(faulty):
+    job = faulty.train_long("survivor")
     with faulty.without_database():
-        time.sleep(3 * STALE_S)
+        time.sleep(3 * HEARTBEAT_TIMEOUT_S)
     job.wait()
     assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
-    assert faulty.n_models("patient") == 1
+    assert faulty.n_models("survivor") == 1
     faulty.check_tidy()
 
 
-def test_a_job_is_published_once_there_is_space_again(faulty):
-    job = faulty.train_long("full", k=4)  # the same bytes would not be stored again
+def test_a_model_is_published_once_there_is_space_again(faulty):
+    job = faulty.train_long("full", k=4)  # another k, as equal bytes would not be stored again
     with faulty.without_space():
-        # it has trained, and cannot store what it came to
+        # it has trained, and cannot store the model
         wait_for(lambda: faulty.files("*.model"))
-        time.sleep(1.5 * STALE_S)
+        time.sleep(1.5 * HEARTBEAT_TIMEOUT_S)
         assert faulty.n_models("full") == 0
     job.wait()
     assert [a["outcome"] for a in job.info["attempts"]] == ["succeeded"]
@@ -339,9 +339,9 @@ def test_a_job_is_published_once_there_is_space_again(faulty):
     faulty.check_tidy()
 
 
-def test_a_job_that_finds_no_space_fails_with_the_cause(faulty):
+def test_a_job_without_space_for_its_model_fails_with_the_cause(faulty):
     if faulty.is_sqlite:
-        pytest.skip("a full SQLite cannot store even that a job has failed")
+        pytest.skip("a full SQLite database cannot store the failure either")
     with faulty.without_space():
         job = faulty.train("no-room", k=2, max_attempts=1)
         error = fail(job)
@@ -353,7 +353,7 @@ def test_a_job_that_finds_no_space_fails_with_the_cause(faulty):
 
 def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
     if faulty.is_sqlite:
-        pytest.skip("a full SQLite cannot store a cancel either")
+        pytest.skip("a full SQLite database cannot store a cancel request either")
     with faulty.without_space():
         job = faulty.train("given-up", k=3)
         wait_for(lambda: faulty.files("*.model"))
@@ -364,11 +364,11 @@ def test_a_result_that_cannot_be_stored_can_be_cancelled(faulty):
     faulty.check_tidy()
 
 
-def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
+def test_a_frozen_worker_is_replaced_and_its_late_result_discarded(faulty):
     job = faulty.train_long("frozen")
     worker = faulty.worker_of(job)
     (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
-    with faulty.frozen(job, [worker]):  # its child goes on, and finishes
+    with faulty.frozen(job, [worker]):  # its child continues, and finishes
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
         assert faulty.n_models("frozen") == 1
@@ -378,27 +378,27 @@ def test_a_frozen_worker_is_replaced_and_its_late_result_refused(faulty):
     faulty.check_tidy()
     assert faulty.n_models("frozen") == 1
     assert faulty.row(job).attempt == 2
-    # it was told that it had come too late, and serves again
+    # it was fenced out, and can run jobs again
     assert not child.is_running() or child.status() == psutil.STATUS_SLEEPING
     wait_for(lambda: worker.status() != psutil.STATUS_STOPPED)
     for n in range(2):
         faulty.train(f"thawed-{n}").wait()
 
 
-@pytest.mark.slow  # it wants the machine for itself
-def test_a_frozen_family_is_replaced_and_its_attempt_ended(faulty):
+@pytest.mark.slow  # needs an idle machine
+def test_a_frozen_worker_with_its_child_is_replaced_and_its_attempt_ended(faulty):
     job = faulty.train_long("frozen-all")
     worker = faulty.worker_of(job)
     (child,) = [p for p in worker.children() if "service.jobs.worker.child" in _command(p)]
     with faulty.frozen(job, [worker, child]):
         wait_for(lambda: faulty.row(job).attempt == 2)
         job.wait()
-    wait_for(lambda: not child.is_running())  # it trained for nobody
+    wait_for(lambda: not child.is_running())  # its result would be discarded
     assert faulty.n_models("frozen-all") == 1
     faulty.check_tidy()
 
 
-def test_many_submits_with_one_key_make_one_job(faulty):
+def test_many_requests_with_one_idempotency_key_make_one_job(faulty):
     spec = {"dataset_id": faulty.small.id, "algorithm": "pca", "model": "one", "params": {"k": 1}}
 
     def submit(_):
@@ -415,7 +415,7 @@ def test_many_submits_with_one_key_make_one_job(faulty):
 
 
 def test_a_clock_set_forward_loses_no_job(faulty):
-    """By an hour, in the API, which holds the lease, dispatches and schedules."""
+    """The clock of the API process, which dispatches, is set forward by an hour."""
     job = faulty.train_long("timeless")
     (faulty.mischief / "clock").touch()
     wait_for((faulty.mischief / "clock is set").exists)
@@ -428,7 +428,7 @@ def test_a_clock_set_forward_loses_no_job(faulty):
     assert before_and_after[1] - before_and_after[0] > timedelta(minutes=59)
 
 
-def _hurry(connection, _record):
+def _shorten_timeout(connection, _record):
     connection.execute("PRAGMA busy_timeout = 100").close()
 
 

@@ -1,4 +1,4 @@
-"""Rows of PostgreSQL that a worker keeps locked: it was frozen, or cut off, while it wrote."""
+"""Rows of PostgreSQL locked by a worker that was frozen or cut off during a write."""
 
 import time
 
@@ -14,7 +14,7 @@ from service.rows import JobRow
 
 @pytest.fixture
 def databases(postgres):
-    """SQLite has one writer at a time anyway."""
+    """SQLite has one writer at a time."""
     return postgres
 
 
@@ -32,7 +32,7 @@ def lock(session, job_id):
     session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(heartbeat=7))
 
 
-def test_the_dispatcher_does_not_wait_for_a_row_that_is_held(database, running, read_job):
+def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_job):
     dispatcher = Dispatcher(
         database,
         open_engine=lambda: None,
@@ -52,12 +52,12 @@ def test_the_dispatcher_does_not_wait_for_a_row_that_is_held(database, running, 
     assert read_job(running).state == "queued"
 
 
-def test_a_transaction_that_is_left_alone_is_undone(database, running, read_job, monkeypatch):
+def test_an_idle_transaction_is_rolled_back(database, running, read_job, monkeypatch):
     monkeypatch.setattr(service.database, "IDLE_TIMEOUT_S", 1)
-    forgetful = Database(database.url)
+    idle = Database(database.url)
 
-    def forget():
-        with forgetful.write() as session:
+    def lock_and_idle():
+        with idle.write() as session:
             lock(session, running)
             began = time.monotonic()
             with database.write() as other:
@@ -66,17 +66,17 @@ def test_a_transaction_that_is_left_alone_is_undone(database, running, read_job,
             session.execute(sa.text("SELECT 1"))
 
     with pytest.raises(sa.exc.OperationalError, match="idle-in-transaction"):
-        forget()
-    forgetful.close()
+        lock_and_idle()
+    idle.close()
     row = read_job(running)
     assert (row.is_cancel_requested, row.heartbeat) == (True, 0)
 
 
-def test_a_writer_waits_for_another_no_longer_than_it_says(database, running, monkeypatch):
+def test_a_writer_waits_for_another_until_its_lock_timeout(database, running, monkeypatch):
     monkeypatch.setattr(service.database, "BUSY_TIMEOUT_S", 1)
-    hasty = Database(database.url)
+    second = Database(database.url)
     with database.write() as session:
         lock(session, running)
-        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), hasty.write() as other:
+        with pytest.raises(sa.exc.OperationalError, match="lock timeout"), second.write() as other:
             lock(other, running)
-    hasty.close()
+    second.close()

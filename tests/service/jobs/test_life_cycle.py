@@ -1,4 +1,4 @@
-"""Any order of anything that can happen to jobs, compared with a model of a few lines."""
+"""A stateful test: operations on jobs in any order, compared with a small model."""
 
 from dataclasses import dataclass, field
 from itertools import count
@@ -22,19 +22,19 @@ from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
 WORKERS = ("w1", "w2")
 ENDS = (JobState.SUCCEEDED, JobState.FAILED, JobState.TIMED_OUT, JobState.CANCELLED)
-#: Examples and steps of each: hundreds of steps on either.
+#: Number of examples, and of steps in each.
 EXAMPLES = {"sqlite": 10, "postgresql": 4}
 STEPS = 40
-#: Turns of a dispatcher and its workers after which every job has ended.
-MOST_TURNS = 8
+#: Rounds of a dispatcher and its workers after which every job has ended.
+MAX_ROUNDS = 8
 
 
 @dataclass
 class Job:
-    """What is to be true of a job."""
+    """Expected state of a job."""
 
     max_attempts: int = 1
-    parts: list[str] = field(default_factory=list)
+    child_jobs: list[str] = field(default_factory=list)
     state: JobState = JobState.QUEUED
     attempt: int = 0
     counted_attempts: int = 0
@@ -42,14 +42,14 @@ class Job:
     wants_cancel: bool = False
     wants_release: bool = False
     checkpoint: bool = False
-    told: list[str] = field(default_factory=list)
+    states: list[str] = field(default_factory=list)
     outcomes: dict[int, str] = field(default_factory=dict)
 
     def go(self, state, outcome=None):
         if self.state == JobState.RUNNING:
             self.outcomes[self.attempt] = outcome or state
         self.state = state
-        self.told.append(state)
+        self.states.append(state)
         if state in FINAL:
             self.checkpoint = False
 
@@ -62,7 +62,7 @@ class LifeCycle(RuleBasedStateMachine):
         super().__init__()
         self.database = database
         self.model: dict[str, Job] = {}
-        #: Rows as somebody read them some time ago, and what the model was then.
+        #: Rows read some time ago, with the state and attempt of the model then.
         self.seen: dict[str, tuple[JobRow, JobState, int]] = {}
 
     @initialize()
@@ -80,18 +80,18 @@ class LifeCycle(RuleBasedStateMachine):
             job_id = store.create(session, new_job(max_attempts)).id
         return self.add(job_id, Job(max_attempts))
 
-    @rule(target=jobs, n_parts=st.integers(1, 3))
-    def create_with_child_jobs(self, n_parts):
-        parts = [new_job(1, {"kind": "score", "position": n}) for n in range(n_parts)]
+    @rule(target=jobs, n_children=st.integers(1, 3))
+    def create_with_child_jobs(self, n_children):
+        children = [new_job(1, {"kind": "score", "position": n}) for n in range(n_children)]
         with self.database.write() as session:
-            whole = child_store.create_with_child_jobs(session, new_job(1), parts).id
-            part_ids = [part.id for part in child_store.child_jobs_of(session, whole)]
-        self.add(whole, Job(parts=part_ids, state=JobState.WAITING))
-        return multiple(whole, *(self.add(part_id, Job()) for part_id in part_ids))
+            parent_id = child_store.create_with_child_jobs(session, new_job(1), children).id
+            child_ids = [child.id for child in child_store.child_jobs_of(session, parent_id)]
+        self.add(parent_id, Job(child_jobs=child_ids, state=JobState.WAITING))
+        return multiple(parent_id, *(self.add(child_id, Job()) for child_id in child_ids))
 
     @rule(job_id=jobs)
-    def look(self, job_id):
-        """Read a row now, to act on it later: others will have acted in between."""
+    def read(self, job_id):
+        """Read a row now, to use it after other operations."""
         with self.database.read() as session:
             row = store.get(session, job_id)
         self.seen[job_id] = (row, self.model[job_id].state, self.model[job_id].attempt)
@@ -123,7 +123,7 @@ class LifeCycle(RuleBasedStateMachine):
             job.go(JobState.CANCELLED)
 
     @rule(job_id=jobs, is_late=st.booleans(), worker=st.sampled_from(WORKERS))
-    def beat(self, job_id, is_late, worker):
+    def heartbeat(self, job_id, is_late, worker):
         job = self.model[job_id]
         with self.database.write() as session:
             command = store.record_heartbeat(
@@ -139,7 +139,7 @@ class LifeCycle(RuleBasedStateMachine):
             )
 
     @rule(job_id=jobs, is_late=st.booleans())
-    def keep_checkpoint(self, job_id, is_late):
+    def store_checkpoint(self, job_id, is_late):
         job = self.model[job_id]
         owns_row = job.state == JobState.RUNNING and not is_late
         with self.database.write() as session:
@@ -152,18 +152,18 @@ class LifeCycle(RuleBasedStateMachine):
                 job.checkpoint = True
 
     @rule(job_id=jobs, is_counted=st.booleans())
-    def lose(self, job_id, is_counted):
+    def mark_lost(self, job_id, is_counted):
         row, state, attempt = self.recall(job_id)
         job = self.model[job_id]
         if state not in ACTIVE:
-            return  # nobody would call it lost
-        is_so = (state, attempt) == (job.state, job.attempt)
+            return  # only active jobs can be lost
+        is_current = (state, attempt) == (job.state, job.attempt)
         with self.database.write() as session:
             assert (
                 store.mark_lost(session, row, store.AttemptFailure("code", "detail", is_counted))
-                == is_so
+                == is_current
             )
-        if not is_so:
+        if not is_current:
             return
         if row.is_cancel_requested:
             job.go(JobState.CANCELLED)
@@ -202,7 +202,7 @@ class LifeCycle(RuleBasedStateMachine):
             job.go(state)
 
     @rule()
-    def collect(self):
+    def update_parents(self):
         with self.database.write() as session:
             for job_id in child_store.child_progress(session):
                 child_store.update_parent(
@@ -211,15 +211,15 @@ class LifeCycle(RuleBasedStateMachine):
         for job in list(self.model.values()):
             if job.state != JobState.WAITING:
                 continue
-            parts = [self.model[part_id] for part_id in job.parts]
-            ends = {part.state for part in parts}
+            children = [self.model[child_id] for child_id in job.child_jobs]
+            ends = {child.state for child in children}
             if job.wants_cancel:
                 if ends <= FINAL:
                     job.go(JobState.CANCELLED)
             elif ends & {JobState.FAILED, JobState.TIMED_OUT}:
                 job.go(JobState.FAILED)
-                for part in parts:
-                    self.cancel_in_model(part)
+                for child in children:
+                    self.cancel_in_model(child)
             elif ends == {JobState.SUCCEEDED}:
                 job.go(JobState.QUEUED)
             elif ends <= FINAL:
@@ -227,14 +227,14 @@ class LifeCycle(RuleBasedStateMachine):
                 job.go(JobState.CANCELLED)
 
     @invariant()
-    def the_rows_are_as_the_model_says(self):
+    def the_rows_equal_the_model(self):
         with self.database.read() as session:
             rows = {row.id: row for row in session.scalars(sa.select(JobRow))}
-            told = {job_id: [] for job_id in rows}
+            states = {job_id: [] for job_id in rows}
             outcomes = {job_id: {} for job_id in rows}
             for event in session.scalars(sa.select(EventRow).order_by(EventRow.id)):
                 if event.kind == "state":
-                    told[event.job_id].append(event.data["state"])
+                    states[event.job_id].append(event.data["state"])
             for attempt in session.scalars(sa.select(AttemptRow)):
                 outcomes[attempt.job_id][attempt.attempt] = attempt.outcome
             n_blobs = session.scalar(sa.select(sa.func.count()).select_from(BlobRow))
@@ -252,7 +252,7 @@ class LifeCycle(RuleBasedStateMachine):
             assert row.worker == job.worker or job.state not in ACTIVE
             assert (row.finished_at is not None) == (job.state in FINAL)
             assert (row.checkpoint_blob_id is not None) == job.checkpoint
-            assert told[job_id] == job.told
+            assert states[job_id] == job.states
             assert outcomes[job_id] == job.outcomes
             assert 0 <= job.counted_attempts <= job.max_attempts
             assert list(job.outcomes.values()).count(JobState.SUCCEEDED) <= 1
@@ -261,26 +261,26 @@ class LifeCycle(RuleBasedStateMachine):
         assert active == {i for i, job in self.model.items() if job.state in ACTIVE}
 
     def teardown(self):
-        """Let a dispatcher and a worker go on from wherever things stand: every job ends."""
-        for _ in range(MOST_TURNS):
-            self.collect()
+        """Dispatch and run what is left: every job ends."""
+        for _ in range(MAX_ROUNDS):
+            self.update_parents()
             self.seen.clear()
             for job_id in list(self.model):
                 self.submit(job_id)
                 self.claim(job_id, is_late=False, worker=WORKERS[0])
                 self.end(job_id, is_late=False, state=JobState.SUCCEEDED)
-        self.the_rows_are_as_the_model_says()
+        self.the_rows_equal_the_model()
         assert {job.state for job in self.model.values()} <= FINAL
 
     def add(self, job_id, job):
-        job.told.append(job.state)
+        job.states.append(job.state)
         self.model[job_id] = job
         return job_id
 
     def recall(self, job_id):
-        """Return a row as it was read some time ago, or else as it is."""
+        """Return a row read earlier, or the current one."""
         if job_id not in self.seen:
-            self.look(job_id)
+            self.read(job_id)
         return self.seen.pop(job_id)
 
     def cancel_in_model(self, job):
@@ -288,8 +288,8 @@ class LifeCycle(RuleBasedStateMachine):
             job.go(JobState.CANCELLED)
         elif job.state not in FINAL and not job.wants_cancel:
             job.wants_cancel = True
-            for part_id in job.parts:
-                self.cancel_in_model(self.model[part_id])
+            for child_id in job.child_jobs:
+                self.cancel_in_model(self.model[child_id])
 
 
 def new_job(max_attempts, plan=None):
@@ -300,7 +300,7 @@ def new_job(max_attempts, plan=None):
     )
 
 
-def test_whatever_happens_the_rows_follow_the_rules(database):
+def test_rows_equal_the_model_after_any_operations(database):
     run_state_machine_as_test(
         lambda: LifeCycle(database),
         settings=settings(

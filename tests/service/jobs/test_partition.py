@@ -1,6 +1,6 @@
-"""Two hosts, each in a network of its own, and the cable between them pulled and plugged again.
+"""A network partition between two hosts, each a network namespace.
 
-API, scheduler and PostgreSQL are on one, a worker on the other. It takes root, to make networks.
+API, scheduler and PostgreSQL are on one host, a worker on the other. Needs root, to make networks.
 """
 
 import contextlib
@@ -53,7 +53,7 @@ class Hosts:
         ip("-n", self.far, "link", "set", f"{self.far}v", state)
 
     def run(self, host, command, log, **env):
-        """Start a command on a host; each host has its own name and its own processes' numbers."""
+        """Start a command on a host, with a host name of its own."""
         enter = ["ip", "netns", "exec", host, "unshare", "--uts", "--", "sh", "-c"]
         script = f'hostname {host} && exec "$@"'
         with log.open("wb") as file:
@@ -86,13 +86,13 @@ def ip(*arguments):
 @pytest.fixture
 def hosts():
     if os.geteuid() != 0 or not shutil.which("ip") or not shutil.which("unshare"):
-        pytest.skip("networks of their own take root, ip (of iproute2) and unshare")
+        pytest.skip("network namespaces need root, ip (of iproute2) and unshare")
     hosts = Hosts()
     try:
         try:
             hosts.make()
         except subprocess.CalledProcessError as error:
-            pytest.skip(f"this machine does not let us make networks: {error.stderr.decode()}")
+            pytest.skip(f"network namespaces cannot be created here: {error.stderr.decode()}")
         yield hosts
     finally:
         hosts.remove()
@@ -100,7 +100,7 @@ def hosts():
 
 @pytest.fixture
 def served_postgres(hosts, postgres, tmp_path):
-    """A database, with the socket of its server reachable over the network of the near host."""
+    """A PostgreSQL database that is reachable over TCP on the near host."""
     url = sa.make_url(postgres.create())
     unix = next(Path(str(url.query["host"])).glob(".s.PGSQL.*[0-9]"))
     relay = tmp_path / "relay.py"
@@ -110,7 +110,7 @@ def served_postgres(hosts, postgres, tmp_path):
     return url.set(host=HERE, port=5432, query={}).render_as_string(hide_password=False)
 
 
-#: TCP in front of the socket that the server of the tests listens on.
+#: A TCP proxy in front of the Unix socket of the test server.
 RELAY = """
 import asyncio, sys
 
@@ -148,7 +148,7 @@ def wait_for(condition, *, seconds=50):
 
 @contextlib.contextmanager
 def open_client(hosts, url):
-    """A client on the near host: its connections are made in that network."""
+    """Yield a client whose connections are made on the near host."""
     with open(f"/var/run/netns/{hosts.near}") as near, open("/proc/self/ns/net") as own:  # noqa: PTH123
         _enter(near)
         try:
@@ -164,7 +164,7 @@ def _enter(network):
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)  # five processes on two hosts, and a partition
-def test_a_worker_behind_a_pulled_cable_is_replaced_and_comes_too_late(
+def test_a_partitioned_worker_is_replaced_and_its_late_result_discarded(
     hosts, served_postgres, tmp_path
 ):
     make_certificates(tmp_path / "tls")
@@ -184,7 +184,7 @@ def test_a_worker_behind_a_pulled_cable_is_replaced_and_comes_too_late(
         return hosts.run(host, service, log, SIBLING_DATA_DIR=folder, **env)
 
     start(hosts.near, "scheduler", "scheduler", "--host", HERE, "--port", "8786")
-    late = start(hosts.far, "far", "worker")
+    far_worker = start(hosts.far, "far", "worker")
     start(hosts.near, "api", "serve", "--port", "8000")
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(50)}
@@ -197,14 +197,14 @@ def test_a_worker_behind_a_pulled_cable_is_replaced_and_comes_too_late(
         job.wait()
         hosts.plug("up")
         attempt = job.info["attempt"]
-        told = [(a["outcome"], a["worker"].rpartition(":")[0]) for a in job.info["attempts"]]
-        assert told == [("lost", hosts.far), ("succeeded", hosts.near)]
-        # the far one learns that it is too late, and leaves neither a file nor a version
+        outcomes = [(a["outcome"], a["worker"].rpartition(":")[0]) for a in job.info["attempts"]]
+        assert outcomes == [("lost", hosts.far), ("succeeded", hosts.near)]
+        # the far worker is fenced out, and leaves neither a file nor a version
         wait_for(lambda: not [p for p in (tmp_path / "far" / "work").rglob("*") if p.is_file()])
         wait_for(lambda: '"outcome": "fenced"' in (tmp_path / "far.log").read_text())
         assert job.refresh().info["attempt"] == attempt
         assert [m["version"] for m in client.models()] == [1]
-    assert late.poll() is None or late.returncode == 0
+    assert far_worker.poll() is None or far_worker.returncode == 0
 
 
 def is_ready(url):

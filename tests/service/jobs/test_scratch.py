@@ -1,4 +1,4 @@
-"""Files of a process that was killed are gone once another begins; those of a live one stay."""
+"""Folders of dead processes are removed when another process starts; those of live ones stay."""
 
 import signal
 import subprocess

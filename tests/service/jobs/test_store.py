@@ -13,7 +13,7 @@ LOST = store.AttemptFailure("worker-lost", "gone")
 
 @pytest.fixture
 def begin(database):
-    """Return a function that brings a queued job to running, as a worker would."""
+    """Return a function that starts a queued job, as a worker does."""
 
     def run(job_id, worker="w"):
         with database.write() as session:
@@ -26,7 +26,7 @@ def begin(database):
     return run
 
 
-def test_every_state_is_final_or_leads_on_and_every_move_ends_in_a_state():
+def test_a_final_state_can_be_reached_from_every_state():
     assert set(TRANSITIONS) == set(JobState)
     assert {s for moves in TRANSITIONS.values() for s in moves} <= set(JobState)
     assert not FINAL & ACTIVE
@@ -39,14 +39,14 @@ def test_every_state_is_final_or_leads_on_and_every_move_ends_in_a_state():
         assert seen & FINAL
 
 
-def test_an_illegal_move_is_a_defect_and_changes_nothing(database, new_job, read_job):
+def test_an_illegal_transition_raises_and_changes_nothing(database, new_job, read_job):
     job_id = new_job()
     with pytest.raises(ValueError, match="cannot move"), database.write() as session:
         store.move(session, job_id, 0, JobState.QUEUED, JobState.SUCCEEDED)
     assert read_job(job_id).state == JobState.QUEUED
 
 
-def test_only_one_of_many_claimants_begins_an_attempt(database, new_job):
+def test_only_one_of_many_workers_claims_an_attempt(database, new_job):
     job_id = new_job()
     with database.write() as session:
         assert store.submit(session, store.get(session, job_id))
@@ -64,7 +64,7 @@ def test_only_one_of_many_claimants_begins_an_attempt(database, new_job):
     assert sorted(claimed) == [False] * 7 + [True]
 
 
-def test_a_late_attempt_can_neither_beat_nor_end_the_job(database, new_job, read_job, begin):
+def test_a_late_attempt_changes_nothing(database, new_job, read_job, begin):
     job_id = new_job()
     first = begin(job_id, "w1")
     with database.write() as session:
@@ -79,7 +79,7 @@ def test_a_late_attempt_can_neither_beat_nor_end_the_job(database, new_job, read
     assert (row.state, row.attempt, row.worker, row.progress) == ("running", second, "w2", None)
 
 
-def test_a_beat_carries_progress_out_and_the_cancel_flag_in(database, new_job, read_job, begin):
+def test_a_heartbeat_stores_progress_and_returns_commands(database, new_job, read_job, begin):
     job_id = new_job()
     attempt = begin(job_id)
     with database.write() as session:
@@ -96,7 +96,7 @@ def test_a_beat_carries_progress_out_and_the_cancel_flag_in(database, new_job, r
     assert row.progress == {"iteration": 1}
 
 
-def test_lost_attempts_are_tried_again_until_they_are_used_up(database, new_job, read_job, begin):
+def test_lost_attempts_are_retried_up_to_the_maximum(database, new_job, read_job, begin):
     job_id = new_job(max_attempts=2)
     begin(job_id)
     with database.write() as session:
@@ -110,32 +110,32 @@ def test_lost_attempts_are_tried_again_until_they_are_used_up(database, new_job,
     assert row.error == {"code": "worker-lost", "detail": "gone", "attempt": 2}
 
 
-@pytest.mark.parametrize(("asked", "had"), [(None, 2), (3, 3)])
+@pytest.mark.parametrize(("requested", "used"), [(None, 2), (3, 3)])
 def test_a_retry_on_another_machine_has_the_threads_of_the_first_attempt(
-    database, new_job, read_job, asked, had
+    database, new_job, read_job, requested, used
 ):
-    job_id = new_job(threads=asked)
+    job_id = new_job(threads=requested)
     for attempt, share in ((1, 2), (2, 5)):
         with database.write() as session:
             assert store.submit(session, store.get(session, job_id))
         with database.write() as session:
             assert store.claim(session, job_id, attempt, f"w{attempt}", threads=share)
-        assert read_job(job_id).threads == had
+        assert read_job(job_id).threads == used
         with database.write() as session:
             store.mark_lost(session, store.get(session, job_id), LOST)
 
 
-def test_a_released_attempt_is_not_charged(database, new_job, read_job, begin):
+def test_a_released_attempt_is_not_counted(database, new_job, read_job, begin):
     job_id = new_job(max_attempts=1)
     begin(job_id)
-    released = store.AttemptFailure("released", "stopped", is_counted=False)
+    released = store.AttemptFailure("requeued", "stopped", is_counted=False)
     with database.write() as session:
         store.mark_lost(session, store.get(session, job_id), released)
     row = read_job(job_id)
     assert (row.state, row.counted_attempts) == ("queued", 0)
 
 
-def test_a_submitted_job_that_never_began_is_queued_again_uncharged(database, new_job, read_job):
+def test_a_submitted_job_that_never_started_is_queued_again_uncounted(database, new_job, read_job):
     job_id = new_job(max_attempts=1)
     with database.write() as session:
         store.submit(session, store.get(session, job_id))
@@ -145,7 +145,7 @@ def test_a_submitted_job_that_never_began_is_queued_again_uncharged(database, ne
     assert (row.state, row.counted_attempts, row.attempt) == ("queued", 0, 1)
 
 
-def test_a_cancelled_job_that_is_lost_is_cancelled_and_not_tried_again(
+def test_a_lost_job_with_a_cancel_request_is_cancelled_and_not_retried(
     database, new_job, read_job, begin
 ):
     job_id = new_job()
@@ -156,33 +156,33 @@ def test_a_cancelled_job_that_is_lost_is_cancelled_and_not_tried_again(
     assert read_job(job_id).state == "cancelled"
 
 
-def test_a_waiting_job_is_cancelled_at_once_and_a_submitted_one_before_it_begins(
+def test_a_queued_job_is_cancelled_at_once_and_a_submitted_one_before_it_starts(
     database, new_job, read_job
 ):
-    waiting, submitted = new_job(), new_job()
+    queued, submitted = new_job(), new_job()
     with database.write() as session:
-        store.request_cancel(session, store.get(session, waiting))
+        store.request_cancel(session, store.get(session, queued))
         store.submit(session, store.get(session, submitted))
         store.request_cancel(session, store.get(session, submitted))
-    assert read_job(waiting).state == "cancelled"
+    assert read_job(queued).state == "cancelled"
     assert read_job(submitted).state == "submitted"
     with database.write() as session:
         assert not store.claim(session, submitted, 1, "w")
     assert read_job(submitted).state == "cancelled"
 
 
-def test_the_queue_goes_by_priority_then_fairness_then_age(database, new_job):
+def test_the_queue_is_ordered_by_priority_then_fairness_then_age(database, new_job):
     ada = [new_job("ada") for _ in range(3)]
     bob = [new_job("bob") for _ in range(2)]
     urgent = new_job("ada", priority=5)
     with database.read() as session:
         order = [job.id for job in queries.next_queued(session, 10)]
     assert order[0] == urgent
-    # ada's urgent one counts as her first turn, so bob goes before her others
+    # ada's urgent job counts as her first, so bob's first comes before her others
     assert order[1:] == [bob[0], ada[0], bob[1], ada[1], ada[2]]
 
 
-def test_an_owner_with_busy_workers_waits_behind_one_without(database, new_job):
+def test_an_owner_with_active_jobs_comes_after_one_without(database, new_job):
     first = new_job("ada")
     with database.write() as session:
         store.submit(session, store.get(session, first))
@@ -191,7 +191,7 @@ def test_an_owner_with_busy_workers_waits_behind_one_without(database, new_job):
         assert [job.id for job in queries.next_queued(session, 2)] == [bob, ada]
 
 
-def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
+def test_every_transition_and_heartbeat_adds_an_event_in_order(database, new_job, begin):
     job_id = new_job()
     attempt = begin(job_id)
     with database.write() as session:
@@ -200,38 +200,36 @@ def test_every_move_and_beat_leaves_an_event_in_order(database, new_job, begin):
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     with database.read() as session:
         events = queries.events_after(session, job_id, 0, 100)
-    told = [e.data.get("state", e.kind) for e in events]
-    assert told == ["queued", "submitted", "running", "progress", "succeeded"]
+    kinds = [e.data.get("state", e.kind) for e in events]
+    assert kinds == ["queued", "submitted", "running", "progress", "succeeded"]
     assert [e.attempt for e in events] == [0, 1, 1, 1, 1]
 
 
-def test_the_attempts_tell_who_tried_and_how_it_ended(database, new_job, begin):
+def test_attempts_have_their_worker_and_outcome(database, new_job, begin):
     job_id = new_job()
     begin(job_id, "w1")
     with database.write() as session:
         store.mark_lost(session, store.get(session, job_id), LOST)
     begin(job_id, "w2")
-    released = store.AttemptFailure("released", "stopped", is_counted=False)
+    released = store.AttemptFailure("requeued", "stopped", is_counted=False)
     with database.write() as session:
         store.mark_lost(session, store.get(session, job_id), released)
     attempt = begin(job_id, "w3")
     with database.write() as session:
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     with database.read() as session:
-        told = queries.attempts_of(session, [job_id])[job_id]
-    assert [(a.attempt, a.worker, a.outcome) for a in told] == [
+        attempts = queries.attempts_of(session, [job_id])[job_id]
+    assert [(a.attempt, a.worker, a.outcome) for a in attempts] == [
         (1, "w1", "lost"),
         (2, "w2", "released"),
         (3, "w3", "succeeded"),
     ]
-    assert told[0].error == {"code": "worker-lost", "detail": "gone", "attempt": 1}
-    assert told[2].error is None
-    assert all(a.finished_at >= a.started_at for a in told)
+    assert attempts[0].error == {"code": "worker-lost", "detail": "gone", "attempt": 1}
+    assert attempts[2].error is None
+    assert all(a.finished_at >= a.started_at for a in attempts)
 
 
-def test_a_release_is_asked_of_one_worker_and_forgotten_by_the_next_attempt(
-    database, new_job, begin
-):
+def test_a_release_request_is_for_one_worker_and_one_attempt(database, new_job, begin):
     job_id, other = new_job(), new_job()
     attempt = begin(job_id, "w1")
     begin(other, "w2")
@@ -251,7 +249,7 @@ def test_a_release_is_asked_of_one_worker_and_forgotten_by_the_next_attempt(
         )
 
 
-def test_a_checkpoint_replaces_the_one_before_and_ends_with_the_job(
+def test_a_checkpoint_replaces_the_previous_one_and_is_deleted_with_the_end(
     database, new_job, read_job, begin, tmp_path
 ):
     blobs = BlobStore(database, tmp_path / "cache", cache_bytes=10**9)

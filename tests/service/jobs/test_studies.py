@@ -1,4 +1,4 @@
-"""Evaluations over HTTP: what is refused with the job, what ends with values, and of which rows."""
+"""Evaluations over HTTP: rejected jobs, values, and the rows they are computed from."""
 
 import httpx
 import numpy as np
@@ -6,7 +6,7 @@ import pytest
 
 from service.client import ServiceError
 
-ASKED = {"splits": {"n_folds": 2, "repeats": 1}}
+OPTIONS = {"splits": {"n_folds": 2, "repeats": 1}}
 
 
 def test_groups_are_never_divided_and_follow_outputs(client, service) -> None:
@@ -38,18 +38,18 @@ def test_groups_are_never_divided_and_follow_outputs(client, service) -> None:
     assert "tests on row 0 of task 'a' and trains on row 1 of task 'a'" in warning
 
 
-def test_what_can_be_judged_is_and_what_cannot_is_refused_with_the_job(client) -> None:
+def test_an_evaluation_has_values_or_is_rejected_with_the_job(client) -> None:
     rng = np.random.default_rng(0)
     rows = {name: rng.normal(size=(10, 4)) for name in ("a", "b")}
     numbers = {name: X[:, 0] for name, X in rows.items()}
     params = {"L": 1, "r": 4, "max_iter": 3}
-    job = client.train(client.upload(rows, numbers), "tlvm", model="t", evaluate=ASKED, **params)
+    job = client.train(client.upload(rows, numbers), "tlvm", model="t", evaluate=OPTIONS, **params)
     found = job.wait().report()["evaluation"]
     assert set(found["mean"]) == {"reconstruction_error", "retained_variance"}
     permuted = {"a": rows["a"], "b": rows["a"][::-1]}
     with pytest.raises(ServiceError, match="'b' has other rows than task 'a'"):
-        client.train(client.upload(permuted, numbers), "okl", evaluate=ASKED)
+        client.train(client.upload(permuted, numbers), "okl", evaluate=OPTIONS)
     one = client.upload({name: X[:1] for name, X in rows.items()}, {"a": [1.0], "b": [2.0]})
-    with pytest.raises(ServiceError, match="no split holds out a row") as refused:
-        client.train(one, "ridge", evaluate=ASKED)
-    assert refused.value.status == 422
+    with pytest.raises(ServiceError, match="no split holds out a row") as rejected:
+        client.train(one, "ridge", evaluate=OPTIONS)
+    assert rejected.value.status == 422

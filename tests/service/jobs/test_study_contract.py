@@ -1,4 +1,4 @@
-"""What is accepted with a job can be done: refused when submitted, or ended with a value."""
+"""An accepted study ends with values; otherwise it is rejected when submitted."""
 
 import math
 from dataclasses import replace
@@ -91,7 +91,7 @@ KINDS = {
 
 @cache
 def stored(kind: str) -> tuple[TaskSet, tuple[TaskSummary, ...]]:
-    """Return the tasks and what is known of them when a job is submitted, as from an upload."""
+    """Return the tasks and their summaries, as read from an upload."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "content"
         manifest = write_tasks(path, KINDS[kind]())
@@ -101,7 +101,7 @@ def stored(kind: str) -> tuple[TaskSet, tuple[TaskSummary, ...]]:
 
 
 def options(algorithm, what: str) -> plans.StudyOptions:
-    """Return what is asked for beside the fit; a search tries one value of one parameter."""
+    """Return the options of a study; a search tries one value of one parameter."""
     if what == "search":
         fields = algorithm.Params.model_fields
         name = next(iter([*algorithm.Params.GRIDS, *fields]))
@@ -113,10 +113,10 @@ def options(algorithm, what: str) -> plans.StudyOptions:
 
 
 def cheap(algorithm) -> dict:
-    """Return parameters with which a fit is short."""
+    """Return parameters for a short fit."""
     fields = algorithm.Params.model_fields
-    wanted = {"max_iter": 5, "selection": "given", "r": 4, "n_init": 1}
-    return {name: value for name, value in wanted.items() if name in fields}
+    values = {"max_iter": 5, "selection": "given", "r": 4, "n_init": 1}
+    return {name: value for name, value in values.items() if name in fields}
 
 
 def leaves(value) -> list:
@@ -139,35 +139,37 @@ CASES = [
 
 
 @pytest.mark.parametrize(("name", "kind", "what"), CASES)
-def test_a_study_is_refused_or_done(name, kind, what) -> None:
+def test_a_study_is_rejected_or_has_values(name, kind, what) -> None:
     algorithm, values = ALGORITHMS[name], cheap(ALGORITHMS[name])
     if what == "evaluate a choice":
         values["selection"] = algorithm.Params.CHOSEN
     tasks, known = stored(kind)
-    asked = options(algorithm, what)
+    study_options = options(algorithm, what)
     values = {
-        k: v for k, v in values.items() if asked.search is None or k not in asked.search.space
+        k: v
+        for k, v in values.items()
+        if study_options.search is None or k not in study_options.search.space
     }
     try:
         params = algorithm.parse(values)
         algorithm.check_held_out(params)
         algorithm.check(known, params)
-        study = plans.plan_job(algorithm, values, known, asked, seed=0)
+        study = plans.plan_job(algorithm, values, known, study_options, seed=0)
     except AlgorithmError:
         return
-    results, parts = [], study.child_jobs
-    while parts:
+    results, children = [], study.child_jobs
+    while children:
         results += [
-            plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=0, trace=Trace())
-            for part in parts
+            plans.run_child_job(one.plan, ALGORITHMS[one.algorithm], tasks, seed=0, trace=Trace())
+            for one in children
         ]
-        parts = plans.next_child_jobs(study.plan, results)
+        children = plans.next_child_jobs(study.plan, results)
     _, report = plans.combine_results(study.plan, results, tasks)
     assert all(math.isfinite(leaf) for leaf in leaves(report))
-    assert all(part["failed"] is None for part in results), [part["failed"] for part in results]
+    assert all(one["failed"] is None for one in results), [one["failed"] for one in results]
 
 
-def test_rows_in_another_order_are_refused_with_the_job_where_they_must_be_the_same() -> None:
+def test_rows_in_another_order_are_rejected_where_they_must_be_equal() -> None:
     for kind, is_fitting in (("shared rows, numbers", True), ("permuted rows", False)):
         _, known = stored(kind)
         for name in ("okl", "convex-okl"):
@@ -179,7 +181,7 @@ def test_rows_in_another_order_are_refused_with_the_job_where_they_must_be_the_s
                 algorithm.check(known, algorithm.parse({}))
 
 
-def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
+def test_the_deciding_metric_has_values_for_all_tasks() -> None:
     for kind in ("labelled source first", "labelled source last"):
         tasks, known = stored(kind)
         algorithm = ALGORITHMS["tlvm"]
@@ -191,8 +193,8 @@ def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
             seed=0,
         )
         results = [
-            plans.run_child_job(part.plan, algorithm, tasks, seed=0, trace=Trace())
-            for part in study.child_jobs
+            plans.run_child_job(child.plan, algorithm, tasks, seed=0, trace=Trace())
+            for child in study.child_jobs
         ]
         report = plans.combine_results(study.plan, results, tasks)[1]["evaluation"]
         assert set(report["by_task"]) >= {"reconstruction_error", "error_rate"}
@@ -203,7 +205,7 @@ def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "splits", "told"),
+    ("name", "kind", "splits", "message"),
     [
         ("okl", "shared rows, numbers", Splits(given=[{"t0": [1]}]), "other rows of task 't1'"),
         ("pca", "numbers", Splits(given=[{"t1": list(range(7))}]), "leaves 1 row.s. of task 't1'"),
@@ -213,15 +215,15 @@ def test_the_metric_that_decides_is_one_of_all_tasks() -> None:
         ("rmt-pca", "covariances", SPLITS, "'t0' holds covariance matrices"),
     ],
 )
-def test_what_cannot_be_judged_is_refused_with_the_reason(name, kind, splits, told) -> None:
+def test_an_impossible_evaluation_is_rejected_with_the_reason(name, kind, splits, message) -> None:
     _, known = stored(kind)
-    asked = plans.StudyOptions(evaluate=Evaluate(splits=splits))
-    with pytest.raises(AlgorithmError, match=told) as refused:
-        plans.plan_job(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, asked, seed=0)
-    assert refused.value.place == "evaluate"
+    study_options = plans.StudyOptions(evaluate=Evaluate(splits=splits))
+    with pytest.raises(AlgorithmError, match=message) as rejected:
+        plans.plan_job(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, study_options, seed=0)
+    assert rejected.value.place == "evaluate"
 
 
-def test_a_dataset_without_hashes_is_looked_at_in_the_fit() -> None:
+def test_a_dataset_without_hashes_is_checked_in_the_fit() -> None:
     tasks, known = stored("permuted rows")
     old = [replace(task, rows_hash=None, n_divisible=None) for task in known]
     okl = ALGORITHMS["okl"]

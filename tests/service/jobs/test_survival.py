@@ -1,4 +1,4 @@
-"""A real server, real workers, real kills: what was accepted is neither lost nor doubled."""
+"""Accepted jobs are neither lost nor run twice, on a real server with real workers and kills."""
 
 import time
 
@@ -31,14 +31,12 @@ def states(job):
     return [e["data"]["state"] for e in job.events() if e["kind"] == "state"]
 
 
-def test_a_kill_of_the_service_in_the_middle_of_a_job_loses_and_doubles_nothing(
-    start_service, rows
-):
+def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service, rows):
     first = start_service(SIBLING_SLOTS=1, SIBLING_CHECKPOINT_S=0.2)
     with Client(first.url) as client:
         dataset = client.upload(rows)
         job = client.train(dataset, "rmt-pca", model="survivor", **LONG)
-        # some checkpoints later than where it would be by chance
+        # far enough for some checkpoints
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.3)
     family = psutil.Process(first.process.pid).children(recursive=True)
     first.process.kill()
@@ -53,12 +51,11 @@ def test_a_kill_of_the_service_in_the_middle_of_a_job_loses_and_doubles_nothing(
         assert handle.info["attempt"] == 2
         assert model.version == 1
         assert len(client.models()) == 1
-        told = states(handle)
-        assert told == ["queued", "submitted", "running"] * 2 + ["succeeded"]
-        # the checkpoint made it go on, not begin again
+        assert states(handle) == ["queued", "submitted", "running"] * 2 + ["succeeded"]
+        # it continued from the checkpoint
         restarted = [e for e in handle.events() if e["kind"] == "progress" and e["attempt"] == 2]
         assert restarted[0]["data"]["fraction"] > 0.05
-        # and what it came to is what a job without a break comes to
+        # the model equals that of a job without interruption
         plain = client.train(client.dataset(dataset.id), "rmt-pca", model="plain", **LONG).wait()
         X = rows["task 0"]
         np.testing.assert_array_equal(
@@ -66,7 +63,7 @@ def test_a_kill_of_the_service_in_the_middle_of_a_job_loses_and_doubles_nothing(
         )
 
 
-def test_a_stopped_service_gives_its_job_back_uncharged_with_its_state(start_service, rows):
+def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_service, rows):
     first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=0)
     with Client(first.url) as client:
         dataset = client.upload(rows)
@@ -82,14 +79,14 @@ def test_a_stopped_service_gives_its_job_back_uncharged_with_its_state(start_ser
         handle.wait()
         assert [a["outcome"] for a in handle.info["attempts"]] == ["released", "succeeded"]
         assert len(client.models()) == 1
-        # a checkpoint is kept twice a minute, or when the job is stopped
-        told = [e for e in handle.events() if e["kind"] == "progress"]
-        before = max(e["data"]["fraction"] for e in told if e["attempt"] == 1)
-        after = min(e["data"]["fraction"] for e in told if e["attempt"] == 2)
+        # a checkpoint is stored twice a minute, and when the job is stopped
+        progress = [e for e in handle.events() if e["kind"] == "progress"]
+        before = max(e["data"]["fraction"] for e in progress if e["attempt"] == 1)
+        after = min(e["data"]["fraction"] for e in progress if e["attempt"] == 2)
         assert after >= before
 
 
-def test_a_stopped_service_lets_a_job_end_that_needs_not_long(start_service, rows):
+def test_a_stopped_service_waits_for_a_job_that_ends_soon(start_service, rows):
     first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=20)
     with Client(first.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
@@ -103,7 +100,7 @@ def test_a_stopped_service_lets_a_job_end_that_needs_not_long(start_service, row
         assert [a["outcome"] for a in handle.info["attempts"]] == ["succeeded"]
 
 
-def test_a_job_whose_training_process_is_killed_is_tried_again(start_service, rows):
+def test_a_job_whose_child_process_is_killed_is_retried(start_service, rows):
     running = start_service(SIBLING_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
@@ -128,7 +125,7 @@ def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows)
         assert client.models() == []
 
 
-def test_a_job_whose_dask_worker_is_killed_is_tried_again(start_service, rows):
+def test_a_job_whose_dask_worker_is_killed_is_retried(start_service, rows):
     running = start_service(SIBLING_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
@@ -179,7 +176,7 @@ def test_a_second_service_on_the_same_data_stands_by_and_takes_over(start_servic
 
 
 def _child(service):
-    """Return the training process of a service with one slot."""
+    """Return the child process of a service with one slot."""
     for process in psutil.Process(service.process.pid).children(recursive=True):
         try:
             if "service.jobs.worker.child" in process.cmdline():

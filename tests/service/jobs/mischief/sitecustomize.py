@@ -1,7 +1,7 @@
-"""Makes the service's processes misbehave: python runs this file where PYTHONPATH leads here.
+"""Fault injection into the processes of the service; Python runs this file at every start.
 
-Training processes misbehave for jobs of a marked seed, or from their start where the file
-``$MISCHIEF/start`` says how. The API's clock is set forward once ``$MISCHIEF/clock`` exists.
+Child processes misbehave for jobs with certain seeds, or from their start if ``$MISCHIEF/start``
+exists. The clock of the API is set forward once ``$MISCHIEF/clock`` exists.
 """
 
 import os
@@ -55,8 +55,8 @@ def arm_child():
     receive, read_tasks = Wire.receive, canonical.read_tasks
     seeds = [0]
 
-    def receive_and_look(self, timeout_s):
-        if timeout_s == 0 and seeds[-1] == SLOW:  # a step asks whether it is cancelled
+    def receive_and_remember(self, timeout_s):
+        if timeout_s == 0 and seeds[-1] == SLOW:  # a step checks for a cancel message
             time.sleep(STEP_S)
         message = receive(self, timeout_s)
         if message is not None and message["type"] == "train":
@@ -67,11 +67,11 @@ def arm_child():
         misbehave(seeds[-1])
         return read_tasks(*arguments)
 
-    Wire.receive = receive_and_look
+    Wire.receive = receive_and_remember
     canonical.read_tasks = misbehave_and_read
 
 
-def set_clock_forward_when_told():
+def set_clock_forward_on_request():
     while not (FOLDER / "clock").exists():
         time.sleep(0.1)
     import psutil
@@ -86,7 +86,7 @@ def set_clock_forward_when_told():
             return real.now(zone) + timedelta(seconds=HOUR_S)
 
     service.database.datetime = Ahead
-    for module in list(sys.modules.values()):  # whoever has it under a name of his own
+    for module in list(sys.modules.values()):  # modules that imported it under any name
         for name, value in list(vars(module).items()):
             if value is clock:
                 setattr(module, name, lambda: clock() + HOUR_S)
@@ -98,4 +98,4 @@ def set_clock_forward_when_told():
 if "service.jobs.worker.child" in sys.orig_argv:
     arm_child()
 elif "serve" in sys.orig_argv:
-    threading.Thread(target=set_clock_forward_when_told, daemon=True).start()
+    threading.Thread(target=set_clock_forward_on_request, daemon=True).start()

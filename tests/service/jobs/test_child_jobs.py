@@ -1,4 +1,4 @@
-"""A job of parts: spread over the pool, collected, cancelled and failed as one."""
+"""Jobs with child jobs: their states, progress, cancellation and results."""
 
 import time
 
@@ -20,11 +20,11 @@ LOST = store.AttemptFailure("worker-lost", "gone")
 
 
 @pytest.fixture
-def whole(database, new_job):
-    """Return a function that makes a job of three parts."""
+def parent(database, new_job):
+    """Return a function that creates a job with three child jobs."""
 
     def create(owner="ada") -> tuple[str, list[str]]:
-        new_job(owner)  # the dataset is there
+        new_job(owner)  # which creates the dataset
         with database.write() as session:
             job = store.NewJob(
                 owner=owner,
@@ -41,19 +41,19 @@ def whole(database, new_job):
                 traceparent=None,
                 plan={"kind": "search"},
             )
-            parts = [
+            children = [
                 ChildJob("pca", {}, {"kind": "score", "position": position})
                 for position in range(3)
             ]
-            row = child_store.create_with_child_jobs(session, job, parts)
-            return row.id, [part.id for part in child_store.child_jobs_of(session, row.id)]
+            row = child_store.create_with_child_jobs(session, job, children)
+            return row.id, [child.id for child in child_store.child_jobs_of(session, row.id)]
 
     return create
 
 
 @pytest.fixture
 def end(database):
-    """Return a function that runs a queued job to an end."""
+    """Return a function that moves a queued job to a final state."""
 
     def run(job_id, state=JobState.SUCCEEDED, **values):
         with database.write() as session:
@@ -68,7 +68,7 @@ def end(database):
 
 
 @pytest.fixture
-def collect(database, read_job):
+def update(database, read_job):
     def run(job_id):
         with database.write() as session:
             for waiting in child_store.child_progress(session):
@@ -79,70 +79,70 @@ def collect(database, read_job):
     return run
 
 
-def test_a_whole_is_queued_once_all_its_parts_have_succeeded(whole, end, collect, database):
-    job_id, parts = whole()
-    assert collect(job_id).state == "waiting"
-    for n_done, part in enumerate(reversed(parts), start=1):
-        end(part, result={"part": parts.index(part)})
-        row = collect(job_id)
+def test_a_parent_is_queued_once_all_child_jobs_have_succeeded(parent, end, update, database):
+    job_id, children = parent()
+    assert update(job_id).state == "waiting"
+    for n_done, child in enumerate(reversed(children), start=1):
+        end(child, result={"child": children.index(child)})
+        row = update(job_id)
         assert (row.state == "queued") == (n_done == 3)
     with database.read() as session:
-        assert [r["part"] for r in child_store.child_results(session, job_id)] == [0, 1, 2]
+        assert [r["child"] for r in child_store.child_results(session, job_id)] == [0, 1, 2]
         assert child_store.count_child_jobs(session, [job_id]) == {job_id: {"succeeded": 3}}
 
 
-def test_the_news_of_a_whole_change_with_every_move_of_a_part_and_with_nothing_else(
-    whole, end, database
+def test_child_progress_changes_with_every_change_of_a_child_job_and_nothing_else(
+    parent, end, database
 ):
-    job_id, parts = whole()
-    whole()  # another one, which stays as it is
+    job_id, children = parent()
+    parent()  # another one, which does not change
 
-    def news():
+    def progress():
         with database.read() as session:
             return child_store.child_progress(session)
 
     def submit():
         with database.write() as session:
-            store.submit(session, store.get(session, parts[0]))
+            store.submit(session, store.get(session, children[0]))
 
     def claim():
         with database.write() as session:
-            store.claim(session, parts[0], 1, "w")
+            store.claim(session, children[0], 1, "w")
 
-    def beat(fraction):
+    def heartbeat(fraction):
         with database.write() as session:
-            store.record_heartbeat(session, parts[0], 1, "w", {"fraction": fraction})
+            store.record_heartbeat(session, children[0], 1, "w", {"fraction": fraction})
 
     def cancel():
         with database.write() as session:
-            store.request_cancel(session, store.get(session, parts[1]))
+            store.request_cancel(session, store.get(session, children[1]))
 
-    before = news()
+    before = progress()
     assert len(before) == 2
-    assert news() == before
+    assert progress() == before
     for change in (
         submit,
         claim,
-        lambda: beat(0.1),
-        lambda: beat(0.2),
-        lambda: end(parts[2]),
+        lambda: heartbeat(0.1),
+        lambda: heartbeat(0.2),
+        lambda: end(children[2]),
         cancel,
     ):
         change()
-        after = news()
+        after = progress()
         assert {i for i in before if before[i] != after[i]} == {job_id}
         before = after
 
 
-def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, database):
-    job_id, parts = whole()
-    end(parts[0])
+def test_the_progress_of_a_parent_is_that_of_its_child_jobs(parent, end, update, database):
+    job_id, children = parent()
+    end(children[0])
     with database.write() as session:
-        store.submit(session, store.get(session, parts[1]))
-        store.claim(session, parts[1], 1, "w")
-        store.record_heartbeat(session, parts[1], 1, "w", {"fraction": 0.5})
-    row = collect(job_id)
-    # one part and a half of three, and the training that comes after them
+        store.submit(session, store.get(session, children[1]))
+        store.claim(session, children[1], 1, "w")
+        store.record_heartbeat(session, children[1], 1, "w", {"fraction": 0.5})
+    row = update(job_id)
+    # one and a half of three child jobs, and the training of the parent after them
     assert row.progress["fraction"] == pytest.approx(1.5 / 4)
     assert row.progress["iteration"] == 1
     with database.read() as session:
@@ -151,47 +151,47 @@ def test_the_progress_of_a_whole_is_the_sum_of_its_parts(whole, end, collect, da
 
 
 @pytest.mark.parametrize("state", [JobState.FAILED, JobState.TIMED_OUT])
-def test_a_part_that_fails_fails_the_whole_with_its_cause(whole, end, collect, read_job, state):
-    job_id, parts = whole()
-    end(parts[1], state, error={"code": "diverged", "detail": "too steep", "attempt": 1})
-    row = collect(job_id)
+def test_a_failed_child_job_fails_its_parent_with_its_cause(parent, end, update, read_job, state):
+    job_id, children = parent()
+    end(children[1], state, error={"code": "diverged", "detail": "too steep", "attempt": 1})
+    row = update(job_id)
     assert row.state == "failed"
     assert row.error["code"] == "diverged"
-    assert row.error["detail"] == f"child job 2 of 3 ({parts[1]}): too steep"
-    assert [read_job(part).state for part in parts] == ["cancelled", state, "cancelled"]
+    assert row.error["detail"] == f"child job 2 of 3 ({children[1]}): too steep"
+    assert [read_job(child).state for child in children] == ["cancelled", state, "cancelled"]
 
 
-def test_a_cancel_of_the_whole_goes_to_all_parts(whole, end, collect, database, read_job):
-    job_id, parts = whole()
-    end(parts[0])
+def test_a_cancel_of_the_parent_cancels_all_child_jobs(parent, end, update, database, read_job):
+    job_id, children = parent()
+    end(children[0])
     with database.write() as session:
-        store.submit(session, store.get(session, parts[1]))
-        store.claim(session, parts[1], 1, "w")
+        store.submit(session, store.get(session, children[1]))
+        store.claim(session, children[1], 1, "w")
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
-    assert collect(job_id).state == "waiting"  # until the running part has stopped
+    assert update(job_id).state == "waiting"  # until the running child job has stopped
     with database.write() as session:
-        store.move(session, parts[1], 1, JobState.RUNNING, JobState.CANCELLED)
-    assert collect(job_id).state == "cancelled"
-    assert [read_job(part).state for part in parts] == ["succeeded", "cancelled", "cancelled"]
+        store.move(session, children[1], 1, JobState.RUNNING, JobState.CANCELLED)
+    assert update(job_id).state == "cancelled"
+    assert [read_job(child).state for child in children] == ["succeeded", "cancelled", "cancelled"]
 
 
-def test_a_part_that_is_cancelled_on_its_own_cancels_the_whole(whole, end, collect, database):
-    job_id, parts = whole()
+def test_a_cancelled_child_job_cancels_its_parent(parent, end, update, database):
+    job_id, children = parent()
     with database.write() as session:
-        store.request_cancel(session, store.get(session, parts[0]))
-    for part in parts[1:]:
-        end(part)
-    assert collect(job_id).state == "cancelled"
+        store.request_cancel(session, store.get(session, children[0]))
+    for child in children[1:]:
+        end(child)
+    assert update(job_id).state == "cancelled"
 
 
-def test_parts_are_as_old_as_their_whole_and_count_as_one_in_the_queue(whole, database):
-    job_id, parts = whole()
+def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(parent, database):
+    job_id, children = parent()
     with database.read() as session:
         assert queries.count_waiting(session, "ada") == 2
-        assert {job.id for job in queries.next_queued(session, 3)} == set(parts)
+        assert {job.id for job in queries.next_queued(session, 3)} == set(children)
         listed = queries.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
-        assert {job.id for job in listed} == set(parts)
+        assert {job.id for job in listed} == set(children)
 
 
 @pytest.fixture(scope="module")
@@ -204,7 +204,7 @@ def rows():
     return made
 
 
-def test_a_search_trains_with_the_best_of_what_it_tried(client, rows):
+def test_a_search_trains_with_the_best_parameters(client, rows):
     job = client.train(
         client.upload(rows),
         "pca",
@@ -218,7 +218,7 @@ def test_a_search_trains_with_the_best_of_what_it_tried(client, rows):
     assert report["best"] == 2
     assert model.info["lineage"]["params"]["k"] == 3
     assert job.info["child_jobs"] == {"succeeded": 3}
-    # judged by hand: the same folds, a model each, the mean of the folds
+    # computed by hand: the same folds, one model each, the mean over the folds
     tasks = TaskSet(tuple(Task.from_rows(name, X) for name, X in rows.items()))
     values = []
     for fold in range(3):
@@ -233,21 +233,21 @@ def test_a_search_trains_with_the_best_of_what_it_tried(client, rows):
     np.testing.assert_allclose([by_task[n] for n in rows], np.mean(values, axis=0), rtol=1e-12)
 
 
-def test_parts_are_listed_under_their_whole_only(client, http, rows):
+def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
     job = client.train(client.upload(rows), "pca", search={"space": {"k": [1, 2]}, "n_folds": 2})
     job.wait()
     listed = http.get("/v1/jobs").json()["items"]
     assert job.id in [j["id"] for j in listed]
     assert not [j for j in listed if j["parent"]]
-    parts = http.get("/v1/jobs", params={"parent": job.id}).json()["items"]
-    assert {p["parent"] for p in parts} == {job.id}
-    assert all(p["result"]["scores"][0]["by_task"]["reconstruction_error"] for p in parts)
+    children = http.get("/v1/jobs", params={"parent": job.id}).json()["items"]
+    assert {child["parent"] for child in children} == {job.id}
+    assert all(c["result"]["scores"][0]["by_task"]["reconstruction_error"] for c in children)
     with pytest.raises(ServiceError, match="without search, comparison"):
         client.train(client.upload(rows), "pca", k=1).wait().report()
 
 
 @pytest.mark.parametrize(
-    ("search", "told"),
+    ("search", "message"),
     [
         ({"space": {}}, "at least 1"),
         ({"space": {"k": []}}, "'k' has no value"),
@@ -263,15 +263,15 @@ def test_parts_are_listed_under_their_whole_only(client, http, rows):
         ({"space": {"k": [1]}, "method": "guess"}, "'grid', 'random' or 'halving'"),
     ],
 )
-def test_a_search_that_cannot_be_is_refused(client, rows, search, told):
+def test_an_invalid_search_is_rejected(client, rows, search, message):
     before = len(list(client.jobs()))
-    with pytest.raises(ServiceError, match=told) as caught:
+    with pytest.raises(ServiceError, match=message) as caught:
         client.train(client.upload(rows), "pca", search=search)
     assert 400 <= caught.value.status < 500
     assert len(list(client.jobs())) == before
 
 
-def test_halving_judges_the_better_ones_on_more_splits(client, rows):
+def test_halving_scores_the_better_candidates_on_more_splits(client, rows):
     job = client.train(
         client.upload(rows),
         "pca",
@@ -284,40 +284,40 @@ def test_halving_judges_the_better_ones_on_more_splits(client, rows):
     assert sorted(c["n_splits"] for c in report["candidates"]) == [2, 2, 2, 4, 4, 4]
     assert report["candidates"][report["best"]]["n_splits"] == 4
     assert job.info["child_jobs"] == {"succeeded": 6 + 3}
-    # what the best came to is what it comes to alone
+    # the best candidate has the same scores in a search of its own
     k = model.info["lineage"]["params"]["k"]
     alone = client.train(
         client.upload(rows), "pca", model="alone", search={"space": {"k": [k]}, "n_folds": 4}
     )
     again = alone.wait().report()["search"]["candidates"][0]
     assert again["by_task"] == report["candidates"][report["best"]]["by_task"]
-    # progress never goes back
-    told = [e["data"]["fraction"] for e in job.events() if e["kind"] == "progress"]
-    assert told == sorted(told)
+    # progress never decreases
+    fractions = [e["data"]["fraction"] for e in job.events() if e["kind"] == "progress"]
+    assert fractions == sorted(fractions)
 
 
-def test_a_random_search_draws_the_same_for_the_same_seed(client, rows):
+def test_a_random_search_draws_the_same_candidates_for_the_same_seed(client, rows):
     space = {"gamma": {"low": 1e-3, "high": 1.0, "scale": "log"}, "d": [1, 2]}
     labels = {name: np.array(["x", "y", "z"] * 10) for name in rows}
     labelled = client.upload(rows, labels, name="labelled")
 
-    def tried(seed):
+    def candidates(seed):
         search = {"space": space, "method": "random", "n_candidates": 4, "n_folds": 2}
         job = client.train(labelled, "mtda", model="drawn", seed=seed, search=search)
         return [c["params"] for c in job.wait().report()["search"]["candidates"]]
 
-    first = tried(1)
+    first = candidates(1)
     assert len(first) == 4
     assert all(1e-3 <= params["gamma"] <= 1 for params in first)
-    assert first == tried(1) != tried(2)
+    assert first == candidates(1) != candidates(2)
 
 
-def test_an_evaluation_tells_what_rows_that_are_held_out_come_to(client, rows):
+def test_an_evaluation_scores_held_out_rows(client, rows):
     targets = {name: X @ np.arange(8.0) for name, X in rows.items()}
     job = client.train(
         client.upload(rows, targets, name="numbers"),
         "ridge",
-        model="judged",
+        model="evaluated",
         evaluate={"splits": {"scheme": "holdout", "n_splits": 3, "test_size": 0.2}},
     )
     model = job.wait()
@@ -331,7 +331,7 @@ def test_an_evaluation_tells_what_rows_that_are_held_out_come_to(client, rows):
     assert job.info["child_jobs"] == {"succeeded": 3}
 
 
-def test_a_search_is_cancelled_with_all_its_parts(start_service):
+def test_a_search_is_cancelled_with_all_its_child_jobs(start_service):
     rng = np.random.default_rng(0)
     rows = {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
     service = start_service(SIBLING_SLOTS=1)
@@ -356,7 +356,7 @@ def test_a_search_is_cancelled_with_all_its_parts(start_service):
         assert httpx.get(f"{service.url}/v1/models").json()["items"] == []
 
 
-def test_a_comparison_tells_whether_sharing_helps(client):
+def test_a_comparison_reports_whether_learning_together_helps(client):
     rng = np.random.default_rng(1)
     basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
     rows = {
@@ -387,7 +387,7 @@ def test_a_comparison_tells_whether_sharing_helps(client):
 
 
 @pytest.mark.parametrize(
-    ("algorithm", "compare", "told"),
+    ("algorithm", "compare", "message"),
     [
         ("pca", True, "pca cannot be compared"),
         ("rmt-pca", {"metric": "auc"}, "no metric 'auc'"),
@@ -398,29 +398,29 @@ def test_a_comparison_tells_whether_sharing_helps(client):
         ("rmt-pca", {"beauty": 1}, "beauty"),
     ],
 )
-def test_a_comparison_that_cannot_be_is_refused(client, rows, algorithm, compare, told):
+def test_an_invalid_comparison_is_rejected(client, rows, algorithm, compare, message):
     before = len(list(client.jobs()))
-    with pytest.raises(ServiceError, match=told) as caught:
+    with pytest.raises(ServiceError, match=message) as caught:
         client.train(client.upload(rows), algorithm, compare=compare)
     assert 400 <= caught.value.status < 500
     assert len(list(client.jobs())) == before
 
 
-@pytest.mark.parametrize("wish", ["compare", "evaluate"])
-def test_rows_that_are_named_need_no_scheme(client, rows, wish):
+@pytest.mark.parametrize("kind", ["compare", "evaluate"])
+def test_given_splits_need_no_scheme(client, rows, kind):
     given = [{"a": [0, 1], "b": [2, 3]}, {"c": [4, 5]}]
     job = client.train(
         client.upload(rows), "rmt-pca", model="named", k=2, lam=1.0, selection="given",
-        **{wish: {"splits": {"given": given}}},
+        **{kind: {"splits": {"given": given}}},
     )  # fmt: skip
     report = job.wait().report()
-    found = report["comparison" if wish == "compare" else "evaluation"]
+    found = report["comparison" if kind == "compare" else "evaluation"]
     assert found["n_splits"] == 2
     assert found["splits"] == {"scheme": "given"}
 
 
 @pytest.mark.parametrize(
-    ("asked", "pointer", "told"),
+    ("study", "pointer", "message"),
     [
         ({"evaluate": {"splits": {"given": [{"a": [0, 0, 1]}]}}}, "/evaluate", "more than once"),
         ({"evaluate": {"splits": {"given": [{}]}}}, "/evaluate", "no split in 'given'"),
@@ -432,31 +432,31 @@ def test_rows_that_are_named_need_no_scheme(client, rows, wish):
         ({"search": {"space": {"foo": [1]}}}, "/search/space/foo", "foo"),
         ({"search": {"space": {"k": [0]}}}, "/search/space/k", "greater than or equal"),
         ({"search": {"space": {"k": [1]}, "metric": "auc"}}, "/search/metric", "no metric 'auc'"),
-        ({"search": {"space": {"k": [1]}}, "params": {"k": 2}}, "/search/space/k", "leave it out"),
+        ({"search": {"space": {"k": [1]}}, "params": {"k": 2}}, "/search/space/k", "remove it"),
     ],
 )
-def test_what_cannot_be_is_told_at_its_place(http, client, rows, asked, pointer, told):
-    spec = {"dataset_id": client.upload(rows).id, "algorithm": "rmt-pca", "model": "m", **asked}
-    answer = http.post("/v1/jobs", json=spec)
-    assert answer.status_code == 422
-    assert told in answer.json()["detail"]
-    assert answer.json()["errors"][0]["pointer"] == pointer
+def test_an_error_has_the_place_of_the_invalid_option(http, client, rows, study, pointer, message):
+    spec = {"dataset_id": client.upload(rows).id, "algorithm": "rmt-pca", "model": "m", **study}
+    response = http.post("/v1/jobs", json=spec)
+    assert response.status_code == 422
+    assert message in response.json()["detail"]
+    assert response.json()["errors"][0]["pointer"] == pointer
 
 
 @pytest.mark.parametrize(
-    "asked", [{"search": {"space": {"C": [1.0, 2.0]}}}, {"compare": True}, {"evaluate": True}]
+    "study", [{"search": {"space": {"C": [1.0, 2.0]}}}, {"compare": True}, {"evaluate": True}]
 )
-def test_no_rows_of_a_precomputed_kernel_are_held_out(http, client, asked):
+def test_studies_of_a_precomputed_kernel_are_rejected(http, client, study):
     K = {"a": np.eye(6)[:3], "b": np.eye(6)[3:]}
     dataset = client.upload(K, {"a": np.arange(3.0), "b": np.arange(3.0)})
-    spec = {"dataset_id": dataset.id, "algorithm": "fmtl", "model": "m", **asked}
-    answer = http.post("/v1/jobs", json=spec | {"params": {"kernel": "precomputed"}})
-    assert answer.status_code == 422
-    assert answer.json()["errors"][0]["pointer"] == "/params/kernel"
-    assert "none can be held out" in answer.json()["detail"]
+    spec = {"dataset_id": dataset.id, "algorithm": "fmtl", "model": "m", **study}
+    response = http.post("/v1/jobs", json=spec | {"params": {"kernel": "precomputed"}})
+    assert response.status_code == 422
+    assert response.json()["errors"][0]["pointer"] == "/params/kernel"
+    assert "none can be held out" in response.json()["detail"]
 
 
-def test_a_baseline_that_cannot_learn_a_split_is_left_out_with_the_reason(client):
+def test_a_baseline_that_fails_on_a_split_is_left_out_with_the_reason(client):
     rng = np.random.default_rng(0)
     rows = {"tiny": rng.normal(size=(2, 3)), "large": rng.normal(size=(12, 3))}
     labels = {"tiny": np.array(["p", "q"]), "large": np.array(["p", "q"] * 6)}
