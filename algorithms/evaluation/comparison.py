@@ -218,9 +218,10 @@ def _contest(
 
 
 def _best(table: _Table, options: Compare) -> dict[str, Any] | None:
-    """Return the method of best mean, and those that cannot be told from it.
+    """Return the method of best mean, and those that are not shown to be worse.
 
-    Any two might have been the ones to tell apart, so that all pairs count (Bonferroni).
+    Any two might have been the ones to tell apart, so that all pairs count (Bonferroni). What the
+    candidate is shown to beat (Holm) is not among them either: the best is no worse than it.
     """
     sign = 1.0 if table.metric.larger_is_better else -1.0
     values = {
@@ -232,11 +233,17 @@ def _best(table: _Table, options: Compare) -> dict[str, Any] | None:
         return None
     best = max(values, key=lambda i: values[i])
     n_pairs = len(list(combinations(values, 2)))
+    beaten = {
+        other
+        for other, entry in enumerate(_gains(table), start=1)
+        if entry["gain"] is not None and entry["gain"] > 0 and entry["p_adjusted"] < LEVEL
+    }
     tied = []
     for other in values:
         found = None if other == best else table.gain(best, other)
         is_better = found is not None and (
-            found.p_value * n_pairs < LEVEL and found.mean >= options.min_effect * abs(found.value)
+            (found.p_value * n_pairs < LEVEL or other in beaten)
+            and found.mean >= options.min_effect * abs(found.value)
         )
         if other != best and not is_better:
             tied.append(table.methods[other].label())

@@ -49,7 +49,10 @@ def _sharing(comparison: Mapping[str, Any]) -> list[str]:
         f"(less than {comparison['min_effect']:.3g} of the value of {apart}).",
         "unclear": "Whether learning together helps cannot be told from this much data.",
     }
-    detail = f"{_values(comparison, found)}: {_gain(found)}, corrected for the number of methods."
+    detail = (
+        f"{_values(comparison, found)}: {_difference(found)}; p = {_number(found['p_value'])} for "
+        "being better than all of the others, corrected for the number of methods."
+    )
     return [heads[found["verdict"]], detail]
 
 
@@ -133,10 +136,14 @@ def _values(comparison: Mapping[str, Any], pair: Mapping[str, Any]) -> str:
 
 
 def _gain(found: Mapping[str, Any]) -> str:
+    return f"{_difference(found)}, p = {_number(found['p_value'])}"
+
+
+def _difference(found: Mapping[str, Any]) -> str:
     interval = f"{_number(found['low'])} to {_number(found['high'])}"
     side = "equal" if found["gain"] == 0 else "better" if found["gain"] > 0 else "worse"
     size = "" if found["gain"] == 0 else f"{_number(abs(found['gain']))} "
-    return f"{size}{side}, 95 % interval of the gain {interval}, p = {_number(found['p_value'])}"
+    return f"{size}{side}, 95 % interval of the gain {interval}"
 
 
 def _name(method: Mapping[str, Any]) -> str:

@@ -106,8 +106,14 @@ class Algorithm(ABC, Generic[P, M]):
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""
-        del params
         self.needs.check(summaries, algorithm=self.name)
+        is_chosen = getattr(params, "selection", "given") != "given"
+        if is_chosen and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
+            raise InvalidData(
+                f"task '{summaries[0].name}' and all others have one row, which leaves none to "
+                f"choose parameters by; {self.name} needs selection 'given', or more rows",
+                task=summaries[0].name,
+            )
 
     def check_held_out(self, params: P) -> None:
         """Raise InvalidParams where the rest is not a problem of its own once rows are held out."""

@@ -318,6 +318,21 @@ def test_methods_that_cannot_be_told_from_the_best_are_named() -> None:
     }
 
 
+def test_what_the_candidate_beats_is_not_among_the_best() -> None:
+    n_beaten = 0
+    for seed in range(20):
+        found = table(
+            seed=seed, noise=0.2, candidate=1.0, multi_task1=0.95, multi_task2=0.97, pooled=0.96,
+            single_task=1.3, trivial=1.6,
+        )  # fmt: skip
+        tied = {method["algorithm"] for method in found["best"]["tied"]}
+        for entry in found["overall"]:
+            if entry["gain"] > 0.02 and entry["p_adjusted"] < 0.05:
+                n_beaten += 1
+                assert entry["baseline"] not in tied
+    assert n_beaten > 10
+
+
 def test_too_few_splits_are_told() -> None:
     found = table(n_splits=1, candidate=0.5, single_task=1.0)
     assert found["verdict"] == "unclear"

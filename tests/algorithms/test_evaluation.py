@@ -16,6 +16,7 @@ from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
+from algorithms.registry import ALGORITHMS
 
 
 def numbered(*counts, name="t") -> Task:
@@ -229,3 +230,14 @@ def test_a_selection_sees_no_test_row() -> None:
     tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
     here, there = select(split.train, tried), select(TaskSet((kept,)), tried)
     assert here.losses == there.losses
+
+
+@pytest.mark.parametrize("name", ["mtfl", "ridge", "mean-regularised", "shared-lasso", "fmtl"])
+def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name) -> None:
+    algorithm = ALGORITHMS[name]
+    tasks = TaskSet(
+        tuple(Task.from_rows(f"t{i}", np.full((1, 3), 1.0 + i), y=np.ones(1)) for i in range(3))
+    )
+    params = algorithm.parse({"selection": algorithm.Params.CHOSEN})
+    with pytest.raises(InvalidData, match="one row, which leaves none to choose"):
+        algorithm.check(tasks.summaries(), params)
