@@ -1,4 +1,5 @@
 import itertools
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -32,7 +33,7 @@ from algorithms.numerics.latent_projection import (
     predictor,
     settle,
 )
-from algorithms.solvers.lbfgs import minimise
+from algorithms.solvers.lbfgs import WINDOW, descend, minimise, start_at
 
 #: Central differences of fourth order, h = 1e-3 to 1e-5: a dozen digits less what F loses.
 DIFFERENCE_RTOL = 1e-7
@@ -312,17 +313,22 @@ def test_at_a_low_noise_floor_a_descent_goes_on_to_the_end(L, seed) -> None:
     assert gp.value - public.fun <= LEFT * abs(public.fun)
 
 
-def test_a_descent_ends_where_nothing_is_gained_though_the_gradient_is_large() -> None:
+@pytest.mark.parametrize("n_before", [0, WINDOW - 2, WINDOW - 1, WINDOW, 2 * WINDOW])
+def test_where_little_is_gained_the_residual_is_the_outlook(n_before) -> None:
     def narrow(z):
-        """Return a valley with walls so steep that rounding alone makes a gradient of 1."""
-        return float(0.5 * 1e16 * z[0] ** 2 + abs(z[1])), np.array([1e16 * z[0], np.sign(z[1])])
+        return float(0.5 * (1e6 * z[0] ** 2 + z[1] ** 2)), np.array([1e6 * z[0], z[1]])
 
-    trace = Trace()
-    end = minimise(
-        narrow, np.array([1e-9, 1.0]), trace=trace, loop="n", max_iter=10_000, tolerance=1e-3
-    )
-    assert trace.stop_reason in ("converged", "stalled")
-    assert end.objective < 1e-3
+    start = start_at(narrow, np.array([1e-6, 1.0]), scale=7.0)
+    assert start.residual == pytest.approx(1 / 7)
+    values = start.objective + np.linspace(1e-4, 0.0, n_before)
+    after = descend(narrow, replace(start, values=values), scale=7.0)
+    assert np.abs(after.gradient).max() == pytest.approx(1.0, rel=1e-3)
+    outlook = np.inf
+    if n_before >= WINDOW - 1:  # with the value of the start there are enough
+        outlook = 10 * ([*values, start.objective][-WINDOW] - after.objective)
+        assert outlook < 0.01
+        assert len(after.values) == WINDOW
+    assert after.residual == pytest.approx(min(outlook, 1.0) / 7, rel=1e-3)
 
 
 @threadpool_limits.wrap(limits=1)
