@@ -12,7 +12,7 @@ Key = TypeVar("Key")
 
 
 class LivenessTracker(Generic[Key]):
-    """Measures for how long heartbeat counters have not changed.
+    """Times since heartbeat counters last changed.
 
     Only the monotonic clock of this process is used: clocks of different machines are never
     compared.

@@ -1,4 +1,4 @@
-"""What the dispatcher needs of a pool of workers."""
+"""Interface of the pool that the dispatcher submits to."""
 
 from collections.abc import Callable
 from typing import Any, Protocol

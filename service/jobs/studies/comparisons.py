@@ -92,9 +92,8 @@ def child_jobs_of_methods(plan: Plan, search: Search | None, *, of: str) -> list
     children = []
     for which, method in enumerate(methods):
         inner = search if which == 0 else None
-        step = (
-            splits.count() if method.role == "trivial" else size
-        )  # too little work for several jobs
+        # the trivial baseline is too little work for several jobs
+        step = splits.count() if method.role == "trivial" else size
         for start in range(0, splits.count(), step):
             stop = min(start + step, splits.count())
             narrow, indices = _narrow(splits, range(start, stop))

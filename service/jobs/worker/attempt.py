@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Worker:
-    """What a worker process keeps between jobs."""
+    """State of a worker process between jobs."""
 
     name: str
     settings: Settings

@@ -15,7 +15,7 @@ _JOIN_TIMEOUT_S: Final = 5
 
 
 class HeartbeatThread:
-    """Sends heartbeats for an attempt while it fetches data, trains and stores the result.
+    """A thread that sends heartbeats while an attempt fetches data, trains and stores its result.
 
     A heartbeat waits for the database, which may hang; the supervisor must never wait for it.
 

@@ -25,9 +25,12 @@ Heartbeat = Callable[[dict[str, Any] | None], AttemptCommand | None]
 
 
 class Supervisor:
-    """Keeps one child process and runs requests in it, one at a time.
+    """A child process that runs requests one at a time, with limits.
 
-    ``threads`` is the default number of threads of a job: its share of this machine.
+    Attributes
+    ----------
+    threads
+        Default number of threads of a job: its share of this machine.
     """
 
     def __init__(self, settings: Settings) -> None:
@@ -81,7 +84,7 @@ class Supervisor:
 
 @dataclass(slots=True)
 class _Run:
-    """A request that a child runs."""
+    """One request in the child, from its start to its end."""
 
     child: ChildProcess
     heartbeat: Heartbeat

@@ -117,7 +117,7 @@ def _adapt(model: Any, algorithm: Algo, plan: Plan, tasks: TaskSet, trace: Trace
 
 
 class _Progress:
-    """Sends the progress of a fit to the supervisor, at most once per interval."""
+    """Progress messages to the supervisor, at most one per interval."""
 
     def __init__(self, wire: Wire) -> None:
         self._wire = wire
