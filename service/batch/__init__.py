@@ -1,1 +1,1 @@
-"""Models over whole datasets, as jobs: what a call is too small for."""
+"""Batch inference: a job that applies a model to a whole dataset."""

@@ -11,7 +11,7 @@ OutcomeKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended.
+    """Outcome of an attempt.
 
     Parameters
     ----------

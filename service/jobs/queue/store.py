@@ -36,7 +36,7 @@ class NewJob:
 
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
-    """Why an attempt ended without a result."""
+    """Reason for which an attempt ended without a result."""
 
     code: str
     detail: str
