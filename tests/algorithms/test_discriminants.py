@@ -18,6 +18,7 @@ from algorithms.discriminants import (
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtda import MTDA
+from algorithms.projections.scatters import estimate_scatters
 from algorithms.registry import ALGORITHMS
 
 #: Projectors on subspaces of separated eigenvalues by two LAPACK routes.
@@ -223,6 +224,33 @@ def test_plain_lda_does_not_hang_on_the_scales_of_columns(algorithm, standardise
     assert_same_subspace(own, theirs, 1e-7)
     # the metric as well: the nearest neighbours are the same
     np.testing.assert_allclose(own.T @ own / 90, np.eye(2), atol=1e-7)
+
+
+def test_no_more_null_space_directions_than_tell_classes_apart() -> None:
+    model = fit(NullSpaceLDA(), task_of(11, d=90, n=3, c=4), d=10)
+    assert model.part_of("t").U.shape == (90, 3)
+    assert "3 in place of 10" in model.warnings[0]
+
+
+@pytest.mark.parametrize("classifier", ["nearest-neighbour", "nearest-centroid"])
+@over_family
+def test_the_trace_ratio_is_that_of_the_scatter_matrices(algorithm, classifier) -> None:
+    task = task_of(12, n=5)
+    uneven = Task.from_rows("t", task.X[:-3], y=task.y[:-3])
+    for standardise in ("center", "scale"):
+        model = fit(algorithm, uneven, d=2, standardise=standardise, classifier=classifier)
+        U = model.part_of("t").U
+        S_b, S_t = scatter(uneven)
+        ratio = np.trace(U.T @ S_b @ U) / np.trace(U.T @ S_t @ U)
+        assert 0.1 < ratio < 0.999
+        assert model.metrics["trace_ratio"]["t"] == pytest.approx(ratio)
+
+
+def test_a_scaled_task_has_total_variance_one() -> None:
+    task = task_of(13)
+    scaled = estimate_scatters(task, standardise="scale")
+    assert scaled.total.sum() == pytest.approx(1.0)
+    assert np.sum(scaled.rows**2) / len(scaled.rows) == pytest.approx(1.0)
 
 
 # ---- Aggregate ----------------------------------------------------------------------------------

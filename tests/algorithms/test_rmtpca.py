@@ -326,6 +326,25 @@ def test_parallel_step_with_the_own_term_never_lowers_the_objective() -> None:
         J = rising
 
 
+def test_starts_and_sweeps_are_the_maximisers_that_they_claim_to_be() -> None:
+    C = estimate_moments(tilted_gaussians(np.random.default_rng(6), n_tasks=3).tasks.tasks, k=2).C
+    lam = 0.7
+
+    def top(A):
+        return np.linalg.eigh(A)[1][:, -2:]
+
+    own, common, stepped = good_starts(C, lam=lam, k=2)
+    P = top(C.dense.sum(axis=0)) @ top(C.dense.sum(axis=0)).T
+    for t in range(3):
+        assert projector_distance(own[t], top(C.dense[t]).T) <= SUBSPACE_ATOL
+        np.testing.assert_allclose(common[t].T @ common[t], P, atol=SUBSPACE_ATOL)
+        # G of the common subspace holds the task's own projector too: three times P
+        assert projector_distance(stepped[t], top(C.dense[t] + lam * 3 * P).T) <= SUBSPACE_ATOL
+    U = sweep_blocks(C, own, lam=lam, n_sweeps=1)
+    others = sum(U[s].T @ U[s] for s in (0, 1))
+    assert projector_distance(U[2], top(C.dense[2] + lam * others).T) <= SUBSPACE_ATOL
+
+
 def test_many_starts_are_never_below_one() -> None:
     for seed in range(10):
         C = random_covariances(np.random.default_rng(seed), T=4, d=6)
