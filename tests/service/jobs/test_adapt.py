@@ -80,7 +80,7 @@ def test_a_model_that_another_was_adapted_from_cannot_be_deleted(client, rows):
     assert job.info["adapt"] == {
         "model": "first", "version": 1, "version_id": first.info["id"],
     }  # fmt: skip
-    with pytest.raises(ServiceError, match=r"in-use: .*model second, version 1, which goes on"):
+    with pytest.raises(ServiceError, match=r"in-use: .*model second, version 1, adapted from it"):
         first.delete()
     assert client.model("second").info["lineage"]["base"] == first.info["id"]
     second.delete()

@@ -122,7 +122,7 @@ def test_a_worker_of_another_version_exits_with_that_cause(cluster, tmp_path):
 
 @pytest.mark.parametrize(
     ("url", "match"),
-    [("tcp://10.0.0.1:8786", "without TLS"), ("tls://scheduler:8786", "SIBLING_TLS_DIR")],
+    [("tcp://10.0.0.1:8786", "does not use TLS"), ("tls://scheduler:8786", "SIBLING_TLS_DIR")],
 )
 def test_a_scheduler_on_another_machine_needs_tls(url, match):
     with pytest.raises(ValueError, match=match):
