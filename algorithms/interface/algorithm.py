@@ -106,7 +106,11 @@ class Algorithm(ABC, Generic[P, M]):
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""
+        del params
         self.needs.check(summaries, algorithm=self.name)
+
+    def check_choice(self, summaries: Sequence[TaskSummary], params: P) -> None:
+        """Raise InvalidData where a fit could hold out no row to choose parameters by."""
         is_chosen = getattr(params, "selection", "given") != "given"
         if is_chosen and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
             raise InvalidData(

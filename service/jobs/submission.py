@@ -148,6 +148,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
     _check_tasks(algorithm, tasks, params)
+    algorithm.check_choice(tasks, params)
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
         return ValidatedJob(complete, None, warnings)

@@ -13,7 +13,9 @@ def bad_jobs(client):
     one_row = client.upload(
         {"a": rng.normal(size=(6, 4)), "alone": rng.normal(size=(1, 4))}, name="one row"
     )
-    return {"fitting": fitting, "one row": one_row}
+    rows, targets = {t: np.ones((1, 3)) for t in "ab"}, {"a": [0.5], "b": [1.5]}
+    single = client.upload(rows, targets, name="one row each")
+    return {"fitting": fitting, "one row": one_row, "one row each": single}
 
 
 @pytest.mark.parametrize(
@@ -24,6 +26,7 @@ def bad_jobs(client):
         ("fitting", "rmt-pca", {"k": 0}, "invalid-params", {"pointer": "/params/k"}),
         ("fitting", "rmt-pca", {"lambda": 1}, "invalid-params", {"pointer": "/params/lambda"}),
         ("one row", "rmt-pca", {"k": 2}, "invalid-data", {"task": "alone"}),
+        ("one row each", "mtfl", {}, "invalid-data", {"task": "a"}),
         ("fitting", "magic", {}, "unknown-algorithm", {"pointer": "/algorithm"}),
     ],
 )
