@@ -28,7 +28,8 @@ def configure_logs(level: str = "info") -> None:
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        # one write per event, so that lines of several processes stay whole; to the present stream
+        logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
     )
     server = logging.getLogger("uvicorn.error")
     server.handlers, server.propagate = [_ServerEvents()], False
