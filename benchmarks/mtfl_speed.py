@@ -29,9 +29,10 @@ from scipy.optimize import minimize
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.errors import Cancelled
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.mtfl.solver import Effort, Solution, Solver, solve
+from algorithms.mtfl.solver import Solution, Solver, solve
 from algorithms.mtfl.square import (
     SquareProblem,
     lower_bound,
@@ -83,9 +84,9 @@ def problem_of(rows: Rows, gamma: float) -> SquareProblem:
 def run(rows: Rows, gamma: float, solver: Solver, *, tolerance: float = WITHIN) -> Solution:
     started = time.process_time()
     trace = Trace(is_cancelled=lambda: time.process_time() - started > LIMIT_S)
-    effort = Effort(tolerance, 1_000_000)
+    stopping = StoppingRule(tolerance=tolerance, max_iter=1_000_000)
     problem = problem_of(rows, gamma)
-    return solve(problem, None, solver=solver, effort=effort, trace=trace, loop="x")
+    return solve(problem, None, solver=solver, stopping=stopping, trace=trace, loop="x")
 
 
 def seconds_of(rows: Rows, gamma: float, solver: Solver) -> float:

@@ -13,15 +13,16 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import Trace
 from algorithms.problems import GaussianProblem, tilted_gaussians
-from algorithms.rmtpca.coupled import Effort, follow_path
+from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_GRID
 from algorithms.subspaces.moments import estimate_moments
 
 Array = NDArray[np.float64]
 
-EFFORT = Effort(max_iter=200, rtol=1e-9)
+STOPPING = StoppingRule(tolerance=1e-9, max_iter=200)
 
 
 def ratios(problem: GaussianProblem, *, k: int) -> Array:
@@ -30,7 +31,7 @@ def ratios(problem: GaussianProblem, *, k: int) -> Array:
     C, d = moments.C, moments.n_features
     unit = float(C.traces.mean()) / d / (C.n_tasks - 1)
     lams = [c * unit for c in DEFAULT_GRID]
-    path = follow_path(C, lams=lams, k=k, effort=EFFORT, trace=Trace(), loop="path")
+    path = follow_path(C, lams=lams, k=k, stopping=STOPPING, trace=Trace(), loop="path")
     common = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, d))
     bases = np.stack([C.leading(k), common, *(optimum.U for optimum in path)])
     true = problem.covariances

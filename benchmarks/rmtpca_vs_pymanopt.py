@@ -22,11 +22,12 @@ from pymanopt.manifolds import Grassmann
 from pymanopt.optimizers import TrustRegions
 from threadpoolctl import threadpool_limits
 
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics import warm
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
-from algorithms.rmtpca.coupled import Effort, follow_path, maximise
+from algorithms.rmtpca.coupled import follow_path, maximise
 from algorithms.rmtpca.params import DEFAULT_GRID
 from algorithms.subspaces.moments import estimate_moments
 
@@ -150,10 +151,10 @@ def compare_once(case: Case, rng: np.random.Generator) -> tuple[float, float, fl
     lam = relative_lam(C, case.c)
     moments = estimate_moments(tasks.tasks, k=case.k)
     params = RMTPCAParams(k=case.k, lam=case.c)
-    effort = Effort(max_iter=params.max_iter, rtol=params.rtol)
+    stopping = StoppingRule(tolerance=params.rtol, max_iter=params.max_iter)
 
     def climb() -> float:
-        return maximise(moments.C, lam=lam, k=case.k, effort=effort, trace=Trace()).objective
+        return maximise(moments.C, lam=lam, k=case.k, stopping=stopping, trace=Trace()).objective
 
     ours, J = cpu_time(climb, repeats=3)
     whole, _ = cpu_time(lambda: solve_ours(tasks, params), repeats=3)
@@ -189,8 +190,8 @@ def compare_paths(rng: np.random.Generator) -> None:
 def path_of_ours(tasks: TaskSet, lams: list[float], k: int) -> list[float]:
     """Return J along the path, from rows."""
     moments = estimate_moments(tasks.tasks, k=k)
-    effort = Effort(max_iter=200, rtol=1e-9)
-    path = follow_path(moments.C, lams=lams, k=k, effort=effort, trace=Trace(), loop="path")
+    stopping = StoppingRule(tolerance=1e-9, max_iter=200)
+    path = follow_path(moments.C, lams=lams, k=k, stopping=stopping, trace=Trace(), loop="path")
     return [optimum.objective for optimum in path]
 
 

@@ -5,6 +5,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import unit_of_rows
@@ -13,7 +14,7 @@ from algorithms.mtfl.margins import margin_problem
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import MARGIN_LOSSES, form_of
-from algorithms.mtfl.solver import Effort, Solution, solve
+from algorithms.mtfl.solver import Solution, solve
 from algorithms.numerics.feature_norms import TraceNorm
 from algorithms.numerics.losses import MarginLoss
 from algorithms.numerics.ridge import ridge_regression
@@ -69,5 +70,5 @@ def _fit_margins(
         loss=loss,
         has_intercept=params.fit_intercept,
     )
-    effort = Effort(params.tolerance, params.max_iter)
-    return solve(problem, None, solver="auto", effort=effort, trace=trace, loop=loop)
+    stopping = StoppingRule(tolerance=params.tolerance, max_iter=params.max_iter)
+    return solve(problem, None, solver="auto", stopping=stopping, trace=trace, loop=loop)

@@ -45,6 +45,7 @@ from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, check_size, check_targets
@@ -64,7 +65,7 @@ from algorithms.mtfl.selection import (
     n_loops,
     problem_of,
 )
-from algorithms.mtfl.solver import Effort, Solution, solve
+from algorithms.mtfl.solver import Solution, solve
 from algorithms.numerics.eigen import fix_signs
 
 Array = NDArray[np.float64]
@@ -143,7 +144,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
             problem_of(design, params, gamma, loss=loss),
             None,
             solver=params.solver,
-            effort=Effort(params.tolerance, params.max_iter),
+            stopping=StoppingRule(tolerance=params.tolerance, max_iter=params.max_iter),
             trace=trace,
             loop="fit",
         )

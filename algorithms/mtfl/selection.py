@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.evaluation import Split, fold_splits
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.target_scales import numbers_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -17,7 +18,7 @@ from algorithms.linear.design import Design, Form, prepare
 from algorithms.linear.targets import decode
 from algorithms.mtfl.margins import MarginProblem, margin_problem
 from algorithms.mtfl.params import MTFLParams
-from algorithms.mtfl.solver import Effort, Solution, Solver, solve
+from algorithms.mtfl.solver import Solution, Solver, solve
 from algorithms.mtfl.square import SquareProblem, square_problem
 from algorithms.numerics.feature_norms import ColumnNorm, FeatureNorm, TraceNorm
 from algorithms.numerics.leave_one_out import leave_one_out_errors
@@ -127,7 +128,7 @@ def follow_path(
             problem_of(design, params, gamma, loss=loss),
             found,
             solver=solver,
-            effort=Effort(tolerance, params.max_iter),
+            stopping=StoppingRule(tolerance=tolerance, max_iter=params.max_iter),
             trace=trace,
             loop=f"{loop} {i + 1}",
         )

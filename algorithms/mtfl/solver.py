@@ -19,6 +19,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.alternation import alternate
 from algorithms.mtfl.factors import descend_factors
@@ -34,14 +35,6 @@ Solver = Literal["auto", "variable-projection", "proximal-gradient", "alternatio
 WELL_CONDITIONED = 100.0
 #: Part of D that a warm start spreads over all directions, so that none is lost.
 WARM_SHARE = 0.03
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """When to stop: relative duality gap, and iterations."""
-
-    tolerance: float
-    max_iter: int
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,13 +72,13 @@ def solve(
     start: Solution | None,
     *,
     solver: Solver,
-    effort: Effort,
+    stopping: StoppingRule,
     trace: Trace,
     loop: str,
 ) -> Solution:
     """Return the optimum, from the solution of a similar problem or from nothing."""
     if isinstance(problem, MarginProblem):
-        return _solve_margins(problem, start, effort=effort, trace=trace, loop=loop)
+        return _solve_margins(problem, start, stopping=stopping, trace=trace, loop=loop)
     curvatures: tuple[float, float] | None = None
     if solver == "proximal-gradient" or (solver == "auto" and _is_tall(problem)):
         curvatures = curvature_range(problem)
@@ -93,15 +86,20 @@ def solve(
         low, high = curvatures or (0.0, np.inf)
         solver = "proximal-gradient" if high <= WELL_CONDITIONED * low else "variable-projection"
     if solver == "variable-projection":
-        return _by_projection(problem, start, effort=effort, trace=trace, loop=loop)
+        return _by_projection(problem, start, stopping=stopping, trace=trace, loop=loop)
     if curvatures is not None and solver == "proximal-gradient":
         L = curvatures[1]
-        return _by_proximal(problem, start, L=L, effort=effort, trace=trace, loop=loop)
-    return _by_alternation(problem, effort=effort, trace=trace, loop=loop)
+        return _by_proximal(problem, start, L=L, stopping=stopping, trace=trace, loop=loop)
+    return _by_alternation(problem, stopping=stopping, trace=trace, loop=loop)
 
 
 def _by_projection(
-    problem: SquareProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+    problem: SquareProblem,
+    start: Solution | None,
+    *,
+    stopping: StoppingRule,
+    trace: Trace,
+    loop: str,
 ) -> Solution:
     if start is None:
         U = problem.norm.spread_root(_first_fit(problem), WARM_SHARE)
@@ -112,8 +110,8 @@ def _by_projection(
         U,
         trace=trace,
         loop=loop,
-        max_iter=effort.max_iter,
-        tolerance=effort.tolerance,
+        max_iter=stopping.max_iter,
+        tolerance=stopping.tolerance,
     )
     W = problem.norm.lift(state.V, state.U)
     U = state.U / np.linalg.norm(state.U)
@@ -125,7 +123,7 @@ def _by_proximal(
     start: Solution | None,
     *,
     L: float,
-    effort: Effort,
+    stopping: StoppingRule,
     trace: Trace,
     loop: str,
 ) -> Solution:
@@ -136,29 +134,36 @@ def _by_proximal(
         L=L,
         trace=trace,
         loop=loop,
-        max_iter=effort.max_iter,
-        tolerance=effort.tolerance,
+        max_iter=stopping.max_iter,
+        tolerance=stopping.tolerance,
     )
     U = problem.norm.root(state.W, 0.0)
     return _solution(state.W, U, state, "proximal-gradient")
 
 
-def _by_alternation(problem: SquareProblem, *, effort: Effort, trace: Trace, loop: str) -> Solution:
+def _by_alternation(
+    problem: SquareProblem, *, stopping: StoppingRule, trace: Trace, loop: str
+) -> Solution:
     """Run Algorithm 1 from D = I/d, wherever a path may have been."""
     state = alternate(
         problem,
         _even_root(problem),
         trace=trace,
         loop=loop,
-        max_iter=effort.max_iter,
-        tolerance=effort.tolerance,
+        max_iter=stopping.max_iter,
+        tolerance=stopping.tolerance,
     )
     U = problem.norm.root(state.W, 0.0)
     return _solution(state.W, U, state, "alternation")
 
 
 def _solve_margins(
-    problem: MarginProblem, start: Solution | None, *, effort: Effort, trace: Trace, loop: str
+    problem: MarginProblem,
+    start: Solution | None,
+    *,
+    stopping: StoppingRule,
+    trace: Trace,
+    loop: str,
 ) -> Solution:
     T, d = problem.stacks.n_columns, problem.stacks.n_features
     state = descend_factors(
@@ -166,8 +171,8 @@ def _solve_margins(
         (np.zeros((T, d)), np.zeros(T)) if start is None else (start.W, start.b),
         trace=trace,
         loop=loop,
-        max_iter=effort.max_iter,
-        tolerance=effort.tolerance,
+        max_iter=stopping.max_iter,
+        tolerance=stopping.tolerance,
     )
     U = problem.norm.root(state.W, 0.0)
     return Solution(state.W, state.b, U, state.objective, state.bound, "factors")

@@ -26,6 +26,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Baseline
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.covariances import Covariances, covariance_factor
@@ -33,7 +34,6 @@ from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
 from algorithms.numerics.threads import threads_for
 from algorithms.rmtpca.coupled import (
     N_MANY_STARTS,
-    Effort,
     Optimum,
     common_optimum,
     follow_path,
@@ -146,9 +146,11 @@ def _along_path(
     first = params[0]
     moments = estimate_moments(tasks.by_name().tasks, k=first.k)
     lams = [absolute_coupling(moments, one.lam, scale=one.lam_scale) for one in params]
-    effort = Effort(first.max_iter, first.rtol)
+    stopping = StoppingRule(tolerance=first.rtol, max_iter=first.max_iter)
     rising = sorted({lam for lam in lams if 0 < lam < np.inf})
-    path = follow_path(moments.C, lams=rising, k=first.k, effort=effort, trace=trace, loop="path")
+    path = follow_path(
+        moments.C, lams=rising, k=first.k, stopping=stopping, trace=trace, loop="path"
+    )
     optima = dict(zip(rising, path, strict=True))
     for lam, one in zip(lams, params, strict=True):
         if lam not in optima:
@@ -185,12 +187,12 @@ def _block_maximiser(model: SubspaceModel, task: Task, lam: float) -> Array:
 def _maximise(
     C: Covariances, lam: float, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
 ) -> Optimum:
-    effort = Effort(params.max_iter, params.rtol)
+    stopping = StoppingRule(tolerance=params.rtol, max_iter=params.max_iter)
     if np.isinf(lam):
         return common_optimum(C, k=params.k, trace=trace)
     if params.starts == "single":
-        return maximise(C, lam=lam, k=params.k, effort=effort, trace=trace)
-    return maximise_from_many(C, lam=lam, k=params.k, effort=effort, trace=trace, rng=rng)
+        return maximise(C, lam=lam, k=params.k, stopping=stopping, trace=trace)
+    return maximise_from_many(C, lam=lam, k=params.k, stopping=stopping, trace=trace, rng=rng)
 
 
 def _model(

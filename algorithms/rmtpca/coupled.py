@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import StopReason, Trace
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
@@ -24,14 +25,6 @@ N_RANDOM_STARTS = 5
 N_MANY_STARTS = 5 + N_RANDOM_STARTS
 #: Relative difference of objectives that counts as one optimum.
 SAME_OPTIMUM = 1e-12
-
-
-@dataclass(frozen=True, slots=True)
-class Effort:
-    """How long a climb may take."""
-
-    max_iter: int
-    rtol: float
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -72,29 +65,43 @@ def good_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
 
 
 def maximise(
-    C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, loop: str = "newton"
+    C: Covariances,
+    *,
+    lam: float,
+    k: int,
+    stopping: StoppingRule,
+    trace: Trace,
+    loop: str = "newton",
 ) -> Optimum:
     """Return the critical point above the best of the good starts."""
     objective = coupled_traces(C, lam=lam, k=k)
     states = [start_at(objective, U) for U in good_starts(C, lam=lam, k=k)]
     start = max(states, key=lambda state: state.objective)
-    return _climbed(objective, start, loop=loop, effort=effort, trace=trace)
+    return _climbed(objective, start, loop=loop, stopping=stopping, trace=trace)
 
 
 def maximise_from_many(
-    C: Covariances, *, lam: float, k: int, effort: Effort, trace: Trace, rng: np.random.Generator
+    C: Covariances,
+    *,
+    lam: float,
+    k: int,
+    stopping: StoppingRule,
+    trace: Trace,
+    rng: np.random.Generator,
 ) -> Optimum:
     """Return the best critical point above ten starts."""
     objective = coupled_traces(C, lam=lam, k=k)
     good = good_starts(C, lam=lam, k=k)
     if len(good) == 1:
-        return maximise(C, lam=lam, k=k, effort=effort, trace=trace)
+        return maximise(C, lam=lam, k=k, stopping=stopping, trace=trace)
     swept = [sweep_blocks(C, U, lam=lam) for U in good[:2]]
     drawn = [
         random_points(rng, n_points=C.n_tasks, k=k, d=C.n_features) for _ in range(N_RANDOM_STARTS)
     ]
     optima = [
-        _climbed(objective, start_at(objective, U), loop=f"start {i}", effort=effort, trace=trace)
+        _climbed(
+            objective, start_at(objective, U), loop=f"start {i}", stopping=stopping, trace=trace
+        )
         for i, U in enumerate([*good, *swept, *drawn], start=1)
     ]
     return best_of(optima)
@@ -131,7 +138,13 @@ def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEE
 
 
 def follow_path(
-    C: Covariances, *, lams: Sequence[float], k: int, effort: Effort, trace: Trace, loop: str
+    C: Covariances,
+    *,
+    lams: Sequence[float],
+    k: int,
+    stopping: StoppingRule,
+    trace: Trace,
+    loop: str,
 ) -> list[Optimum]:
     """Return an optimum for each λ of a rising sequence.
 
@@ -146,7 +159,7 @@ def follow_path(
     for i, objective in enumerate(objectives):
         start = start_at(objective, U)
         name = f"{loop} up {i + 1}"
-        rising.append(_climbed(objective, start, loop=name, effort=effort, trace=trace))
+        rising.append(_climbed(objective, start, loop=name, stopping=stopping, trace=trace))
         U = rising[-1].U
     U = np.broadcast_to(C.leading_of_sum(k), U.shape).copy()
     best: list[Optimum] = []
@@ -154,7 +167,7 @@ def follow_path(
         is_near = projector_distance(U, rising[i].U).max() < NEAR
         start = start_at(objective, rising[i].U if is_near else U)
         name = f"{loop} down {i + 1}"
-        falling = _climbed(objective, start, loop=name, effort=effort, trace=trace)
+        falling = _climbed(objective, start, loop=name, stopping=stopping, trace=trace)
         best.append(best_of([rising[i], falling]))
         U = falling.U
     return best[::-1]
@@ -168,10 +181,15 @@ def best_of(optima: Sequence[Optimum]) -> Optimum:
 
 
 def _climbed(
-    objective: CoupledTraces, start: NewtonState, *, loop: str, effort: Effort, trace: Trace
+    objective: CoupledTraces, start: NewtonState, *, loop: str, stopping: StoppingRule, trace: Trace
 ) -> Optimum:
     end = climb(
-        objective, start, loop=loop, max_iter=effort.max_iter, rtol=effort.rtol, trace=trace
+        objective,
+        start,
+        loop=loop,
+        max_iter=stopping.max_iter,
+        rtol=stopping.tolerance,
+        trace=trace,
     )
     reason = trace.stop_reasons[loop]
     return Optimum(objective.unpack(end.U), end.objective, end.residual, reason)

@@ -11,10 +11,11 @@ from algorithms.evaluation.folds import spread_folds
 from algorithms.evaluation.splits import Split, by_task, divide, nothing_to_hold_out, rows_of
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.grid_ends import end_warnings
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
-from algorithms.rmtpca.coupled import Effort, follow_path
+from algorithms.rmtpca.coupled import follow_path
 from algorithms.rmtpca.params import DEFAULT_COUPLING, RMTPCAParams
 from algorithms.subspaces.moments import Moments, estimate_moments, held_out_ratio
 
@@ -209,7 +210,7 @@ def _fold_scores(
         C,
         lams=rising,
         k=params.k,
-        effort=Effort(params.max_iter, params.rtol),
+        stopping=StoppingRule(tolerance=params.rtol, max_iter=params.max_iter),
         trace=trace,
         loop=f"fold {fold + 1}",
     )

@@ -11,6 +11,7 @@ from pydantic import ValidationError
 
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics import kernels_rmtpca as kernels
@@ -28,7 +29,6 @@ from algorithms.numerics.grassmann import (
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import (
-    Effort,
     follow_path,
     good_starts,
     maximise,
@@ -47,7 +47,7 @@ SUBSPACE_ATOL = 1e-6
 #: Kernel against twin: the same sums in another order.
 ROUNDING = 1e-11
 
-EFFORT = Effort(max_iter=200, rtol=1e-9)
+STOPPING = StoppingRule(tolerance=1e-9, max_iter=200)
 
 
 def random_covariances(rng, *, T, d, n=None):
@@ -247,7 +247,7 @@ def test_warming_compiles_what_a_fit_uses() -> None:
     before = (len(kernels.evaluate.signatures), len(kernels.attempt.signatures))
     for d in (6, 20):
         C = random_covariances(np.random.default_rng(0), T=3, d=d)
-        maximise(C, lam=0.3, k=2, effort=EFFORT, trace=Trace())
+        maximise(C, lam=0.3, k=2, stopping=STOPPING, trace=Trace())
     assert (len(kernels.evaluate.signatures), len(kernels.attempt.signatures)) == before == (1, 1)
 
 
@@ -262,7 +262,7 @@ def test_fit_climbs_to_a_critical_point_of_every_task(seed) -> None:
     k, c = int(rng.integers(1, d + 1)), float(np.exp(rng.uniform(-4, 5)))
     C = random_covariances(rng, T=T, d=d, n=int(rng.integers(1, 20)))
     trace = Trace()
-    optimum = maximise(C, lam=c, k=k, effort=EFFORT, trace=trace)
+    optimum = maximise(C, lam=c, k=k, stopping=STOPPING, trace=trace)
     values = [step.objective for step in trace.history]
     assert all(b >= a - 1e-12 * abs(a) for a, b in pairwise(values))
     F = BlasCoupledTraces(C, c, k).evaluate(optimum.U).F
@@ -302,7 +302,7 @@ def test_another_solver_finds_nothing_above(seed) -> None:
     rng = np.random.default_rng(seed)
     C = random_covariances(rng, T=4, d=6)
     lam = 0.3
-    optimum = maximise(C, lam=lam, k=2, effort=EFFORT, trace=Trace())
+    optimum = maximise(C, lam=lam, k=2, stopping=STOPPING, trace=Trace())
     objective = BlasCoupledTraces(C, lam, 2)
     # block-wise ascent from the same best start, exact in each block, and monotone
     start = max(good_starts(C, lam=lam, k=2), key=lambda U: objective.evaluate(U).J)
@@ -348,10 +348,10 @@ def test_starts_and_sweeps_are_the_maximisers_that_they_claim_to_be() -> None:
 def test_many_starts_are_never_below_one() -> None:
     for seed in range(10):
         C = random_covariances(np.random.default_rng(seed), T=4, d=6)
-        one = maximise(C, lam=0.5, k=2, effort=EFFORT, trace=Trace())
+        one = maximise(C, lam=0.5, k=2, stopping=STOPPING, trace=Trace())
         trace = Trace()
         many = maximise_from_many(
-            C, lam=0.5, k=2, effort=EFFORT, trace=trace, rng=np.random.default_rng(seed)
+            C, lam=0.5, k=2, stopping=STOPPING, trace=trace, rng=np.random.default_rng(seed)
         )
         assert len(trace.stop_reasons) == 10
         assert many.objective >= one.objective - 1e-12 * abs(one.objective)
@@ -360,10 +360,10 @@ def test_many_starts_are_never_below_one() -> None:
 def test_path_is_at_least_as_good_as_single_climbs() -> None:
     C = random_covariances(np.random.default_rng(6), T=6, d=6)
     lams = list(np.geomspace(0.01, 30.0, 9))
-    path = follow_path(C, lams=lams, k=2, effort=EFFORT, trace=Trace(), loop="path")
+    path = follow_path(C, lams=lams, k=2, stopping=STOPPING, trace=Trace(), loop="path")
     for lam, optimum in zip(lams, path, strict=True):
-        assert optimum.residual <= EFFORT.rtol
-        one = maximise(C, lam=lam, k=2, effort=EFFORT, trace=Trace())
+        assert optimum.residual <= STOPPING.tolerance
+        one = maximise(C, lam=lam, k=2, stopping=STOPPING, trace=Trace())
         assert optimum.objective >= one.objective - 1e-3 * abs(one.objective)
     # retained variance falls and overlap rises along the path
     own = [BlasCoupledTraces(C, 0.0, 2).evaluate(optimum.U).J for optimum in path]
@@ -385,7 +385,7 @@ def test_a_task_of_large_variance_does_not_hide_the_others() -> None:
     first, *others = tasks
     mixed = TaskSet((Task.from_rows(first.name, first.X * 1e4), *others))
     C = estimate_moments(mixed.tasks, k=2).C
-    optimum = maximise(C, lam=0.5, k=2, effort=EFFORT, trace=Trace())
+    optimum = maximise(C, lam=0.5, k=2, stopping=STOPPING, trace=Trace())
     F = BlasCoupledTraces(C, 0.5, 2).evaluate(optimum.U).F
     sizes = np.linalg.norm(project(optimum.U, F), axis=(1, 2))
     assert np.all(sizes <= GRADIENT_RTOL * (C.traces + 0.5 * 3 * 2))
@@ -395,7 +395,7 @@ def test_a_task_of_large_variance_does_not_hide_the_others() -> None:
 def test_the_climb_passes_every_dimension_up_to_all(k) -> None:
     tasks = tilted_gaussians(np.random.default_rng(9), n_tasks=3).tasks
     C = estimate_moments(tasks.tasks, k=k).C
-    U = maximise(C, lam=0.5, k=k, effort=EFFORT, trace=Trace()).U
+    U = maximise(C, lam=0.5, k=k, stopping=STOPPING, trace=Trace()).U
     np.testing.assert_allclose(
         U @ np.swapaxes(U, 1, 2), np.broadcast_to(np.eye(k), (3, k, k)), atol=1e-10
     )
@@ -463,7 +463,7 @@ def test_dense_and_thin_forms_climb_alike() -> None:
     factors = [rng.standard_normal((10, 50)) for _ in range(7)]
     thin, dense = from_factors(factors, k=3), from_dense(np.stack([A.T @ A for A in factors]))
     assert thin.factors is not None
-    a, b = (maximise(C, lam=9.0, k=3, effort=EFFORT, trace=Trace()) for C in (thin, dense))
+    a, b = (maximise(C, lam=9.0, k=3, stopping=STOPPING, trace=Trace()) for C in (thin, dense))
     assert a.objective == pytest.approx(b.objective, rel=1e-10)
 
 
