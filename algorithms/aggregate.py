@@ -129,7 +129,7 @@ def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: T
             P = np.eye(max(total.size, 1), 1)
         return P, float(values.sum())
 
-    return trace.once("decomposition", solve)
+    return trace.run_once("decomposition", solve)
 
 
 def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, Array]:

@@ -147,7 +147,7 @@ def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) 
         every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
         return U, 0.5 * float(np.vdot(C.times_lifted(every), every))
 
-    return trace.once("decomposition", solve)
+    return trace.run_once("decomposition", solve)
 
 
 def _union(tasks: TaskSet) -> Array:

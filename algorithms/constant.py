@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -73,7 +73,7 @@ class ConstantModel(Model):
         missing = {"none": {"predict", "decision_function"}, "numbers": {"decision_function"}}
         return tuple(m for m in cls.methods() if m not in missing.get(target, ()))
 
-    def own_methods(self) -> tuple[str, ...]:
+    def available_methods(self) -> tuple[str, ...]:
         """Names of the methods that the targets of all tasks allow."""
         missing = set()
         if any(part.values.size == 0 for part in self.parts):
@@ -121,7 +121,7 @@ class ConstantModel(Model):
 
     def header(self) -> dict[str, Any]:
         """Return names and labels."""
-        return {**write_told(self), "classes": [list(part.classes) for part in self.parts]}
+        return {**dump_header(self), "classes": [list(part.classes) for part in self.parts]}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -130,7 +130,7 @@ class ConstantModel(Model):
             Constants(arrays[f"mean.{i}"], arrays[f"values.{i}"], tuple(classes))
             for i, classes in enumerate(header["classes"])
         )
-        model = cls(**read_told(header), parts=parts)
+        model = cls(**load_header(header), parts=parts)
         if len(model.tasks) != len(parts):
             raise ValueError(f"{len(parts)} parts for {len(model.tasks)} tasks")
         for part in parts:
@@ -168,7 +168,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         del rng
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
-        joined = trace.once(
+        joined = trace.run_once(
             "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
         )
         means = np.split(joined, np.cumsum([task.n_features for task in tasks])[:-1])

@@ -195,7 +195,7 @@ class PCAClassifier(TaskByTask[ProjectionParams]):
     ) -> Directions:
         """Return the leading eigenvectors of S_t: the basis of the span is in their order."""
         k = min(params.d, task.rank)
-        Y = trace.once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
+        Y = trace.run_once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
         return Directions(Y, k, {})
 
 
@@ -242,7 +242,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
             )
             return np.concatenate([Y, np.zeros((task.rank - q, Y.shape[1]))]), float(values.sum())
 
-        Y = trace.once(loop, solve)
+        Y = trace.run_once(loop, solve)
         return Directions(Y, Y.shape[1], {"rho": ridge})
 
 
@@ -313,7 +313,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
                 Y, _ = generalised_directions(task.between, task.total, ridge=0.0, d=d)
             return Y, float(np.sum((task.between @ Y) ** 2))
 
-        Y = trace.once(loop, solve)
+        Y = trace.run_once(loop, solve)
         within = float(np.sum((task.within() @ Y) ** 2))
         is_null = within <= NULL_RTOL * float(np.sum(task.total @ Y**2))
         return Directions(Y, Y.shape[1], {"has_null_space": is_null})

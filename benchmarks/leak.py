@@ -15,7 +15,7 @@ import numpy as np
 from scipy.stats import binomtest, kstest
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.comparison import Compare
+from algorithms.evaluation.comparison import CompareOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -72,7 +72,7 @@ def judge(name: str, kind: str, n_sets: int) -> None:
 
 def comparison(name: str, tasks: TaskSet, *, seed: int) -> dict[str, Any]:
     algorithm = ALGORITHMS[name]
-    asked = plans.StudyOptions(compare=Compare(splits=Splits(n_folds=N_FOLDS, repeats=1)))
+    asked = plans.StudyOptions(compare=CompareOptions(splits=Splits(n_folds=N_FOLDS, repeats=1)))
     laid = plans.plan_job(algorithm, {}, tasks.summaries(), asked, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())

@@ -33,7 +33,7 @@ import numpy as np
 from scipy.stats import binomtest
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation.comparison import Compare, ComparedMethod, MethodScores, compare
+from algorithms.evaluation.comparison import ComparedMethod, CompareOptions, MethodScores, compare
 from algorithms.evaluation.gains import LEVEL
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
@@ -175,7 +175,7 @@ def simple(tasks: TaskSet, splits: Splits, *, seed: int) -> dict[str, Any]:
         for found, (name, role, _) in zip(errors, SIMPLE, strict=True)
     ]
     metric = METRICS["error_rate"]
-    report = compare(methods, metric, Compare(splits=splits), ratio=splits.ratio(tasks))
+    report = compare(methods, metric, CompareOptions(splits=splits), ratio=splits.ratio(tasks))
     return {**report, **conclude(report)}
 
 
@@ -209,7 +209,7 @@ def comparison(
     name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
 ) -> dict[str, Any]:
     """Return the report of a comparison, made as the parts of a job are."""
-    asked = plans.StudyOptions(compare=Compare(splits=splits))
+    asked = plans.StudyOptions(compare=CompareOptions(splits=splits))
     laid = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())

@@ -6,7 +6,9 @@ from typing import Any
 from algorithms.interface.algorithm import Algorithm
 
 
-def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str, Any]:
+def with_inner_selection(
+    algorithm: Algorithm[Any, Any], values: Mapping[str, Any]
+) -> dict[str, Any]:
     """Return the values, with the choice of what they leave open made inside the training rows.
 
     A parameter that is given is not chosen again: its grid is that one value.
@@ -22,7 +24,7 @@ def freed(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> dict[str
     return {**values, **given, "selection": params.CHOSEN}
 
 
-def held(
+def with_fixed_values(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any], searched: Collection[str]
 ) -> dict[str, Any]:
     """Return the values such that the algorithm does not choose anew what is searched.

@@ -20,10 +20,10 @@ from typing import Any, Final, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from algorithms.evaluation.choices import freed
+from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.families import Contest, contest, verdict_of
 from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain, holm
-from algorithms.evaluation.metrics import Average, Decides, Metric
+from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, in_splits, mean_known, mean_score, means
 from algorithms.interface.algorithm import Algorithm, Role
@@ -32,7 +32,7 @@ from algorithms.interface.algorithm import Algorithm, Role
 TRIVIAL: Final = "constant"
 
 
-class Compare(Decides):
+class CompareOptions(MetricChoice):
     """How an algorithm is compared with its baselines."""
 
     splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
@@ -46,7 +46,7 @@ class Compare(Decides):
     )
 
 
-class Evaluate(BaseModel):
+class EvaluateOptions(BaseModel):
     """How an algorithm is judged by itself."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -98,8 +98,8 @@ def compared_methods(
     values
         Parameters as the user gave them.
     """
-    candidate = ComparedMethod(algorithm.name, "candidate", freed(algorithm, values))
-    # as given, and not as freed: a fixed parameter of the candidate does not bind the baselines
+    candidate = ComparedMethod(algorithm.name, "candidate", with_inner_selection(algorithm, values))
+    # from the given values: a fixed parameter of the candidate does not bind the baselines
     params = algorithm.Params.model_validate(values, strict=False)
     baselines = [
         ComparedMethod(
@@ -143,7 +143,7 @@ class _Table:
 
 
 def compare(
-    methods: Sequence[MethodScores], metric: Metric, options: Compare, *, ratio: float
+    methods: Sequence[MethodScores], metric: Metric, options: CompareOptions, *, ratio: float
 ) -> dict[str, Any]:
     """Return the comparison of methods, the candidate first, as JSON.
 
@@ -174,7 +174,7 @@ def compare(
         "larger_is_better": metric.larger_is_better,
         "average": options.average,
         "min_effect": options.min_effect,
-        "splits": options.splits.told(),
+        "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "methods": [_method(entry, metric, options.average) for entry in methods],
         "sharing": _contest(whole, whole.families(options.min_effect)),
@@ -217,7 +217,7 @@ def _contest(
     return {**verdict, **dict(zip(keys, values, strict=True))}
 
 
-def _best(table: _Table, options: Compare) -> dict[str, Any] | None:
+def _best(table: _Table, options: CompareOptions) -> dict[str, Any] | None:
     """Return the method of best mean, and those that are not shown to be worse.
 
     Any two might have been the ones to tell apart, so that all pairs count (Bonferroni). What the

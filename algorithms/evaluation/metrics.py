@@ -24,7 +24,7 @@ Average = Literal["tasks", "rows"]
 Observation = tuple[Any, Any]
 
 
-class Decides(BaseModel):
+class MetricChoice(BaseModel):
     """By what candidates or methods are told apart."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
@@ -244,7 +244,7 @@ def _nothing_to_measure(
     return InvalidData(f"models of {names} do nothing that could be judged on new rows")
 
 
-def deciding_metric(metrics: Sequence[Metric], asked: Decides) -> Metric:
+def deciding_metric(metrics: Sequence[Metric], asked: MetricChoice) -> Metric:
     """Return the metric that is asked for, or the first.
 
     Raises

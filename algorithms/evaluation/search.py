@@ -19,7 +19,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
-from algorithms.evaluation.metrics import Average, Decides, Metric
+from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, joined, mean_score
 from algorithms.interface.errors import InvalidParams
@@ -53,7 +53,7 @@ class Range(BaseModel):
         return math.exp(rng.uniform(math.log(self.low), math.log(self.high)))
 
 
-class Search(Decides):
+class SearchOptions(MetricChoice):
     """Which values to try, and how to tell which are best."""
 
     space: dict[str, list[Any] | Range] = Field(
@@ -92,7 +92,9 @@ class Round:
     n_splits: int
 
 
-def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[dict[str, Any]]:
+def candidates(
+    values: Mapping[str, Any], search: SearchOptions, *, seed: int
+) -> list[dict[str, Any]]:
     """Return what is to be tried, each with the other parameters as given.
 
     Raises
@@ -129,7 +131,7 @@ def candidates(values: Mapping[str, Any], search: Search, *, seed: int) -> list[
     return [{**values, **combination} for combination in different.values()]
 
 
-def rounds(search: Search, n_candidates: int) -> list[Round]:
+def rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
     """Return the rounds in order; all splits are spent on those of the last."""
     n_splits, factor = search.splits().count(), search.factor
     n_rounds = 1
@@ -154,7 +156,7 @@ def ranked(results: Mapping[int, Scores], metric: Metric, average: Average) -> l
 Judge = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 
 
-def best(search: Search, n_candidates: int, judge: Judge, metric: Metric) -> int:
+def best(search: SearchOptions, n_candidates: int, judge: Judge, metric: Metric) -> int:
     """Return the position of the best candidate, round after round."""
     results: dict[int, Scores] = {}
     left, n_done = list(range(n_candidates)), 0
@@ -169,7 +171,7 @@ def best(search: Search, n_candidates: int, judge: Judge, metric: Metric) -> int
     return left[0]
 
 
-def _check(search: Search) -> None:
+def _check(search: SearchOptions) -> None:
     for name, tried in search.space.items():
         if isinstance(tried, list):
             if not tried:

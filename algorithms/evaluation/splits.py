@@ -73,7 +73,7 @@ class Splits(BaseModel):
         if not any(rows for split in self.given for rows in split.values()):
             raise InvalidData("no split in 'given' names a row to hold out; name some")
 
-    def told(self) -> dict[str, Any]:
+    def to_json(self) -> dict[str, Any]:
         """Return the scheme and its settings as JSON; named rows are left out."""
         used = {
             "kfold": {"n_folds", "repeats"},

@@ -1,11 +1,11 @@
-"""The part of a model's header that is the same for all families."""
+"""The part of a model's header that is common to all model classes."""
 
 from collections.abc import Mapping
 from typing import Any, Protocol, TypedDict
 
 
-class Told(TypedDict):
-    """Names, what the fit decided (as JSON), and what the user should know."""
+class CommonHeader(TypedDict):
+    """Algorithm, task names, results of the fit (as JSON), and warnings."""
 
     algorithm: str
     tasks: tuple[str, ...]
@@ -13,12 +13,12 @@ class Told(TypedDict):
     warnings: tuple[str, ...]
 
 
-class Telling(Protocol):
-    """What has them as attributes."""
+class HasCommonHeader(Protocol):
+    """An object with the fields of the common header as attributes."""
 
     @property
     def algorithm(self) -> str:
-        """Name of the algorithm that trained it."""
+        """Name of the algorithm that trained the model."""
 
     @property
     def tasks(self) -> tuple[str, ...]:
@@ -26,15 +26,15 @@ class Telling(Protocol):
 
     @property
     def facts(self) -> Mapping[str, Any]:
-        """What the fit decided."""
+        """Results of the fit besides arrays: chosen parameters, objective, gaps."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know of this fit."""
+        """Warnings about this fit."""
 
 
-def write_told(model: Telling) -> dict[str, Any]:
-    """Return the four as JSON."""
+def dump_header(model: HasCommonHeader) -> dict[str, Any]:
+    """Return the common header of a model as JSON."""
     return {
         "algorithm": model.algorithm,
         "tasks": list(model.tasks),
@@ -43,9 +43,9 @@ def write_told(model: Telling) -> dict[str, Any]:
     }
 
 
-def read_told(header: Mapping[str, Any]) -> Told:
-    """Return what :func:`write_told` wrote."""
-    return Told(
+def load_header(header: Mapping[str, Any]) -> CommonHeader:
+    """Return the common header from the JSON that :func:`dump_header` returned."""
+    return CommonHeader(
         algorithm=str(header["algorithm"]),
         tasks=tuple(str(name) for name in header["tasks"]),
         facts=dict(header["facts"]),

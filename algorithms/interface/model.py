@@ -97,7 +97,7 @@ class Model(ABC):
         del target
         return cls.methods()
 
-    def own_methods(self) -> tuple[str, ...]:
+    def available_methods(self) -> tuple[str, ...]:
         """Names of the methods this model has: those of its kind that its data allow."""
         return self.methods()
 

@@ -210,7 +210,7 @@ class Trace:
             }
         return state
 
-    def once(
+    def run_once(
         self, loop: str, solve: Callable[[], tuple[NDArray[np.float64], float]]
     ) -> NDArray[np.float64]:
         """Return the array that is found, with its objective, in a loop of one step."""

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
 from algorithms.interface.target_scales import prior_from_json, prior_to_json
@@ -188,7 +188,7 @@ class KernelMachine(Model):
     def header(self) -> dict[str, Any]:
         """Return names, labels, kernel, facts, scores and warnings."""
         return {
-            **write_told(self),
+            **dump_header(self),
             "targets": [
                 {**asdict(t), "classes": None if t.classes is None else list(t.classes)}
                 for t in self.targets
@@ -213,7 +213,7 @@ class KernelMachine(Model):
             for t in header["targets"]
         )
         model = cls(
-            **read_told(header),
+            **load_header(header),
             targets=targets,
             kernel=InputKernel.from_json(header["kernel"]),
             **{name: arrays[name] for name in _ARRAYS},

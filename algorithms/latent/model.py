@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TargetKind, Task
 from algorithms.interface.trace import Trace
@@ -68,7 +68,7 @@ class LatentModel(Model):
         """Return the methods that serve a task; ``predict`` where it has labels of its own."""
         return tuple(m for m in cls.methods() if target == "classes" or m != "predict")
 
-    def own_methods(self) -> tuple[str, ...]:
+    def available_methods(self) -> tuple[str, ...]:
         """Names of its methods; ``predict`` only where some task has labels."""
         has_labels = any(len(part.references.X) for part in self.parts)
         return tuple(m for m in self.methods() if has_labels or m != "predict")
@@ -208,7 +208,7 @@ class LatentModel(Model):
     def header(self) -> dict[str, Any]:
         """Return names, labels, facts and warnings."""
         classes = [list(part.references.classes) for part in self.parts]
-        return {**write_told(self), "classes": classes}
+        return {**dump_header(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -227,7 +227,7 @@ class LatentModel(Model):
         if len(parts) != len(header["tasks"]):
             raise ValueError(f"{len(parts)} parts for {len(header['tasks'])} tasks")
         return cls(
-            **read_told(header),
+            **load_header(header),
             parts=parts,
             source_rows=arrays["source_rows"],
         )

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.target_scales import (
     prior_from_json,
     prior_to_json,
@@ -139,7 +139,7 @@ class Functions:
     def header(self) -> dict[str, Any]:
         """Return the rest as JSON."""
         return {
-            **write_told(self),
+            **dump_header(self),
             "classes": [None if one is None else list(one) for one in self.classes],
             "basis": self.basis.header(),
             "target_prior": prior_to_json(self.prior),
@@ -156,7 +156,7 @@ class Functions:
             The arrays do not fit each other.
         """
         functions = cls(
-            **read_told(header),
+            **load_header(header),
             classes=tuple(None if one is None else tuple(one) for one in header["classes"]),
             basis=Basis.from_arrays(arrays, header["basis"]),
             W=arrays["W"],

@@ -76,5 +76,5 @@ def solve_at_once(
         W, b, objective = solve()
         return np.column_stack([W, b]), objective
 
-    found = trace.once("solution", joined)
+    found = trace.run_once("solution", joined)
     return np.ascontiguousarray(found[:, :-1]), found[:, -1].copy()

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.tasks import counted
 from algorithms.projections.parts import TaskProjection, nearest_class, per_class
@@ -152,7 +152,7 @@ class ProjectionClassifier(Model):
     def header(self) -> dict[str, Any]:
         """Return names, labels, facts and warnings."""
         classes = [list(part.classes) for part in self.parts]
-        return {**write_told(self), "classes": classes}
+        return {**dump_header(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -173,7 +173,7 @@ class ProjectionClassifier(Model):
             for i, classes in enumerate(header["classes"])
         )
         model = cls(
-            **read_told(header),
+            **load_header(header),
             parts=parts,
             P=arrays.get("P"),
         )

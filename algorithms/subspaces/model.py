@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.header import read_told, write_told
+from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
 from algorithms.interface.tasks import Task, counted
@@ -124,7 +124,7 @@ class SubspaceModel(Model):
 
     def header(self) -> dict[str, Any]:
         """Return names, facts and warnings."""
-        return write_told(self)
+        return dump_header(self)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
@@ -136,7 +136,7 @@ class SubspaceModel(Model):
             The arrays do not fit each other.
         """
         model = cls(
-            **read_told(header),
+            **load_header(header),
             **{name: arrays[name] for name in _ARRAYS},
         )
         _check_shapes(model)

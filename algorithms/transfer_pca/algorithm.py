@@ -148,7 +148,7 @@ def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
         U = leading_of_factor(A, k)
         return U, float(np.sum((A @ U.T) ** 2))
 
-    return trace.once(f"decomposition of '{name}'", solve)
+    return trace.run_once(f"decomposition of '{name}'", solve)
 
 
 def _weighted_factor(source: Task, task: Task, weight: float) -> Array:

@@ -6,8 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, Field
 
-from algorithms.evaluation.comparison import Compare, Evaluate
-from algorithms.evaluation.search import Search
+from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.search import SearchOptions
 from service.http import WireModel
 from service.jobs.queue.states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
@@ -71,7 +71,7 @@ class JobSpec(JobLimits):
         description="Model name; the trained model becomes its next version.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the fit.")
-    search: Search | None = Field(
+    search: SearchOptions | None = Field(
         None,
         description="Search parameters by cross-validation, in child jobs, and train with the "
         "best.",
@@ -82,8 +82,8 @@ class JobSpec(JobLimits):
         "the model has learned and its parameters stay fixed.",
     )
     compare: Annotated[
-        Compare | None,
-        BeforeValidator(_parse_flag, json_schema_input_type=bool | Compare | None),
+        CompareOptions | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | CompareOptions | None),
     ] = Field(
         None,
         description="Compare the algorithm with its baselines, such as single-task and pooled "
@@ -91,8 +91,8 @@ class JobSpec(JobLimits):
         "together helps.",
     )
     evaluate: Annotated[
-        Evaluate | None,
-        BeforeValidator(_parse_flag, json_schema_input_type=bool | Evaluate | None),
+        EvaluateOptions | None,
+        BeforeValidator(_parse_flag, json_schema_input_type=bool | EvaluateOptions | None),
     ] = Field(
         None,
         description="Evaluate the algorithm on held-out rows with every suitable metric. The "

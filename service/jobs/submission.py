@@ -8,7 +8,7 @@ import orjson
 from pydantic import ValidationError
 from sqlalchemy.orm import Session
 
-from algorithms.evaluation.choices import freed
+from algorithms.evaluation.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
@@ -141,7 +141,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         plan = _plan_adaptation(session, found, tasks, algorithm)
         return ValidatedJob(found.row.params, Study(plan, ()), warnings)
     # a comparison and the final fit use the same parameters
-    values = spec.params if spec.compare is None else freed(algorithm, spec.params)
+    values = spec.params if spec.compare is None else with_inner_selection(algorithm, spec.params)
     params = _parse_params(algorithm, values)
     options = StudyOptions(search=spec.search, compare=spec.compare, evaluate=spec.evaluate)
     if options != StudyOptions():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, kstest, t
 
-from algorithms.evaluation.choices import freed
+from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.comparison import (
-    Compare,
     ComparedMethod,
+    CompareOptions,
     MethodScores,
     compare,
     compared_methods,
@@ -34,7 +34,7 @@ def numbers(n, *, name="t", seed=0) -> Task:
 def study(algorithm, tasks, *, seed=0, **values):
     """Return the report of a comparison, carried out as the parts of a job are."""
     algorithm = ALGORITHMS[algorithm]
-    asked = values.pop("compare", Compare())
+    asked = values.pop("compare", CompareOptions())
     wanted = plans.StudyOptions(compare=asked)
     laid = plans.plan_job(algorithm, values, tasks.summaries(), wanted, seed=seed)
     parts = [
@@ -90,10 +90,13 @@ def test_p_values_are_corrected_by_holm_and_by_benjamini_and_hochberg() -> None:
 
 def test_what_is_given_is_not_chosen_and_what_is_not_given_is() -> None:
     mtda = ALGORITHMS["mtda"]
-    assert freed(mtda, {}) == {"selection": "cv"}
-    assert freed(mtda, {"d": 3}) == {"d": 3, "d_grid": [3], "selection": "cv"}
-    assert freed(mtda, {"selection": "given", "d": 3}) == {"selection": "given", "d": 3}
-    assert freed(ALGORITHMS["pca"], {"k": 3}) == {"k": 3}
+    assert with_inner_selection(mtda, {}) == {"selection": "cv"}
+    assert with_inner_selection(mtda, {"d": 3}) == {"d": 3, "d_grid": [3], "selection": "cv"}
+    assert with_inner_selection(mtda, {"selection": "given", "d": 3}) == {
+        "selection": "given",
+        "d": 3,
+    }
+    assert with_inner_selection(ALGORITHMS["pca"], {"k": 3}) == {"k": 3}
 
 
 @pytest.mark.parametrize("name", [n for n, a in ALGORITHMS.items() if a.baselines])
@@ -227,7 +230,7 @@ def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **mean
         by_task = {f"t{i}": list(row) for i, row in enumerate(values)}
         scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": list(values.mean(axis=0))}}
         methods.append(MethodScores(ComparedMethod(label, role, {}), scores))
-    found = compare(methods, RMSE, compare_by or Compare(), ratio=0.25)
+    found = compare(methods, RMSE, compare_by or CompareOptions(), ratio=0.25)
     return {**found, **conclude(found)}
 
 
@@ -274,10 +277,10 @@ def test_a_difference_too_small_to_name_is_equal() -> None:
     assert table(**small)["sharing"]["p_value"] < 1e-6
     assert table(**small)["verdict"] == "equal"
     assert table(**small)["tasks"]["t0"]["verdict"] == "equal"
-    assert table(**small, compare_by=Compare(min_effect=0.004))["verdict"] == "helps"
+    assert table(**small, compare_by=CompareOptions(min_effect=0.004))["verdict"] == "helps"
     swapped = small | {"candidate": 1.0, "single_task": 0.995}
     assert table(**swapped)["verdict"] == "equal"
-    assert table(**swapped, compare_by=Compare(min_effect=0.004))["verdict"] == "hurts"
+    assert table(**swapped, compare_by=CompareOptions(min_effect=0.004))["verdict"] == "hurts"
     assert table(candidate=1.0, single_task=1.0, noise=0.0)["verdict"] == "equal"
     # too small to name, and too uncertain to call it equal
     assert table(candidate=0.995, single_task=1.0, trivial=2.0, noise=0.05)["verdict"] == "unclear"
@@ -379,7 +382,7 @@ def linear_tasks(*, n_tasks=10, n_samples=10, d=20, own=0.3, noise=0.5, seed=0) 
 
 
 def test_related_tasks_of_few_rows_are_helped_though_another_method_is_better() -> None:
-    asked = Compare(splits=Splits(n_folds=5, repeats=1))
+    asked = CompareOptions(splits=Splits(n_folds=5, repeats=1))
     found = study("mtfl", linear_tasks(), compare=asked)
     assert found["verdict"] == "helps"
     assert found["best"]["algorithm"] != "mtfl"
@@ -400,7 +403,7 @@ def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
     made = subspaces(related=True, n_tasks=2, n_samples=12)
     y = None if labels is None else labels * 6
     tasks = TaskSet(tuple(Task.from_rows(task.name, task.X, y=y) for task in made))
-    asked = Compare(splits=Splits(n_folds=3, repeats=1), metric=metric)
+    asked = CompareOptions(splits=Splits(n_folds=3, repeats=1), metric=metric)
     found = study("tlvm", tasks, compare=asked, L=2, r=6, max_iter=20)
     of_rows = metric is not None or labels is None
     assert found["metric"] == ("reconstruction_error" if of_rows else "error_rate")
@@ -439,7 +442,7 @@ def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
                 for i in range(3)
             )
         )
-        asked = Compare(splits=Splits(n_folds=4, repeats=1))
+        asked = CompareOptions(splits=Splits(n_folds=4, repeats=1))
         found = study("mtda", tasks, seed=seed, compare=asked, d_grid=[1], gamma_grid=[0.1])
         p_values += [
             entry["p_value"] for entry in found["overall"] if entry["baseline"] == "lda-rt"

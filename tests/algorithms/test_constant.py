@@ -29,7 +29,7 @@ def test_numbers_get_the_mean_of_their_task() -> None:
             model.predict(rows(4, task.n_features), task=task.name), theirs, rtol=1e-15
         )
         assert METRICS["r2"].of(model, task) == pytest.approx(0.0, abs=1e-12)
-    assert model.own_methods() == ("transform", "inverse_transform", "predict")
+    assert model.available_methods() == ("transform", "inverse_transform", "predict")
 
 
 @pytest.mark.parametrize("labels", [["a", "b", "b"], [3, 1, 2, 2, 1], ["b", "a"]])
@@ -51,7 +51,7 @@ def test_classes_get_the_commonest_and_their_shares(labels, tmp_path) -> None:
 def test_rows_are_reconstructed_as_their_mean() -> None:
     task = Task.from_rows("t", rows(6, 4))
     model = fit(task)
-    assert model.own_methods() == ("transform", "inverse_transform")
+    assert model.available_methods() == ("transform", "inverse_transform")
     image = model.inverse_transform(model.transform(task.X, task="t"), task="t")
     np.testing.assert_allclose(image, np.tile(task.X.mean(axis=0), (6, 1)))
     assert METRICS["retained_variance"].of(model, task) == pytest.approx(0.0, abs=1e-12)

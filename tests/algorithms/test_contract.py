@@ -118,7 +118,7 @@ def same_bits(a, b) -> bool:
 def answers(model, task: Task, rows) -> dict[str, np.ndarray]:
     """Return what each method answers for a task; rows are cut or repeated to the width."""
     found = {}
-    for method in model.own_methods():
+    for method in model.available_methods():
         width = model.width(method, task=task.name)
         found[method] = getattr(model, method)(np.resize(rows, (5, width)), task=task.name)
     return found
@@ -333,7 +333,7 @@ def test_one_iteration_returns(algorithm, tasks) -> None:
 @over_cases
 def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
-    for method in model.own_methods():
+    for method in model.available_methods():
         with pytest.raises(UnknownTask, match=tasks.names[0]):
             getattr(model, method)(np.zeros((1, 2)), task="nobody")
 
@@ -342,7 +342,7 @@ def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
 def test_bad_rows_are_told_with_task_row_and_column(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     name = tasks.names[0]
-    for method in model.own_methods():
+    for method in model.available_methods():
         width = model.width(method, task=name)
         rows = np.zeros((3, width))
         rows[2, width - 1] = np.inf if method in model.takes_missing else np.nan

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from algorithms.evaluation.choices import freed
+from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.metrics import METRICS, metrics_for
 from algorithms.evaluation.paths import fit_all
 from algorithms.evaluation.splits import Splits
@@ -53,7 +53,7 @@ def meaningless(metric, rng, *, is_shared) -> TaskSet:
 @pytest.mark.parametrize(("algorithm", "metric"), CASES)
 def test_no_held_out_row_is_known(algorithm, metric) -> None:
     fixed = {"k": K} if metric == "retained_variance" else {}
-    params = freed(
+    params = with_inner_selection(
         algorithm, {n: v for n, v in fixed.items() if n in algorithm.Params.model_fields}
     )
     fields = algorithm.Params.model_fields

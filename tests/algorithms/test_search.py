@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import kstest
 from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
 
-from algorithms.evaluation.choices import held
+from algorithms.evaluation.choices import with_fixed_values
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_all, groups
-from algorithms.evaluation.search import Range, Search, best, candidates, ranked, rounds
+from algorithms.evaluation.search import Range, SearchOptions, best, candidates, ranked, rounds
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import in_splits, joined, judge, mean_score, means
 from algorithms.interface.errors import InvalidParams
@@ -22,8 +22,8 @@ from algorithms.registry import ALGORITHMS
 RMSE = METRICS["rmse"]
 
 
-def search(**values) -> Search:
-    return Search.model_validate({"space": {"k": [1, 2, 3]}, **values}, strict=False)
+def search(**values) -> SearchOptions:
+    return SearchOptions.model_validate({"space": {"k": [1, 2, 3]}, **values}, strict=False)
 
 
 def scores(values):
@@ -309,4 +309,7 @@ def objective(model, tasks) -> float:
     ],
 )
 def test_what_is_searched_is_not_chosen_anew(name, values, expected) -> None:
-    assert held(ALGORITHMS[name], values, {n for n in values if n != "selection"}) == expected
+    assert (
+        with_fixed_values(ALGORITHMS[name], values, {n for n in values if n != "selection"})
+        == expected
+    )

@@ -360,10 +360,10 @@ def test_the_label_is_that_of_the_nearest_latent_in_every_block(tasks, n, monkey
 def test_without_labels_there_is_nothing_to_predict(tasks) -> None:
     bare = TaskSet(tuple(Task(task.name, task.X) for task in tasks))
     model = fit(bare, **SMALL)
-    assert "predict" not in model.own_methods()
+    assert "predict" not in model.available_methods()
     with pytest.raises(InvalidData, match="no class labels"):
         model.predict(bare["home"].X, task="home")
-    assert "predict" in fit(tasks, **SMALL).own_methods()
+    assert "predict" in fit(tasks, **SMALL).available_methods()
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES)

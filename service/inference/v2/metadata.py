@@ -93,6 +93,6 @@ def _width_out(model: Model, method: str) -> int:
     of = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
         of = "inverse_transform"
-    if of is None or of not in model.own_methods():
+    if of is None or of not in model.available_methods():
         return _ANY
     return _common({model.width(of, task=task) for task in model.tasks})

@@ -6,16 +6,16 @@ from dataclasses import asdict
 from typing import Any, Final
 
 from algorithms.evaluation.comparison import (
-    Compare,
     ComparedMethod,
-    Evaluate,
+    CompareOptions,
+    EvaluateOptions,
     MethodScores,
     compare,
     compared_methods,
 )
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
 from algorithms.evaluation.requirements import check_splits, least_rows
-from algorithms.evaluation.search import Search
+from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.tied_rows import describe_rows
 from algorithms.evaluation.validation import check_judged, joined, mean_known, means
@@ -36,7 +36,10 @@ Result = Mapping[str, Any]
 
 
 def plan_comparison(
-    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], options: Compare
+    algorithm: Algo,
+    values: Mapping[str, Any],
+    tasks: Sequence[TaskSummary],
+    options: CompareOptions,
 ) -> Plan:
     """Return the plan of a comparison.
 
@@ -58,7 +61,10 @@ def plan_comparison(
 
 
 def plan_evaluation(
-    algorithm: Algo, values: Mapping[str, Any], tasks: Sequence[TaskSummary], options: Evaluate
+    algorithm: Algo,
+    values: Mapping[str, Any],
+    tasks: Sequence[TaskSummary],
+    options: EvaluateOptions,
 ) -> Plan:
     """Return the plan of an evaluation.
 
@@ -78,7 +84,7 @@ def plan_evaluation(
     }
 
 
-def child_jobs_of_methods(plan: Plan, search: Search | None, *, of: str) -> list[ChildJob]:
+def child_jobs_of_methods(plan: Plan, search: SearchOptions | None, *, of: str) -> list[ChildJob]:
     """Return the child jobs that score each method on all splits.
 
     Parameters
@@ -112,7 +118,7 @@ def child_jobs_of_methods(plan: Plan, search: Search | None, *, of: str) -> list
 
 def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Return the report of a comparison, without the baselines that failed on some split."""
-    options = Compare.model_validate(plan["options"], strict=False)
+    options = CompareOptions.model_validate(plan["options"], strict=False)
     metric, ratio = METRICS[plan["metric"]], options.splits.ratio(tasks)
     failed = {
         result["plan"]["method"]: result["failed"]
@@ -131,11 +137,11 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:
     """Return the report of an evaluation."""
-    options = Evaluate.model_validate(plan["options"], strict=False)
+    options = EvaluateOptions.model_validate(plan["options"], strict=False)
     (scored,) = _scores(plan, results)
     check_judged(scored.scores, tasks)
     return {
-        "splits": options.splits.told(),
+        "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "rows": describe_rows(tasks, options.splits),
         "params": scored.method.values,

@@ -11,10 +11,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from algorithms.evaluation.comparison import Compare, Evaluate
+from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.metrics import metrics_for
 from algorithms.evaluation.paths import fit_all
-from algorithms.evaluation.search import Search
+from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Fit, judge
 from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidParams
@@ -58,9 +58,9 @@ class Study:
 class StudyOptions:
     """Options of a search, a comparison and an evaluation; None where there is none."""
 
-    search: Search | None = None
-    compare: Compare | None = None
-    evaluate: Evaluate | None = None
+    search: SearchOptions | None = None
+    compare: CompareOptions | None = None
+    evaluate: EvaluateOptions | None = None
 
 
 def plan_job(
@@ -140,7 +140,9 @@ def run_child_job(
         fit = fit_all(algorithm, candidates)
     else:
         (values,) = candidates
-        fit = fit_with_search(algorithm, values, Search.model_validate(plan["search"]), seed=seed)
+        fit = fit_with_search(
+            algorithm, values, SearchOptions.model_validate(plan["search"]), seed=seed
+        )
     try:
         return {**_score(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
     except (InvalidData, InvalidParams) as error:

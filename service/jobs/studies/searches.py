@@ -5,11 +5,11 @@ from typing import Any, Final
 
 import numpy as np
 
-from algorithms.evaluation.choices import held
+from algorithms.evaluation.choices import with_fixed_values
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_all, groups
 from algorithms.evaluation.requirements import check_splits, least_rows
-from algorithms.evaluation.search import Search, best, candidates, ranked, rounds
+from algorithms.evaluation.search import SearchOptions, best, candidates, ranked, rounds
 from algorithms.evaluation.validation import (
     Fit,
     Scores,
@@ -35,7 +35,7 @@ def plan_search(
     algorithm: Algo,
     values: Mapping[str, Any],
     tasks: Sequence[TaskSummary],
-    search: Search,
+    search: SearchOptions,
     *,
     seed: int,
 ) -> Plan:
@@ -54,7 +54,9 @@ def plan_search(
         )
     param_sets = []
     for candidate in candidates(values, search, seed=seed):
-        params = algorithm.parse(held(algorithm, candidate, search.space), place="space")
+        params = algorithm.parse(
+            with_fixed_values(algorithm, candidate, search.space), place="space"
+        )
         algorithm.check(tasks, params)
         algorithm.check_held_out(params)
         param_sets.append(params)
@@ -136,14 +138,14 @@ def report_search(
 
 
 def fit_with_search(
-    algorithm: Algo, values: Mapping[str, Any], search: Search, *, seed: int
+    algorithm: Algo, values: Mapping[str, Any], search: SearchOptions, *, seed: int
 ) -> Fit:
     """Return a function that searches parameters within training rows and fits with the best."""
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         metrics = metrics_for([algorithm], train.tasks)
         param_sets = [
-            held(algorithm, candidate, search.space)
+            with_fixed_values(algorithm, candidate, search.space)
             for candidate in candidates(values, search, seed=seed)
         ]
         parsed = [algorithm.parse(params) for params in param_sets]
@@ -168,8 +170,8 @@ def fit_with_search(
     return fit
 
 
-def _options(plan: Plan) -> Search:
-    return Search.model_validate(plan["options"])
+def _options(plan: Plan) -> SearchOptions:
+    return SearchOptions.model_validate(plan["options"])
 
 
 def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:

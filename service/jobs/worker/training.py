@@ -96,7 +96,7 @@ def _train(
         "params": params.model_dump(mode="json"),
         "tasks": list(model.tasks),
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
-        "methods": list(model.own_methods()),
+        "methods": list(model.available_methods()),
         "metrics": model.metrics,
         "warnings": list(model.warnings),
         "history": _history(trace, fit_s),

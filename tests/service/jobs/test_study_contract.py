@@ -9,8 +9,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pytest
 
-from algorithms.evaluation.comparison import Compare, Evaluate
-from algorithms.evaluation.search import Search
+from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
+from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
@@ -106,10 +106,10 @@ def options(algorithm, what: str) -> plans.StudyOptions:
         fields = algorithm.Params.model_fields
         name = next(iter([*algorithm.Params.GRIDS, *fields]))
         space = {name: [fields[name].default]}
-        return plans.StudyOptions(search=Search(space=space, n_folds=2))
+        return plans.StudyOptions(search=SearchOptions(space=space, n_folds=2))
     if what == "compare":
-        return plans.StudyOptions(compare=Compare(splits=SPLITS))
-    return plans.StudyOptions(evaluate=Evaluate(splits=SPLITS))
+        return plans.StudyOptions(compare=CompareOptions(splits=SPLITS))
+    return plans.StudyOptions(evaluate=EvaluateOptions(splits=SPLITS))
 
 
 def cheap(algorithm) -> dict:
@@ -189,7 +189,7 @@ def test_the_deciding_metric_has_values_for_all_tasks() -> None:
             algorithm,
             cheap(algorithm),
             known,
-            plans.StudyOptions(evaluate=Evaluate(splits=SPLITS)),
+            plans.StudyOptions(evaluate=EvaluateOptions(splits=SPLITS)),
             seed=0,
         )
         results = [
@@ -217,7 +217,7 @@ def test_the_deciding_metric_has_values_for_all_tasks() -> None:
 )
 def test_an_impossible_evaluation_is_rejected_with_the_reason(name, kind, splits, message) -> None:
     _, known = stored(kind)
-    study_options = plans.StudyOptions(evaluate=Evaluate(splits=splits))
+    study_options = plans.StudyOptions(evaluate=EvaluateOptions(splits=splits))
     with pytest.raises(AlgorithmError, match=message) as rejected:
         plans.plan_job(ALGORITHMS[name], cheap(ALGORITHMS[name]), known, study_options, seed=0)
     assert rejected.value.place == "evaluate"
