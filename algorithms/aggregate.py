@@ -86,7 +86,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
-        params, facts = self.choose(ordered, params, trace=trace, rng=rng)
+        params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
         }
@@ -98,7 +98,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             tasks=tasks.names,
             parts=parts,
             P=P,
-            facts={"params": params.model_dump(mode="json"), "by_task": {}, **facts},
+            fit_info={"params": params.model_dump(mode="json"), "by_task": {}, **fit_info},
             warnings=(
                 *cap_warnings(capped),
                 *self.end_warnings(asked, params, _most(list(every.values()))),
@@ -115,7 +115,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         params = self.params_for(model, task)
         assert model.P is not None
         scatters = estimate_scatters(task, standardise=params.standardise)
-        return extend_model(model, task.name, _part(scatters, model.P, params), facts={})
+        return extend_model(model, task.name, _part(scatters, model.P, params), fit_info={})
 
 
 def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: Trace) -> Array:

@@ -76,7 +76,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
             U,
             algorithm=self.name,
             names=tasks.names,
-            facts={},
+            fit_info={},
             warnings=rank_warnings(tasks.tasks, k=params.k),
         )
 
@@ -129,7 +129,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
             U,
             algorithm=self.name,
             names=tasks.names,
-            facts={"form": params.form},
+            fit_info={"form": params.form},
             shared_mean=mean,
         )
 

@@ -59,7 +59,7 @@ class ConstantModel(Model):
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     parts: tuple[Constants, ...]
-    facts: Mapping[str, Any] = field(default_factory=dict)
+    fit_info: Mapping[str, Any] = field(default_factory=dict)
     warnings: tuple[str, ...] = ()
 
     @property

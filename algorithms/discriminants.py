@@ -86,13 +86,13 @@ class Directions:
     Y : (r, m)
     k
         Columns of U; those beyond m are orthonormal fillers outside the span.
-    facts
+    fit_info
         What was decided, as JSON.
     """
 
     Y: Array
     k: int
-    facts: dict[str, Any]
+    fit_info: dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,7 +102,7 @@ class Learned:
     part: TaskProjection
     d: int
     bounds: dict[str, float]
-    facts: dict[str, Any]
+    fit_info: dict[str, Any]
 
 
 class TaskByTask(ProjectionAlgorithm[P]):
@@ -136,10 +136,10 @@ class TaskByTask(ProjectionAlgorithm[P]):
             tasks=tasks.names,
             parts=tuple(one.part for one in learned.values()),
             P=None,
-            facts={
+            fit_info={
                 "params": params.model_dump(mode="json"),
                 "seed": seed,
-                "by_task": {name: one.facts for name, one in learned.items()},
+                "by_task": {name: one.fit_info for name, one in learned.items()},
             },
             warnings=(*_warnings(learned), *_end_warnings(learned, params)),
         )
@@ -150,13 +150,13 @@ class TaskByTask(ProjectionAlgorithm[P]):
         """Return the model with one more task, from its own rows, as the others were learned."""
         params = self.params_for(model, task)
         trace.expect(2 if params.selection == "cv" else 1)
-        new = self._learn(task, params, trace=trace, seed=model.facts["seed"])
+        new = self._learn(task, params, trace=trace, seed=model.fit_info["seed"])
         learned = {task.name: new}
         warnings = (*_warnings(learned), *_end_warnings(learned, params))
-        return extend_model(model, task.name, new.part, facts=new.facts, warnings=warnings)
+        return extend_model(model, task.name, new.part, fit_info=new.fit_info, warnings=warnings)
 
     def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
-        params, facts = self.choose(
+        params, fit_info = self.choose(
             TaskSet((task,)),
             params,
             trace=trace,
@@ -168,14 +168,14 @@ class TaskByTask(ProjectionAlgorithm[P]):
         found = self.directions(solved, params, trace=trace, loop=f"task '{task.name}'")
         rescale = (scatters.scale / solved.scale)[:, np.newaxis]
         U = solved.lift(found.Y, k=max(found.k, 1)) * rescale
-        facts |= {"d": params.d, **found.facts}
+        fit_info |= {"d": params.d, **found.fit_info}
         if isinstance(params, RidgeParams):
-            facts["gamma"] = params.gamma
+            fit_info["gamma"] = params.gamma
         return Learned(
             build_part(scatters, U, classifier=params.classifier),
             params.d,
             self.bounds_of(scatters, params),
-            facts,
+            fit_info,
         )
 
 
@@ -321,7 +321,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
 
 def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
     wanted = {name: (one.d, one.part.U.shape[1]) for name, one in learned.items()}
-    regular = [n for n, one in learned.items() if one.facts.get("has_null_space") is False]
+    regular = [n for n, one in learned.items() if one.fit_info.get("has_null_space") is False]
     flat = [name for name, one in learned.items() if not one.part.references.any()]
     plain = (
         f"{counted(regular, len(learned))} have no direction in which every class is one point and "
@@ -336,7 +336,7 @@ def _end_warnings(learned: Mapping[str, Learned], asked: ProjectionParams) -> tu
     if asked.selection == "given":
         return ()
     chosen = {
-        task: {name: one.facts[name] for name in asked.GRIDS} for task, one in learned.items()
+        task: {name: one.fit_info[name] for name in asked.GRIDS} for task, one in learned.items()
     }
     most = {task: one.bounds for task, one in learned.items()}
     return end_warnings_by_task(asked, chosen, most=most)

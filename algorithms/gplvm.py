@@ -123,7 +123,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             tasks=tasks.names,
             parts=tuple(parts[name] for name in tasks.names),
             source_rows=np.zeros((0, source.n_features)),
-            facts={
+            fit_info={
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "seed": seed,
@@ -137,13 +137,13 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
 
     def join(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with one more task: of its own rows, or served as the others are."""
-        params = GPLVMParams.model_validate(model.facts["params"])
-        source = model.part_of(model.facts["source"])
+        params = GPLVMParams.model_validate(model.fit_info["params"])
+        source = model.part_of(model.fit_info["source"])
         trace.expect(1 + params.n_init * (params.rows == "own"))
         with threads_for(params.r):
             if params.rows == "own":
                 self.check([task.summary()], params.model_copy(update={"source": ""}))
-                learned = _learn([task], task, params, trace=trace, seed=model.facts["seed"])
+                learned = _learn([task], task, params, trace=trace, seed=model.fit_info["seed"])
                 one = learned[task.name]
             else:
                 one = _Learned(source.process, source.scale, 0.0)

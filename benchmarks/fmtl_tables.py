@@ -174,8 +174,8 @@ def table_row(
         ).params  # fmt: skip
         model = algorithm.fit(split.train, params, trace=Trace(), rng=rng)
         found.append(100 * score(model, split.test))
-        strengths.append(model.facts["C"])
-        sparse.append(model.facts["relations"]["sparsity"])
+        strengths.append(model.fit_info["C"])
+        sparse.append(model.fit_info["relations"]["sparsity"])
     print(
         f"  {label:12} {np.mean(found):6.1f} ± {np.std(found):4.1f}   median C "
         f"{np.median(strengths):g}, unrelated pairs {100 * np.mean(sparse):.0f} %, "

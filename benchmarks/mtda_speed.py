@@ -87,7 +87,7 @@ def main() -> None:
             def ours(tasks: TaskSet = tasks, params: MTDAParams = params) -> float:
                 rng = np.random.default_rng(0)
                 model = MTDA().fit(tasks, params, trace=Trace(), rng=rng)
-                return float(model.facts["alpha"])
+                return float(model.fit_info["alpha"])
 
             def full(tasks: TaskSet = tasks, d: int = d, gamma: float = gamma) -> float:
                 return solve_full(tasks, d=d, gamma=gamma)

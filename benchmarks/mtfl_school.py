@@ -64,7 +64,7 @@ def main() -> None:
             rng = np.random.default_rng(0)
             model = algorithm.fit(train, params, trace=Trace(), rng=rng)
             scores[name].append(explained(model, test))
-            gammas[name].append(model.facts.get("ridge", model.facts["gamma"]))
+            gammas[name].append(model.fit_info.get("ridge", model.fit_info["gamma"]))
     ridge = np.array(scores["ridge per task"])
     print(
         f"{'explained variance, %':<22}{'per task':>15}{'global':>15}{'t vs ridge':>12}"

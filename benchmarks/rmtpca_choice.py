@@ -44,7 +44,7 @@ def trial(problem: GaussianProblem, *, k: int, seed: int) -> list[float]:
         return algorithm.fit(problem.tasks, params, trace=Trace(), rng=rng)
 
     settled = fit(RMTPCA(), selection="cv")
-    best = settled.facts["cv_best"]
+    best = settled.fit_info["cv_best"]
     models = (
         fit(CommonPCA()) if best is None else fit(RMTPCA(), lam=best),
         settled,

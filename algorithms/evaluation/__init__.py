@@ -56,7 +56,7 @@ its models; what is trained learns from all rows.
 No row that is used for a choice is used to judge it. :func:`select_params` sees the rows of a
 dataset only, all of which are for training: whoever wants an error keeps rows out of the upload,
 predicts them with the model, and compares. The error of the choice itself (``cv_error`` among the
-model's facts, the best of a report) is too small, being the least of many.
+model's ``fit_info``, the best of a report) is too small, being the least of many.
 
 *Which algorithm?* Upload the training rows once, train every algorithm with class targets on
 them with ``selection="cv"``, and compare their error rates on the same held-out rows. A difference

@@ -113,7 +113,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         They answer as before. The gap of the new task's own problem is among the metrics, and a
         warning where it is above the tolerance.
         """
-        params = FMTLParams.model_validate_json(json.dumps(model.facts["params"]))
+        params = FMTLParams.model_validate_json(json.dumps(model.fit_info["params"]))
         check_new_task(model, task, memory_gb=params.memory_gb)
         examples = examples_of(
             TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
@@ -123,7 +123,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
             model,
             examples,
             loss=loss_of(params, examples),
-            kernel=penalty_of(params, model.facts["mean_rows"]),
+            kernel=penalty_of(params, model.fit_info["mean_rows"]),
             max_iter=params.max_iter,
             tolerance=params.tolerance,
             trace=trace,

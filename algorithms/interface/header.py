@@ -9,7 +9,7 @@ class CommonHeader(TypedDict):
 
     algorithm: str
     tasks: tuple[str, ...]
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     warnings: tuple[str, ...]
 
 
@@ -25,7 +25,7 @@ class HasCommonHeader(Protocol):
         """Names of the tasks."""
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def fit_info(self) -> Mapping[str, Any]:
         """Results of the fit besides arrays: chosen parameters, objective, gaps."""
 
     @property
@@ -38,16 +38,20 @@ def dump_header(model: HasCommonHeader) -> dict[str, Any]:
     return {
         "algorithm": model.algorithm,
         "tasks": list(model.tasks),
-        "facts": dict(model.facts),
+        "fit_info": dict(model.fit_info),
         "warnings": list(model.warnings),
     }
 
 
 def load_header(header: Mapping[str, Any]) -> CommonHeader:
-    """Return the common header from the JSON that :func:`dump_header` returned."""
+    """Return the common header from the JSON that :func:`dump_header` returned.
+
+    Versions up to 0.1 wrote ``fit_info`` as ``facts``.
+    """
+    fit_info = header["fit_info"] if "fit_info" in header else header["facts"]
     return CommonHeader(
         algorithm=str(header["algorithm"]),
         tasks=tuple(str(name) for name in header["tasks"]),
-        facts=dict(header["facts"]),
+        fit_info=dict(fit_info),
         warnings=tuple(str(warning) for warning in header["warnings"]),
     )

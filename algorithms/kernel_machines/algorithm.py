@@ -59,15 +59,15 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         """Return the model for C as given, or as chosen by cross-validation of these rows."""
         self.check(tasks.summaries(), params)
         trace.expect(2 if params.selection == "cv" else 1)
-        facts: dict[str, Any] = {}
+        fit_info: dict[str, Any] = {}
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":
             asked = params
-            params, facts = self.choose(tasks, params, trace=trace, rng=rng)
+            params, fit_info = self.choose(tasks, params, trace=trace, rng=rng)
             warnings = self.warnings_of_choice(asked, params)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
-        model = self._learned(tasks, prepared, params, facts, seed=seed, trace=trace)
+        model = self._learned(tasks, prepared, params, fit_info, seed=seed, trace=trace)
         return model.with_warnings(*warnings)
 
     def choose(
@@ -100,21 +100,21 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         tasks: TaskSet,
         prepared: Prepared,
         params: P,
-        facts: Mapping[str, Any],
+        fit_info: Mapping[str, Any],
         *,
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
         with threads_for(_order(prepared)):
             solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
-        facts = {
-            **facts,
+        fit_info = {
+            **fit_info,
             "params": params.model_dump(mode="json"),
             "solver": solver,
             "mean_rows": mean_rows(prepared.examples),
         }
         return build_machine(
-            prepared, solution, tasks, algorithm=self.name, C=params.C, facts=facts,
+            prepared, solution, tasks, algorithm=self.name, C=params.C, fit_info=fit_info,
             tolerance=params.tolerance,
         )  # fmt: skip
 

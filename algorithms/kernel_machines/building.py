@@ -69,7 +69,7 @@ def build_machine(
     *,
     algorithm: str,
     C: float,
-    facts: Mapping[str, Any],
+    fit_info: Mapping[str, Any],
     tolerance: float,
 ) -> KernelMachine:
     """Return the model of a solution; rows without a coefficient are left out."""
@@ -102,7 +102,7 @@ def build_machine(
         **coefficients,
         own={},
         prior=e.prior,
-        facts={**told, **facts},
+        fit_info={**told, **fit_info},
         scores=_scores(e, solution),
     )
     return model.with_warnings(*_warnings(e, solution, tolerance))

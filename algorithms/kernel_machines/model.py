@@ -61,7 +61,7 @@ class KernelMachine(Model):
         before it; those do not see it, and answer as before.
     prior
         What the scale of a new task's numbers is, before its own rows tell.
-    facts
+    fit_info
         What the fit decided and proved, as JSON: parameters, gap, relations, ...
     scores
         Metrics on the training rows.
@@ -85,7 +85,7 @@ class KernelMachine(Model):
     expand: Array
     own: Mapping[int, tuple[Array, Array]]
     prior: ScalePrior
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     scores: Mapping[str, Mapping[str, float]]
     warnings: tuple[str, ...] = ()
 
@@ -186,7 +186,7 @@ class KernelMachine(Model):
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Return names, labels, kernel, facts, scores and warnings."""
+        """Return names, labels, kernel, fit results, scores and warnings."""
         return {
             **dump_header(self),
             "targets": [

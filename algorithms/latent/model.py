@@ -38,7 +38,7 @@ class LatentModel(Model):
         Names, in the order of ``parts``.
     source_rows : (r, D)
         Active rows of the source, standardised, for a task that joins later; none elsewhere.
-    facts
+    fit_info
         What the fit decided, as JSON: parameters, source, θ, ...
     """
 
@@ -51,7 +51,7 @@ class LatentModel(Model):
     tasks: tuple[str, ...] = field()
     parts: tuple[LatentPart, ...]
     source_rows: Array
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -195,7 +195,7 @@ class LatentModel(Model):
                 row=int(empty[0]),
             )
         part = self.part_of(task)
-        is_robust = self.facts["params"]["projection"] == "robust"
+        is_robust = self.fit_info["params"]["projection"] == "robust"
         return project(part.process, part.standardised(rows), is_robust=is_robust)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -206,7 +206,7 @@ class LatentModel(Model):
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Return names, labels, facts and warnings."""
+        """Return names, labels, fit results and warnings."""
         classes = [list(part.references.classes) for part in self.parts]
         return {**dump_header(self), "classes": classes}
 
@@ -219,7 +219,7 @@ class LatentModel(Model):
         ValueError
             The arrays do not fit each other.
         """
-        kernel = header["facts"]["params"]["kernel"]
+        kernel = load_header(header)["fit_info"]["params"]["kernel"]
         parts = tuple(
             read_part(arrays, i, kernel=kernel, classes=tuple(classes))
             for i, classes in enumerate(header["classes"])

@@ -53,7 +53,7 @@ class Functions:
         What the targets of a new task are scaled by, before its own rows tell.
     metrics
         Scores on the training rows.
-    facts
+    fit_info
         What the fit decided, as JSON.
     warnings
         What the user should know.
@@ -67,7 +67,7 @@ class Functions:
     intercept: Array
     prior: ScalePrior
     metrics: Mapping[str, Mapping[str, float]]
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -179,7 +179,7 @@ def functions_of(
     b: Array,
     *,
     algorithm: str,
-    facts: Mapping[str, Any],
+    fit_info: Mapping[str, Any],
     warnings: tuple[str, ...],
 ) -> Functions:
     """Return the functions W (T, q), b (T,) of a design with the tasks in their order."""
@@ -199,7 +199,7 @@ def functions_of(
             metric: {name: values[name] for name in tasks.names}
             for metric, values in scores.items()
         },
-        facts=facts,
+        fit_info=fit_info,
         warnings=warnings,
     )
 

@@ -41,9 +41,9 @@ class FunctionModel(Model):
         return {name: dict(values) for name, values in self.functions.metrics.items()}
 
     @property
-    def facts(self) -> Mapping[str, Any]:
+    def fit_info(self) -> Mapping[str, Any]:
         """What the fit decided."""
-        return self.functions.facts
+        return self.functions.fit_info
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> tuple[P, dict[str, Any]]:
-        """Return the parameters that cross-validation of these rows chooses, and facts of it.
+        """Return the parameters that cross-validation of these rows chooses, and its results.
 
         Of equal ones, the strongest regularisation.
 

@@ -22,7 +22,7 @@ class Choice:
     """The chosen gamma, how it was chosen, as JSON, and what the user should know of that."""
 
     gamma: float
-    facts: dict[str, Any]
+    fit_info: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
 
@@ -92,13 +92,13 @@ def choose_gammas(
         tried[i]
         for i in np.where(np.isfinite(found).all(axis=0), found, found[:, :1]).argmin(axis=0)
     ]
-    facts = {
+    fit_info = {
         "selection_gammas": tried,
         "selection_errors": [float(one) for one in found[:, 0]],
     }
     choice = Choice(
         gammas[0],
-        {"gamma": gammas[0], "selection": "loo", **facts},
+        {"gamma": gammas[0], "selection": "loo", **fit_info},
         end_warnings(params, {"gamma": gammas[0]}),
     )
     return choice, gammas[1:]

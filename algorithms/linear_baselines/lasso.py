@@ -97,7 +97,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         """Return the functions, with the regularisation as given or chosen."""
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "cv"))
-        facts: dict[str, Any] = {
+        fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
@@ -111,7 +111,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
                 trace=trace,
                 rng=rng,
             )
-            facts |= chosen
+            fit_info |= chosen
         design = prepare(
             tasks,
             Form(params.standardise),
@@ -121,7 +121,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         )
         W, penalty, gap = _solve(design, params, trace=trace)
         b = design.intercepts(W) if params.fit_intercept else np.zeros(len(W))
-        facts |= {
+        fit_info |= {
             "share": params.share,
             "lambda": penalty * design.row_unit * design.target_unit,
             "relative_gap": gap,
@@ -131,7 +131,9 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         ends = end_warnings(asked, {"share": params.share}) if asked.selection == "cv" else ()
         warnings = (late, *ends) if gap > params.tolerance else ends
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
+            functions_of(
+                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
         )
 
 

@@ -90,7 +90,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         """Return the function of each task, or one for all, with gamma as given or chosen."""
         self.check(tasks.summaries(), params)
         trace.expect(1 + (params.selection == "cv"))
-        facts: dict[str, Any] = {
+        fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
@@ -98,12 +98,12 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         own: dict[str, float] = {}
         if params.selection == "cv" and params.is_chosen_per_task:
             params, own, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
-            facts |= {**chosen, "gamma_by_task": own}
+            fit_info |= {**chosen, "gamma_by_task": own}
         elif params.selection == "cv":
             params, chosen = self.choose(
                 tasks, params, n_folds=params.n_folds, scales={}, trace=trace, rng=rng
             )
-            facts |= chosen
+            fit_info |= chosen
         design = prepare(
             tasks,
             Form(params.standardise),
@@ -116,18 +116,20 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         W, b = newton(parts, params, ridges=ridges, trace=trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        facts |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
+        fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
         ends = _end_warnings(asked, params, own)
         warnings = (late, *ends) if trace.stop_reason == "max_iter" else ends
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
+            functions_of(
+                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
         )
 
     def _choose_per_task(
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[LogisticParams, dict[str, float], dict[str, Any]]:
-        """Return the common parameters, the gamma of each task, and facts of the choice."""
+        """Return the common parameters, the gamma of each task, and the results of the choice."""
         common, own = select_per_task(
             self,
             tasks.by_name(),
@@ -142,13 +144,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: from its own rows, or with the common function."""
         check_new_task(model, task)
-        params = LogisticParams.model_validate(model.facts["params"])
+        params = LogisticParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
 
         def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
             functions = model.functions
             design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
-            ridge, loop = model.facts["ridge"], f"Newton for '{task.name}'"
+            ridge, loop = model.fit_info["ridge"], f"Newton for '{task.name}'"
             W, b = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
             return W.T, b
 

@@ -120,34 +120,36 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             scale_targets=params.scale_targets,
             has_intercept=params.fit_intercept,
         )
-        gamma, mu, facts, warnings = _choose(design, params, units_of(tasks).unit, trace=trace)
+        gamma, mu, fit_info, warnings = _choose(design, params, units_of(tasks).unit, trace=trace)
         W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
         w_0 = _common(_eliminate(design, params, gamma, mu))
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
-        facts |= {
+        fit_info |= {
             "params": params.model_dump(mode="json"),
             "ridge": gamma * design.row_unit**2,
             "common_ridge": mu * design.row_unit**2,
             "common": [float(x) for x in common],
         }
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
+            functions_of(
+                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
         )
 
     def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: its own part, the common one frozen."""
         del trace
         check_new_task(model, task)
-        params = MeanRegularisedParams.model_validate(model.facts["params"])
+        params = MeanRegularisedParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
         A, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
-        w_0 = np.array(model.facts["common"])[:, np.newaxis] / model.functions.target_unit
+        w_0 = np.array(model.fit_info["common"])[:, np.newaxis] / model.functions.target_unit
         V, b = ridge_regression(
             A,
             targets.Y - A @ w_0,
-            ridge=model.facts["ridge"],
+            ridge=model.fit_info["ridge"],
             has_intercept=params.fit_intercept,
         )
         W = w_0 + V
@@ -189,7 +191,7 @@ def _choose(
         share = min(shares, key=lambda one: error_of(choice.gamma, one))
         warnings = (*warnings, *end_warnings(params, {"common_share": share}))
     gamma = choice.gamma * size
-    return gamma, share * gamma, {**choice.facts, "common_share": share}, warnings
+    return gamma, share * gamma, {**choice.fit_info, "common_share": share}, warnings
 
 
 def _eliminate(

@@ -98,18 +98,20 @@ class _RidgeRegression(LinearBaseline[P]):
         W, b = solve_at_once(lambda: _solve(parts, params, ridges), trace)
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
-        facts = {
+        fit_info = {
             "params": params.model_dump(mode="json"),
-            **choice.facts,
+            **choice.fit_info,
             "ridge": choice.gamma * unit * design.row_unit**2,
         }
         warnings = choice.warnings
         if own:
             by_task = dict(zip(design.names, own, strict=True))
-            facts["gamma_by_task"] = by_task
+            fit_info["gamma_by_task"] = by_task
             warnings = end_warnings_by_task(params, {t: {"gamma": g} for t, g in by_task.items()})
         return LinearModel(
-            functions_of(tasks, design, W, b, algorithm=self.name, facts=facts, warnings=warnings)
+            functions_of(
+                tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
+            )
         )
 
 
@@ -133,11 +135,11 @@ class Ridge(_RidgeRegression[RidgeParams]):
         """Return the model with one more task: from its own rows, or with the common function."""
         del trace
         check_new_task(model, task)
-        params = RidgeParams.model_validate(model.facts["params"])
+        params = RidgeParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
 
         def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
-            ridge, has_intercept = model.facts["ridge"], params.fit_intercept
+            ridge, has_intercept = model.fit_info["ridge"], params.fit_intercept
             return ridge_regression(A, targets.Y, ridge=ridge, has_intercept=has_intercept)
 
         return join_task(

@@ -157,7 +157,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         trace.expect(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
-        params, facts = self.choose(ordered, params, trace=trace, rng=rng)
+        params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
         }
@@ -168,11 +168,11 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             tasks=tasks.names,
             parts=tuple(parts[name] for name in tasks.names),
             P=P,
-            facts={
+            fit_info={
                 "params": params.model_dump(mode="json"),
                 "alpha": alpha,
                 "by_task": {},
-                **facts,
+                **fit_info,
             },
             warnings=(
                 *_warnings(every, parts, params, trace=trace, alpha=alpha),
@@ -189,9 +189,9 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
-        part = _part(new, model.facts["alpha"], model.P, params)
+        part = _part(new, model.fit_info["alpha"], model.P, params)
         warnings = cap_warnings({task.name: (params.d, part.U.shape[1])})
-        return extend_model(model, task.name, part, facts={}, warnings=warnings)
+        return extend_model(model, task.name, part, fit_info={}, warnings=warnings)
 
 
 def _solve(

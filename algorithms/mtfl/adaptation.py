@@ -29,17 +29,17 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
     With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
     the learned features, scaled by their importance, and in a unit whose squares do not overflow.
     """
-    params = MTFLParams.model_validate(model.facts["params"])
+    params = MTFLParams.model_validate(model.fit_info["params"])
     rows, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
     R = model.U * np.sqrt(model.spectrum)
     unit = unit_of_rows(rows, form_of(params))
     R = R / unit
-    A, gamma = rows @ R, model.facts["gamma"] / unit**2
+    A, gamma = rows @ R, model.fit_info["gamma"] / unit**2
     gap = 0.0
-    if model.facts["loss"] == "square":
+    if model.fit_info["loss"] == "square":
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:
-        loss = MARGIN_LOSSES[model.facts["loss"]]
+        loss = MARGIN_LOSSES[model.fit_info["loss"]]
         trace.expect(targets.Y.shape[1])
         fits = [
             _fit_margins(

@@ -181,7 +181,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def join(self, model: SharedFeatureModel, task: Task, *, trace: Trace) -> SharedFeatureModel:
         """Return the model with one more task: its own fit in the metric of D, which is frozen."""
         check_new_task(model, task)
-        self.check([task.summary()], MTFLParams.model_validate(model.facts["params"]))
+        self.check([task.summary()], MTFLParams.model_validate(model.fit_info["params"]))
         return replace(model, functions=with_new_task(model, task, trace=trace))
 
 
@@ -227,12 +227,12 @@ def _model(
         In the units of the design's rows.
     """
     loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
-    facts = {
+    fit_info = {
         "params": params.model_dump(mode="json"),
         "loss": loss,
         "gamma": gamma * design.row_unit**2,
         "gamma_given": choice.gamma,
-        **choice.facts,
+        **choice.fit_info,
         "solver": solution.solver,
         "objective": solution.objective * design.target_unit**2,
         "lower_bound": solution.bound * design.target_unit**2,
@@ -245,7 +245,7 @@ def _model(
         solution.W,
         intercepts_of(design, params, solution, loss=loss),
         algorithm=MTFL.name,
-        facts={**facts, "n_features": len(spectrum)},
+        fit_info={**fit_info, "n_features": len(spectrum)},
         warnings=_warnings(tasks, params, solution, choice),
     )
     return SharedFeatureModel(functions, np.ascontiguousarray(design.lift(axes)), spectrum)
@@ -278,7 +278,7 @@ def _warnings(
             "all coefficients are zero, and every prediction is the task's constant: the rows "
             "tell nothing of the targets at this gamma; lower it"
         )
-    if "selection_gammas" in choice.facts:
+    if "selection_gammas" in choice.fit_info:
         found += end_warnings(params, {"gamma": choice.gamma})
     scales = np.concatenate([task.X for task in tasks]).std(axis=0)
     scales = scales[scales > 0]

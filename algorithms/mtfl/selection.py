@@ -42,7 +42,7 @@ class Choice:
     """The chosen γ, on the scale of the parameters, and how it was chosen, as JSON."""
 
     gamma: float
-    facts: dict[str, Any]
+    fit_info: dict[str, Any]
 
     @classmethod
     def given(cls, gamma: float) -> "Choice":
@@ -155,12 +155,12 @@ def choose_gamma(
         seed = int(rng.integers(2**32))
         errors = _cv_errors(tasks, params, tried, loss=loss, trace=trace, seed=seed)
     best = int(np.argmin(errors))
-    facts = {
+    fit_info = {
         "selection": selection,
         "selection_gammas": tried,
         "selection_errors": [float(error) for error in errors],
     }
-    return Choice(tried[best], facts)
+    return Choice(tried[best], fit_info)
 
 
 def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:

@@ -56,7 +56,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         rng: np.random.Generator,
         loop: str = "selection",
     ) -> tuple[P, dict[str, Any]]:
-        """Return the parameters, given or chosen by cross-validation, and facts of the choice."""
+        """Return the parameters, given or chosen by cross-validation, and its results."""
         if params.selection == "given":
             return params, {"selection": "given"}
         # fewer dimensions before more, and stronger shrinkage before weaker
@@ -81,6 +81,6 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Return the parameters a model was learned with, for a new task that can join it."""
-        params = self.Params.model_validate_json(json.dumps(model.facts["params"]))
+        params = self.Params.model_validate_json(json.dumps(model.fit_info["params"]))
         self.check([task.summary()], params)
         return params

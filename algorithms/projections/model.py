@@ -39,7 +39,7 @@ class ProjectionClassifier(Model):
         Names, in the order of ``parts``.
     P : (d', k) or None
         Common part of U_i = W_i P, where the algorithm has such parts.
-    facts
+    fit_info
         What the fit decided, as JSON: parameters, α, scores of a selection, ...
     """
 
@@ -48,7 +48,7 @@ class ProjectionClassifier(Model):
     tasks: tuple[str, ...] = field()
     parts: tuple[TaskProjection, ...]
     P: Array | None
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -150,7 +150,7 @@ class ProjectionClassifier(Model):
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Return names, labels, facts and warnings."""
+        """Return names, labels, fit results and warnings."""
         classes = [list(part.classes) for part in self.parts]
         return {**dump_header(self), "classes": classes}
 
@@ -186,22 +186,22 @@ def extend_model(
     name: str,
     part: TaskProjection,
     *,
-    facts: Mapping[str, Any],
+    fit_info: Mapping[str, Any],
     warnings: Sequence[str] = (),
 ) -> ProjectionClassifier:
     """Return the model with one more task.
 
     Parameters
     ----------
-    facts
-        What was decided for this task; joins ``facts["by_task"]``.
+    fit_info
+        What was decided for this task; joins ``fit_info["by_task"]``.
     """
-    by_task = {**model.facts["by_task"], name: dict(facts)}
+    by_task = {**model.fit_info["by_task"], name: dict(fit_info)}
     return replace(
         model,
         tasks=(*model.tasks, name),
         parts=(*model.parts, part),
-        facts={**model.facts, "by_task": by_task},
+        fit_info={**model.fit_info, "by_task": by_task},
         warnings=(*model.warnings, *warnings),
     )
 

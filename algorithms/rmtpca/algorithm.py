@@ -134,7 +134,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
             model,
             moments,
             _block_maximiser(model, task, lam)[np.newaxis],
-            facts={"lam": lam},
+            fit_info={"lam": lam},
             warnings=rank_warnings([task], k=model.k) if lam == 0 else (),
         )
 
@@ -167,8 +167,8 @@ def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
     A model of one task has λ = 0 on the relative scale, whatever its coupling c: a single task has
     nothing to be drawn to. Its first new task gets the λ of a fit of both.
     """
-    lam: float | None = model.facts["lam"]
-    c: float | None = model.facts["coupling"]
+    lam: float | None = model.fit_info["lam"]
+    c: float | None = model.fit_info["coupling"]
     if lam == 0 and c and len(model.tasks) == 1:
         traces = np.append(model.total_variance, new.C.traces)
         return c * float(traces.mean()) / new.n_features
@@ -209,16 +209,16 @@ def _model(
         moments.C.lift(optimum.U),
         algorithm=RMTPCA.name,
         names=tasks.names,
-        facts=_facts(choice, lam),
+        fit_info=_fit_info(choice, lam),
         warnings=(*choice.warnings, *_warnings(optimum, lam, tasks.by_name().tasks, params)),
     )
 
 
-def _facts(choice: Choice, lam: float) -> dict[str, Any]:
+def _fit_info(choice: Choice, lam: float) -> dict[str, Any]:
     """Return what was decided, as JSON; ``lam`` is null for the common subspace."""
     is_common = np.isinf(lam)
     return {
-        **choice.facts,
+        **choice.fit_info,
         "coupling": None if is_common else choice.c,
         "lam": None if is_common else lam,
     }

@@ -37,14 +37,14 @@ class Choice:
     ----------
     c
         On the scale of the parameters; 0 is I-PCA, infinity C-PCA.
-    facts
+    fit_info
         How it was chosen, as JSON.
     warnings
         What the user should know of the choice.
     """
 
     c: float
-    facts: dict[str, Any]
+    fit_info: dict[str, Any]
     warnings: tuple[str, ...] = ()
 
     @classmethod
@@ -101,7 +101,7 @@ def choose_coupling(
         axis=1,
     )
     means = scores.mean(axis=1)
-    facts = {
+    fit_info = {
         "selection": "cv",
         "cv_couplings": [_as_json(c) for c in tried],
         "cv_rvr": [float(mean) for mean in means],
@@ -110,7 +110,7 @@ def choose_coupling(
     c = tried[settle(scores, start=_nearest(tried, _default(tasks, params)))]
     # with PCA per task, or the common subspace, among the candidates nothing lies beyond the grid
     is_inside = min(tried) < c < max(tried) or c in (0.0, np.inf)
-    return Choice(c, facts, () if is_inside else end_warnings(params, {"lam": c}))
+    return Choice(c, fit_info, () if is_inside else end_warnings(params, {"lam": c}))
 
 
 def settle(scores: Array, *, start: int | None) -> int:

@@ -39,7 +39,7 @@ class SubspaceModel(Model):
         Variance of the training rows of the task along each column of U.
     total_variance : (n_tasks,)
         Trace of the covariance of the task.
-    facts
+    fit_info
         What the fit decided, as JSON: the chosen λ, scores of a cross-validation, ...
     warnings
         What the user should know of this fit.
@@ -52,7 +52,7 @@ class SubspaceModel(Model):
     mean: Array
     spectrum: Array
     total_variance: Array
-    facts: Mapping[str, Any]
+    fit_info: Mapping[str, Any]
     warnings: tuple[str, ...] = ()
 
     @property
@@ -123,7 +123,7 @@ class SubspaceModel(Model):
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def header(self) -> dict[str, Any]:
-        """Return names, facts and warnings."""
+        """Return names, fit results and warnings."""
         return dump_header(self)
 
     @classmethod
@@ -149,7 +149,7 @@ def build_model(
     *,
     algorithm: str,
     names: Sequence[str],
-    facts: Mapping[str, Any],
+    fit_info: Mapping[str, Any],
     warnings: Sequence[str] = (),
     shared_mean: Array | None = None,
 ) -> SubspaceModel:
@@ -176,7 +176,7 @@ def build_model(
         mean=own if shared_mean is None else shared_mean[np.newaxis],
         spectrum=spectrum[order],
         total_variance=C.traces[order],
-        facts=dict(facts),
+        fit_info=dict(fit_info),
         warnings=(*warnings, *_variance_warnings(moments)),
     )
 
@@ -186,7 +186,7 @@ def extend_model(
     moments: Moments,
     U: Array | None,
     *,
-    facts: Mapping[str, Any] | None = None,
+    fit_info: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> SubspaceModel:
     """Return the model with one more task, whose subspace is given or the shared one.
@@ -197,7 +197,7 @@ def extend_model(
         Of the new task alone.
     U : (1, k, d) or None
         Orthonormal rows; ``None`` where the model shares one subspace.
-    facts
+    fit_info
         Join those of the model.
     """
     C, (name,) = moments.C, moments.names
@@ -216,7 +216,7 @@ def extend_model(
         mean=mean,
         spectrum=np.vstack([model.spectrum, spectrum]),
         total_variance=np.append(model.total_variance, C.traces),
-        facts={**model.facts, **(facts or {})},
+        fit_info={**model.fit_info, **(fit_info or {})},
         warnings=(*model.warnings, *warnings, *_variance_warnings(moments)),
     )
 

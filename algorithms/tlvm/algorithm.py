@@ -205,11 +205,11 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             tasks=tasks.names,
             parts=tuple(parts[name] for name in tasks.names),
             source_rows=gp.Y,
-            facts={
+            fit_info={
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "objective": gp.value,
-                "by_task": {name: _facts(one) for name, one in learned.items()},
+                "by_task": {name: _fit_info(one) for name, one in learned.items()},
             },
             warnings=(
                 *rank_warnings(params.L, gp.X.shape[1], task=source.name),
@@ -223,22 +223,22 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
 
         A target without labels is not given those of the source, whose other rows are not kept.
         """
-        params = TLVMParams.model_validate(model.facts["params"])
-        part = model.part_of(model.facts["source"])
+        params = TLVMParams.model_validate(model.fit_info["params"])
+        part = model.part_of(model.fit_info["source"])
         process = part.process
-        gp = LatentGP(process.theta, process.active, model.source_rows, model.facts["objective"])
+        gp = LatentGP(process.theta, process.active, model.source_rows, model.fit_info["objective"])
         labelled = task if task.target == "classes" else None
         trace.expect(N_LOOPS + n_projections(task, labelled))
         with threads_for(2 * params.r):
             learned, new = _learn(
                 gp, task, params, labelled=labelled, scale=part.scale, trace=trace
             )
-        by_task = {**model.facts["by_task"], task.name: _facts(learned)}
+        by_task = {**model.fit_info["by_task"], task.name: _fit_info(learned)}
         return replace(
             model,
             tasks=(*model.tasks, task.name),
             parts=(*model.parts, new),
-            facts={**model.facts, "by_task": by_task},
+            fit_info={**model.fit_info, "by_task": by_task},
             warnings=(
                 *model.warnings,
                 *scale_warnings(part.scale, task),
@@ -270,7 +270,7 @@ def _learn(
     return learned, part
 
 
-def _facts(learned: Transferred) -> dict[str, Any]:
+def _fit_info(learned: Transferred) -> dict[str, Any]:
     """Return what a transfer ended at, as JSON."""
     return {
         "objective": learned.value,

@@ -83,7 +83,7 @@ class TransferPCA(_SourceAndTarget[TransferPCAParams, SubspaceModel]):
             np.stack(U),
             algorithm=self.name,
             names=tasks.names,
-            facts={"source": source.name, "weight": params.weight},
+            fit_info={"source": source.name, "weight": params.weight},
         )
 
 

@@ -14,6 +14,7 @@ from pydantic import ValidationError
 
 import algorithms
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData, UnknownTask
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
@@ -229,6 +230,20 @@ def test_a_saved_model_answers_with_the_same_bits(algorithm, tasks, tmp_path) ->
     for task in tasks:
         here, there = answers(model, task, rows), answers(loaded, task, rows)
         assert all(here[method].tobytes() == there[method].tobytes() for method in here)
+
+
+@over_cases
+def test_an_artifact_of_version_0_1_loads(algorithm, tasks, tmp_path) -> None:
+    """Its header has ``facts`` where newer ones have ``fit_info``."""
+    model = fit(algorithm, tasks)
+    save_model(model, tmp_path / "model")
+    arrays, header = read_arrays(tmp_path / "model")
+    if "fit_info" in header["model"]:
+        header["model"]["facts"] = header["model"].pop("fit_info")
+    write_arrays(tmp_path / "old", arrays, header=header)
+    loaded = load_model(tmp_path / "old")
+    assert same_bits(model, loaded)
+    assert loaded.header() == load_model(tmp_path / "model").header()
 
 
 @over_cases

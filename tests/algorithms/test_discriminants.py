@@ -160,7 +160,7 @@ def test_trace_ratio_is_not_beaten_nearby(gamma) -> None:
     S_b, S_t = scatter(task)
     S_t = S_t + gamma * np.trace(S_t) / 6 * np.eye(6)
     model = fit(TraceRatioLDA(), task, d=2, gamma=gamma)
-    U, alpha = model.part_of("t").U, model.facts["by_task"]["t"]["alpha"]
+    U, alpha = model.part_of("t").U, model.fit_info["by_task"]["t"]["alpha"]
     assert np.trace(U.T @ S_b @ U) / np.trace(U.T @ S_t @ U) == pytest.approx(alpha, abs=1e-12)
     # the optimality condition: the top-d eigenvalues of S_b - αS_t add up to 0
     assert np.linalg.eigvalsh(S_b - alpha * S_t)[-2:].sum() == pytest.approx(0.0, abs=1e-12)
@@ -310,7 +310,7 @@ def test_tasks_do_not_look_at_each_other(algorithm) -> None:
     for task in tasks:
         alone = fit(algorithm, task, selection="cv")
         np.testing.assert_array_equal(both.part_of(task.name).U, alone.part_of(task.name).U)
-        assert both.facts["by_task"][task.name] == alone.facts["by_task"][task.name]
+        assert both.fit_info["by_task"][task.name] == alone.fit_info["by_task"][task.name]
 
 
 @over_single
@@ -319,7 +319,7 @@ def test_a_new_task_is_learned_as_in_a_fit(algorithm) -> None:
     both = fit(algorithm, a, b, selection="cv")
     adapted = algorithm.adapt(fit(algorithm, a, selection="cv"), b)
     np.testing.assert_array_equal(both.part_of("b").U, adapted.part_of("b").U)
-    assert both.facts == adapted.facts
+    assert both.fit_info == adapted.fit_info
 
 
 @over_family

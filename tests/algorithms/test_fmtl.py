@@ -518,7 +518,7 @@ def test_a_weight_of_two_is_a_row_given_twice() -> None:
 def test_tasks_on_the_same_rows_share_them_and_answer_alike() -> None:
     tasks = related("numbers", T=4, n=30, is_shared=True)
     shared = fit(tasks, tolerance=1e-10)
-    assert shared.facts["n_rows"] == 30
+    assert shared.fit_info["n_rows"] == 30
     # one row more in one task only, weightless in effect: no longer the same rows
     kernel = learned_kernel("power", k=1, C=1.0, lam=0.05)
     e = examples_in_one_unit(tasks)
@@ -535,7 +535,7 @@ def test_tasks_on_the_same_rows_share_them_and_answer_alike() -> None:
 def test_the_model_predicts_what_the_solver_certified(kernel) -> None:
     tasks = related("numbers", T=3, n=25)
     model = fit(tasks, kernel=kernel, tolerance=1e-8)
-    assert model.facts["relative_gap"] <= 1e-8
+    assert model.fit_info["relative_gap"] <= 1e-8
     for task in tasks:
         error = np.sqrt(np.mean((model.predict(task.X, task=task.name) - task.y) ** 2))
         assert error == pytest.approx(model.metrics["train_rmse"][task.name], rel=1e-6)
@@ -552,7 +552,7 @@ def test_a_precomputed_kernel_gives_what_the_kernel_itself_gives() -> None:
     # on the relative scale gamma is in units of 1 over the total variance
     total = float(X.var(axis=0).sum())
     direct = fit(tasks, gamma=0.2 * total, standardise="none", tolerance=1e-9)
-    assert model.facts["primal"] == pytest.approx(direct.facts["primal"], rel=1e-8)
+    assert model.fit_info["primal"] == pytest.approx(direct.fit_info["primal"], rel=1e-8)
     np.testing.assert_allclose(model.Theta, direct.Theta, rtol=1e-3)
     new = np.random.default_rng(5).standard_normal((4, X.shape[1]))
     for task in tasks:
@@ -582,7 +582,7 @@ def test_landmarks_solve_the_problem_of_their_own_kernel() -> None:
         bounds=Bounds(np.where(y > 0, 0, -np.inf), np.where(y > 0, np.inf, 0)),
         options={"maxiter": 20_000, "maxfun": 50_000, "ftol": 1e-15, "gtol": 1e-10, "maxcor": 50},
     )  # fmt: skip
-    assert model.facts["primal"] == pytest.approx(-slow.fun, rel=OBJECTIVE_RTOL)
+    assert model.fit_info["primal"] == pytest.approx(-slow.fun, rel=OBJECTIVE_RTOL)
 
 
 def test_outliers_do_not_drag_a_huber_machine_along() -> None:
@@ -666,7 +666,7 @@ def test_groups_of_tasks_are_found_and_told() -> None:
     signs = np.sign(model.Theta)
     expected = np.outer([1, -1] * 3, [1, -1] * 3)
     np.testing.assert_array_equal(signs, expected)
-    told = model.facts["relations"]
+    told = model.fit_info["relations"]
     assert "strongly related" in told["sentence"]
     assert sorted(told["order"]) == sorted(model.tasks)
     assert np.linalg.eigvalsh(model.Theta)[0] >= -1e-10 * np.abs(model.Theta).max()
@@ -699,7 +699,7 @@ def test_a_task_of_several_classes_is_one_against_all() -> None:
     assert set(model.predict(X, task="pair")) <= {0, 1}
     assert model.decision_function(X, task="pair").shape == (60,)
     alone = fit(TaskSet((Task.from_rows("trees", X, y=y),)), C=10.0)
-    assert alone.facts["n_rows"] == 60
+    assert alone.fit_info["n_rows"] == 60
     assert np.mean(alone.predict(X, task="trees") == y) > 0.9
 
 
@@ -718,9 +718,9 @@ def test_balanced_classes_find_the_rare_one() -> None:
 def test_the_strength_is_chosen_inside_the_training_rows() -> None:
     for kind in ("numbers", "classes"):
         model = fit(related(kind, n=30), selection="cv", grid=(0.001, 1.0, 10.0))
-        losses = model.facts["cv_loss"]
+        losses = model.fit_info["cv_loss"]
         assert len(losses) == 3
-        assert model.facts["C"] == (0.001, 1.0, 10.0)[int(np.argmin(losses))]
+        assert model.fit_info["C"] == (0.001, 1.0, 10.0)[int(np.argmin(losses))]
 
 
 # -- new tasks --------------------------------------------------------------------------------
@@ -743,7 +743,7 @@ def test_a_new_task_satisfies_its_own_optimality_with_the_others_frozen(settings
             K = M @ M.T
         # g of the joined task is that of its κ, and Θ follows from g
         assert joined.g[-1, -1] == pytest.approx(kappa @ K @ kappa, rel=1e-3)
-        C, n_rows = joined.facts["C"], joined.facts["mean_rows"]
+        C, n_rows = joined.fit_info["C"], joined.fit_info["mean_rows"]
         lam = relative_lam("power", k=1, C=C, n_rows=n_rows)
         theta = learned_kernel("power", k=1, C=C, lam=lam).theta(joined.g)
         np.testing.assert_allclose(joined.Theta[-1], theta[-1] / C, rtol=1e-10)
@@ -812,7 +812,7 @@ def test_targets_that_are_all_zero_give_zero() -> None:
     X = np.random.default_rng(0).standard_normal((8, 2))
     for k in (1, 4):
         model = fit(TaskSet((Task.from_rows("flat", X, y=np.zeros(8)),)), k=k)
-        assert model.facts["relative_gap"] == 0.0
+        assert model.fit_info["relative_gap"] == 0.0
         np.testing.assert_array_equal(model.predict(X, task="flat"), np.zeros(8))
         assert (model.Theta == 0).all() == any("kernel is 0" in text for text in model.warnings)
 
@@ -827,7 +827,7 @@ def test_a_row_of_zeros_does_not_keep_the_gap_open(kind, loss) -> None:
         tasks, loss=loss, kernel="linear", standardise="none", intercept=0.0, tolerance=1e-6,
         max_iter=3000,
     )  # fmt: skip
-    assert model.facts["relative_gap"] <= 1e-6
+    assert model.fit_info["relative_gap"] <= 1e-6
 
 
 def test_contradictions_cancel() -> None:
@@ -835,7 +835,7 @@ def test_contradictions_cancel() -> None:
     y = np.array(["a", "b"] * 5)
     tasks = TaskSet((Task.from_rows("both", np.repeat(X[:5], 2, axis=0), y=y),))
     model = fit(tasks, loss="squared", kernel="rbf", intercept=0.0)
-    assert model.facts["relative_gap"] <= 1e-3
+    assert model.fit_info["relative_gap"] <= 1e-3
     np.testing.assert_allclose(model.decision_function(X, task="both"), 0.0, atol=0.05)
 
 
@@ -843,7 +843,7 @@ def test_identical_rows_are_no_trouble() -> None:
     tasks = related("numbers", T=2, n=6)
     twice = TaskSet(tuple(t.take(np.repeat(np.arange(t.n_samples), 3)) for t in tasks))
     for kernel in ("linear", "rbf"):
-        assert fit(twice, kernel=kernel, C=100.0).facts["relative_gap"] <= 1e-3
+        assert fit(twice, kernel=kernel, C=100.0).fit_info["relative_gap"] <= 1e-3
 
 
 def test_too_few_passes_are_told_with_the_gap() -> None:
@@ -852,7 +852,7 @@ def test_too_few_passes_are_told_with_the_gap() -> None:
     assert trace.stop_reason == "max_iter"
     assert any("relative duality gap" in warning for warning in model.warnings)
     assert sum(model.metrics["duality_gap"].values()) == pytest.approx(
-        model.facts["relative_gap"], rel=1e-6
+        model.fit_info["relative_gap"], rel=1e-6
     )
 
 
@@ -863,9 +863,9 @@ def test_more_tasks_than_features_do_not_stop_short(loss, C) -> None:
     kind = "numbers" if loss == "squared" else "classes"
     tasks = related(kind, T=9, n=30, d=3, noise=2.0)
     model = fit(tasks, kernel="linear", loss=loss, C=C, intercept=0.0, tolerance=1e-5)
-    assert model.facts["solver"] == "newton"
-    assert model.facts["relative_gap"] <= 1e-5
+    assert model.fit_info["solver"] == "newton"
+    assert model.fit_info["relative_gap"] <= 1e-5
     shared = related("numbers", T=9, n=30, d=3, noise=2.0, is_shared=True)
     model = fit(shared, kernel="linear", C=C, tolerance=1e-5)
-    assert model.facts["solver"] == "spectral"
-    assert model.facts["relative_gap"] <= 1e-5
+    assert model.fit_info["solver"] == "spectral"
+    assert model.fit_info["relative_gap"] <= 1e-5

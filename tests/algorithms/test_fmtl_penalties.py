@@ -236,7 +236,7 @@ def auc(model, tasks):
 def test_the_land_mines_are_found_at_every_strength(data_file, penalty, C) -> None:
     train, rest = landmine(data_file("landmine.npz"))
     model = fit(train, penalty=penalty, loss="logistic", C=C)
-    assert 0 <= model.facts["relative_gap"] <= 1e-3
+    assert 0 <= model.fit_info["relative_gap"] <= 1e-3
     assert model.warnings == ()
     assert 0 < np.diag(model.Theta).max() < 10
     assert np.linalg.eigvalsh(model.Theta)[0] >= -1e-10 * np.abs(model.Theta).max()
@@ -276,7 +276,7 @@ def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> No
     b = np.zeros((len(Z), T))
     for i, s, a in zip(joined.row, joined.output, joined.alpha, strict=True):
         b[:, s] += a * joined.kernel.matrix(Z, joined.support[i : i + 1])[:, 0]
-    lam = relative_lam(penalty, k=1, C=C, n_rows=joined.facts["mean_rows"])
+    lam = relative_lam(penalty, k=1, C=C, n_rows=joined.fit_info["mean_rows"])
     y = np.where(new.y == "yes", 1.0, -1.0)
 
     def minus_dual(a):

@@ -60,11 +60,11 @@ def test_a_model_without_a_certificate_is_stored_and_read_again(tmp_path) -> Non
     tasks = TaskSet((Task.from_rows("a", np.eye(4), y=[1.0, 2.0, 3.0, 5.0]),))
     model = algorithm.fit(tasks, algorithm.Params(), trace=Trace(), rng=np.random.default_rng(0))
     spoilt = replace(
-        model, facts={**model.facts, "relative_gap": INF}, scores={"duality_gap": {"a": INF}}
+        model, fit_info={**model.fit_info, "relative_gap": INF}, scores={"duality_gap": {"a": INF}}
     )
     save_model(spoilt, tmp_path / "model")
     again = load_model(tmp_path / "model")
-    assert again.facts["relative_gap"] is None
+    assert again.fit_info["relative_gap"] is None
     assert again.metrics == {"duality_gap": {"a": INF}}
     save_model(again, tmp_path / "again")
     assert (tmp_path / "again").read_bytes() == (tmp_path / "model").read_bytes()

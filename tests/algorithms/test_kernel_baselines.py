@@ -51,7 +51,7 @@ def test_okl_convex_okl_and_fmtl_solve_one_problem(kernel, scale, C) -> None:
         fit(algorithm, tasks, kernel=kernel, C=C, scale=scale, tolerance=1e-8, max_iter=5000)
         for algorithm in (FMTL(), OKL(), ConvexOKL())
     ]
-    primal = [model.facts["primal"] for model in models]
+    primal = [model.fit_info["primal"] for model in models]
     assert primal[1] == pytest.approx(primal[0], rel=OBJECTIVE_RTOL)
     assert primal[2] == pytest.approx(primal[0], rel=OBJECTIVE_RTOL)
     X = tasks.tasks[0].X
@@ -96,7 +96,7 @@ def test_a_share_of_zero_is_a_machine_per_task() -> None:
 def test_mtrl_reaches_its_own_dual_bound(kind) -> None:
     tasks = related(kind=kind)
     model = fit(MTRL(), tasks, kernel="linear", tolerance=1e-3)
-    assert model.facts["relative_gap"] <= 1e-3
+    assert model.fit_info["relative_gap"] <= 1e-3
     assert np.trace(model.Theta) == pytest.approx(3.0, rel=1e-6)
     assert np.linalg.eigvalsh(model.Theta)[0] >= 0
 
@@ -104,7 +104,7 @@ def test_mtrl_reaches_its_own_dual_bound(kind) -> None:
 def test_the_gaps_of_the_tasks_sum_to_the_gap_of_mtrl() -> None:
     model = fit(MTRL(), related(), tolerance=1e-9, max_iter=3)
     told = sum(model.metrics["duality_gap"].values())
-    assert told == pytest.approx(model.facts["relative_gap"], rel=1e-9)
+    assert told == pytest.approx(model.fit_info["relative_gap"], rel=1e-9)
     assert told > 1e-6
 
 
@@ -194,7 +194,7 @@ def test_mtrl_is_better_than_any_other_relation_of_its_trace() -> None:
 
     rng = np.random.default_rng(0)
     best = value(model.Theta)
-    assert best == pytest.approx(model.facts["primal"], rel=1e-5)
+    assert best == pytest.approx(model.fit_info["primal"], rel=1e-5)
     for _ in range(50):
         A = model.Theta + 0.3 * rng.standard_normal((3, 3)) @ np.diag([1, 1, 1])
         Theta = A @ A.T
@@ -235,8 +235,8 @@ def test_learned_scales_are_fmtl_where_no_kernel_joins_the_tasks(kind, values) -
     full, apart = block_diagonal(related(kind=kind, T=4, n=12))
     solved = {"kernel": "precomputed", "tolerance": 1e-9, "max_iter": 20_000, **values}
     scaled, truth = fit(ScaledMachines(), full, **solved), fit(FMTL(), apart, **solved)
-    assert scaled.facts["primal"] == pytest.approx(truth.facts["primal"], rel=OBJECTIVE_RTOL)
-    assert scaled.facts["relative_gap"] <= 1e-9
+    assert scaled.fit_info["primal"] == pytest.approx(truth.fit_info["primal"], rel=OBJECTIVE_RTOL)
+    assert scaled.fit_info["relative_gap"] <= 1e-9
     np.testing.assert_allclose(np.diag(scaled.Theta), np.diag(truth.Theta), rtol=PREDICTION_ATOL)
     assert np.count_nonzero(scaled.Theta) == len(full)
     assert np.ptp(np.diag(scaled.Theta)) > 0  # each task has a scale of its own
@@ -254,7 +254,7 @@ def test_a_learned_scale_of_one_task_is_fmtl(kernel) -> None:
     tasks = TaskSet(related(kind="classes").tasks[:1])
     values = {"kernel": kernel, "tolerance": 1e-9, "max_iter": 20_000, "loss": "squared-hinge"}
     scaled, truth = fit(ScaledMachines(), tasks, **values), fit(FMTL(), tasks, **values)
-    assert scaled.facts["primal"] == pytest.approx(truth.facts["primal"], rel=OBJECTIVE_RTOL)
+    assert scaled.fit_info["primal"] == pytest.approx(truth.fit_info["primal"], rel=OBJECTIVE_RTOL)
     np.testing.assert_allclose(scaled.Theta, truth.Theta, rtol=PREDICTION_ATOL)
 
 
@@ -282,7 +282,7 @@ def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
     tasks, grid = unlike_noise(), (0.01, 1.0, 100.0)
     chosen = {"selection": "cv", "grid": grid, "tolerance": 1e-10, "max_iter": 5000}
     model = fit(TaskMachines(), tasks, selection_scope="task", **chosen)
-    C = model.facts["C_by_task"]
+    C = model.fit_info["C_by_task"]
     # the same folds, each task judged alone
     seed = int(np.random.default_rng(0).integers(2**32))
     splits = fold_splits(tasks.by_name(), n_folds=3, seed=seed)
@@ -308,7 +308,7 @@ def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
             atol=PREDICTION_ATOL,
         )
     assert len(set(C.values())) > 1
-    assert fit(TaskMachines(), tasks, **chosen).facts["params"]["C_by_task"] == {}
+    assert fit(TaskMachines(), tasks, **chosen).fit_info["params"]["C_by_task"] == {}
 
 
 def test_a_strength_of_an_unknown_task_is_refused() -> None:

@@ -58,7 +58,7 @@ def test_ridge_is_that_of_scikit_learn(has_intercept) -> None:
     tasks = made(1)
     model = fit(Ridge(), tasks, gamma=2.0, fit_intercept=has_intercept)
     for task in tasks:
-        other = OtherRidge(alpha=model.facts["ridge"], fit_intercept=has_intercept)
+        other = OtherRidge(alpha=model.fit_info["ridge"], fit_intercept=has_intercept)
         expected = other.fit(task.X, task.y).predict(ROWS)
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
 
@@ -66,7 +66,7 @@ def test_ridge_is_that_of_scikit_learn(has_intercept) -> None:
 def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
     tasks = made(2)
     model = fit(Ridge(), tasks, gamma=2.0, form="pooled")
-    expected = OtherRidge(alpha=model.facts["ridge"]).fit(*union(tasks)).predict(ROWS)
+    expected = OtherRidge(alpha=model.fit_info["ridge"]).fit(*union(tasks)).predict(ROWS)
     for task in tasks:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
 
@@ -75,7 +75,7 @@ def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
 def test_pooled_ridge_is_one_function_whatever_the_scales(how) -> None:
     tasks = TaskSet(tuple(Task(t.name, t.X, "rows", 9.0**i * t.y) for i, t in enumerate(made(17))))
     model = fit(Ridge(), tasks, gamma=2.0, form="pooled", scale_targets=how)
-    expected = OtherRidge(alpha=model.facts["ridge"]).fit(*union(tasks)).predict(ROWS)
+    expected = OtherRidge(alpha=model.fit_info["ridge"]).fit(*union(tasks)).predict(ROWS)
     new = Ridge().adapt(model, Task("new", ROWS, "rows", 1e3 * np.arange(len(ROWS))))
     for task in (*tasks.names, "new"):
         np.testing.assert_allclose(new.predict(ROWS, task=task), expected, rtol=1e-8)
@@ -89,7 +89,7 @@ def test_kernel_ridge_is_that_of_scikit_learn(form) -> None:
     for task in tasks:
         X, y = (task.X, task.y) if form == "task" else union(tasks)
         other = OtherKernelRidge(
-            alpha=model.facts["ridge"], kernel="rbf", gamma=1 / (2 * 4 * 0.7**2)
+            alpha=model.fit_info["ridge"], kernel="rbf", gamma=1 / (2 * 4 * 0.7**2)
         )
         expected = other.fit(X, y).predict(ROWS)
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=1e-6)
@@ -119,10 +119,10 @@ def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_gro
     grid = (0.1, 3.0)
     chosen = fit(algorithm, tasks, selection="loo", grid=grid, **values)
     for gamma, found in zip(
-        chosen.facts["selection_gammas"], chosen.facts["selection_errors"], strict=True
+        chosen.fit_info["selection_gammas"], chosen.fit_info["selection_errors"], strict=True
     ):
         # the unit of gamma changes with the rows: undo it
-        unit = fit(algorithm, tasks, gamma=1.0, **values).facts["ridge"]
+        unit = fit(algorithm, tasks, gamma=1.0, **values).fit_info["ridge"]
         squares = []
         for task in tasks:
             for i in range(task.n_samples):
@@ -134,7 +134,7 @@ def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_gro
                     for t in tasks
                 ]
                 inner = TaskSet(tuple(rest))
-                scale = fit(algorithm, inner, gamma=1.0, **values).facts["ridge"]
+                scale = fit(algorithm, inner, gamma=1.0, **values).fit_info["ridge"]
                 if algorithm.name == "mean-regularised":
                     values["common_share"] = 0.2
                 model = fit(algorithm, inner, gamma=gamma * unit / scale, **values)
@@ -145,7 +145,7 @@ def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_gro
 def test_mean_regularised_minimises_its_objective() -> None:
     tasks = made(5, n_tasks=3)
     model = fit(MeanRegularised(), tasks, gamma=1.5, common_share=0.3)
-    gamma, mu = model.facts["ridge"], model.facts["common_ridge"]
+    gamma, mu = model.fit_info["ridge"], model.fit_info["common_ridge"]
 
     def objective(x):
         w_0, V, b = x[:4], x[4:16].reshape(3, 4), x[16:]
@@ -155,7 +155,7 @@ def test_mean_regularised_minimises_its_objective() -> None:
     best = minimize(objective, np.zeros(19), tol=1e-12)
     w_0, V = best.x[:4], best.x[4:16].reshape(3, 4)
     np.testing.assert_allclose(model.functions.W.T, w_0 + V, atol=ITERATED_ATOL)
-    np.testing.assert_allclose(model.facts["common"], w_0, atol=ITERATED_ATOL)
+    np.testing.assert_allclose(model.fit_info["common"], w_0, atol=ITERATED_ATOL)
 
 
 def test_mean_regularised_is_ridge_where_nothing_is_common() -> None:
@@ -172,14 +172,14 @@ def test_the_shared_lasso_is_that_of_scikit_learn_on_shared_rows() -> None:
     Y = X @ W + 0.1 * rng.standard_normal((30, 3))
     tasks = TaskSet(tuple(Task.from_rows(f"t{t}", X, y=Y[:, t]) for t in range(3)))
     model = fit(SharedLasso(), tasks, share=0.05, tolerance=1e-10)
-    other = MultiTaskLasso(alpha=model.facts["lambda"] / 60, tol=1e-10).fit(X, Y)
+    other = MultiTaskLasso(alpha=model.fit_info["lambda"] / 60, tol=1e-10).fit(X, Y)
     np.testing.assert_allclose(model.functions.W, other.coef_.T, atol=ITERATED_ATOL)
-    assert model.facts["n_columns"] == np.sum(np.any(other.coef_ != 0, axis=0)) == 3
+    assert model.fit_info["n_columns"] == np.sum(np.any(other.coef_ != 0, axis=0)) == 3
 
 
 def test_the_shared_lasso_leaves_no_column_at_share_one() -> None:
-    assert fit(SharedLasso(), made(8), share=1.0).facts["n_columns"] == 0
-    assert fit(SharedLasso(), made(8), share=0.9).facts["n_columns"] >= 1
+    assert fit(SharedLasso(), made(8), share=1.0).fit_info["n_columns"] == 0
+    assert fit(SharedLasso(), made(8), share=0.9).fit_info["n_columns"] >= 1
 
 
 @pytest.mark.parametrize("standardise", ["none", "features"])
@@ -196,8 +196,8 @@ def test_the_shared_lasso_has_nothing_to_learn_of_constant_columns(standardise) 
     params = SharedLasso.Params(selection="given", standardise=standardise)
     model = SharedLasso().fit(tasks, params, trace=trace, rng=rng)
     assert len(trace.history) <= 1
-    assert model.facts["relative_gap"] <= params.tolerance
-    assert (model.facts["n_columns"], model.warnings) == (0, ())
+    assert model.fit_info["relative_gap"] <= params.tolerance
+    assert (model.fit_info["n_columns"], model.warnings) == (0, ())
     for task in tasks:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), task.y.mean(), rtol=1e-12)
 
@@ -230,7 +230,7 @@ def test_logistic_regression_is_that_of_scikit_learn(form, has_intercept) -> Non
     for task in tasks:
         X, y = (task.X, task.y) if form == "task" else union(tasks)
         other = OtherLogistic(
-            C=1 / (2 * model.facts["ridge"]),
+            C=1 / (2 * model.fit_info["ridge"]),
             fit_intercept=has_intercept,
             tol=1e-10,
             max_iter=10_000,
@@ -273,16 +273,16 @@ def test_more_than_two_classes_are_one_against_the_rest() -> None:
 def test_gamma_is_in_units_of_the_mean_variance_of_a_column(algorithm) -> None:
     tasks = made(15)
     variance = np.concatenate([task.X for task in tasks]).var(axis=0).mean()
-    assert fit(algorithm, tasks, gamma=2.5).facts["ridge"] == pytest.approx(2.5 * variance)
+    assert fit(algorithm, tasks, gamma=2.5).fit_info["ridge"] == pytest.approx(2.5 * variance)
     standardised = fit(algorithm, tasks, gamma=2.5, standardise="features")
-    assert standardised.facts["ridge"] == pytest.approx(2.5)
+    assert standardised.fit_info["ridge"] == pytest.approx(2.5)
 
 
 @pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
 def test_of_equal_errors_the_largest_gamma_is_taken(algorithm) -> None:
     tasks = TaskSet(tuple(Task(t.name, t.X, "rows", np.full(t.n_samples, 2.0)) for t in made(16)))
     model = fit(algorithm, tasks, selection="loo", grid=(0.1, 100.0, 1.0))
-    assert model.facts["gamma"] == 100.0
+    assert model.fit_info["gamma"] == 100.0
 
 
 def test_unlike_classes_are_not_pooled() -> None:
@@ -319,9 +319,9 @@ def test_ridge_chooses_gamma_for_each_task_by_leaving_out_its_rows(form) -> None
     chosen = {"selection": "loo", "grid": grid, "form": form}
     model = fit(Ridge(), tasks, selection_scope="task", **chosen)
     if form == "pooled":  # one function has one gamma
-        assert "gamma_by_task" not in model.facts
+        assert "gamma_by_task" not in model.fit_info
         return
-    unit = model.facts["ridge"] / model.facts["gamma"]
+    unit = model.fit_info["ridge"] / model.fit_info["gamma"]
     for task in tasks:
         errors = [
             -cross_val_score(
@@ -331,22 +331,22 @@ def test_ridge_chooses_gamma_for_each_task_by_leaving_out_its_rows(form) -> None
             for gamma in grid
         ]  # fmt: skip
         gamma = grid[int(np.argmin(errors))]
-        assert model.facts["gamma_by_task"][task.name] == gamma
+        assert model.fit_info["gamma_by_task"][task.name] == gamma
         alone = OtherRidge(alpha=gamma * unit).fit(task.X, task.y)
         np.testing.assert_allclose(
             model.predict(ROWS, task=task.name), alone.predict(ROWS), atol=EXACT_ATOL
         )
-    assert len(set(model.facts["gamma_by_task"].values())) > 1
+    assert len(set(model.fit_info["gamma_by_task"].values())) > 1
     common = fit(Ridge(), tasks, **chosen)
-    assert "gamma_by_task" not in common.facts
-    assert common.facts["gamma"] == model.facts["gamma"]
+    assert "gamma_by_task" not in common.fit_info
+    assert common.fit_info["gamma"] == model.fit_info["gamma"]
 
 
 def test_a_task_of_one_row_has_the_common_gamma() -> None:
     tasks = unlike_noise()
     alone = Task.from_rows("one", tasks.tasks[0].X[:1], y=[1.0])
     model = fit(Ridge(), TaskSet((*tasks, alone)), selection="loo", selection_scope="task")
-    assert model.facts["gamma_by_task"]["one"] == model.facts["gamma"]
+    assert model.fit_info["gamma_by_task"]["one"] == model.fit_info["gamma"]
 
 
 def test_logistic_regression_chooses_gamma_for_each_task_by_its_held_out_rows() -> None:
@@ -365,11 +365,11 @@ def test_logistic_regression_chooses_gamma_for_each_task_by_its_held_out_rows() 
             ]
             losses.append(np.mean(wrong))
         best = max(g for g, loss in zip(grid, losses, strict=True) if loss == min(losses))
-        assert model.facts["gamma_by_task"][task.name] == best
+        assert model.fit_info["gamma_by_task"][task.name] == best
         alone = fit(LogisticRegression(), tasks, gamma=best)
         np.testing.assert_allclose(
             model.decision_function(ROWS, task=task.name),
             alone.decision_function(ROWS, task=task.name),
             atol=ITERATED_ATOL,
         )
-    assert len(set(model.facts["gamma_by_task"].values())) > 1
+    assert len(set(model.fit_info["gamma_by_task"].values())) > 1

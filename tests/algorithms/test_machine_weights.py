@@ -126,7 +126,7 @@ def test_rows_given_three_times_are_a_strength_three_times_as_large(penalty, k) 
     values = {"loss": "squared-hinge", "penalty": penalty, "k": k}
     often, strong = fit(FMTL(), made(3), C=0.7, **values), fit(FMTL(), made(1), C=2.1, **values)
     np.testing.assert_allclose(often.Theta, strong.Theta, rtol=SAME_RTOL, atol=1e-9)
-    assert often.facts["primal"] == pytest.approx(strong.facts["primal"], rel=1e-8)
+    assert often.fit_info["primal"] == pytest.approx(strong.fit_info["primal"], rel=1e-8)
     X = rows[0][0]
     np.testing.assert_allclose(
         often.decision_function(X, task="t0"), strong.decision_function(X, task="t0"), rtol=1e-3
@@ -202,7 +202,7 @@ def test_the_values_that_are_told_have_the_gap_that_is_told(max_iter) -> None:
     for n_steps in (max_iter, 5000):
         params = FMTL.Params(C=3.0, loss="huber", max_iter=n_steps, tolerance=1e-9)
         model = FMTL().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
-        told.append(model.facts)
+        told.append(model.fit_info)
     early, late = told
     assert early["primal"] - early["dual"] == pytest.approx(
         early["relative_gap"] * early["primal"], rel=1e-6, abs=1e-9

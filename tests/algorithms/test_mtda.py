@@ -105,14 +105,16 @@ def assert_same_subspace(U, V, atol=SUBSPACE_ATOL) -> None:
 def test_alpha_is_that_of_the_full_spaces(shape, d, gamma) -> None:
     tasks = made(1, shape, spread=0.7)
     model = fit(tasks, d=d, gamma=gamma)
-    assert model.facts["alpha"] == pytest.approx(full_space_alpha(tasks, d, gamma), abs=ALPHA_ATOL)
+    assert model.fit_info["alpha"] == pytest.approx(
+        full_space_alpha(tasks, d, gamma), abs=ALPHA_ATOL
+    )
     # and the projections have the ratio that is claimed
-    assert ratio(model, tasks, gamma) == pytest.approx(model.facts["alpha"], abs=ALPHA_ATOL)
+    assert ratio(model, tasks, gamma) == pytest.approx(model.fit_info["alpha"], abs=ALPHA_ATOL)
 
 
 def test_no_orthonormal_projections_have_a_larger_ratio() -> None:
     tasks = made(2, "few")
-    alpha = fit(tasks, d=3).facts["alpha"]
+    alpha = fit(tasks, d=3).fit_info["alpha"]
     rng = np.random.default_rng(0)
     for _ in range(200):
         parts = np.zeros(2)
@@ -153,7 +155,7 @@ def test_excluding_the_null_space_takes_negative_directions_of_the_span() -> Non
     alphas = {}
     for null in ("keep", "exclude"):
         model = fit(tasks, d=12, null=null)
-        alphas[null] = model.facts["alpha"]
+        alphas[null] = model.fit_info["alpha"]
         part, scatters = model.part_of("t1"), estimate_scatters(tasks["t1"])
         inside = np.linalg.norm(scatters.V.T @ part.U, axis=0)
         assert (inside.min() > 1 - 1e-9) == (null == "exclude")
@@ -164,9 +166,9 @@ def test_nothing_is_lost_in_the_span_iff_d_eigenvalues_are_not_negative() -> Non
     for spread in (0.2, 2.0):
         tasks = made(5, "few", spread=spread)
         for d in (1, 2, 4):
-            kept = fit(tasks, d=d, null="keep").facts["alpha"]
+            kept = fit(tasks, d=d, null="keep").fit_info["alpha"]
             model = fit(tasks, d=d, null="exclude")
-            alpha = model.facts["alpha"]
+            alpha = model.fit_info["alpha"]
             enough = all(
                 s.rank == s.n_features  # there is no outside
                 or np.sum(
@@ -208,7 +210,7 @@ def test_one_task_is_the_trace_ratio_lda(d) -> None:
 def test_the_degenerate_regime_is_null_space_lda(d) -> None:
     tasks = made(8, "tiny")
     model = fit(tasks, d=d)
-    assert model.facts["alpha"] == pytest.approx(1.0, abs=1e-12)
+    assert model.fit_info["alpha"] == pytest.approx(1.0, abs=1e-12)
     assert any("ratio is 1" in warning for warning in model.warnings)
     params = NullSpaceLDA.Params(d=d, standardise="center")
     null = NullSpaceLDA().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
@@ -224,7 +226,7 @@ def test_the_degenerate_regime_is_null_space_lda(d) -> None:
 def test_fillers_widen_the_degenerate_regime() -> None:
     tasks = made(8, "tiny")
     model = fit(tasks, d=9)  # above every c - 1
-    assert model.facts["alpha"] == pytest.approx(1.0, abs=1e-12)
+    assert model.fit_info["alpha"] == pytest.approx(1.0, abs=1e-12)
     params = NullSpaceLDA.Params(d=9, standardise="center")
     null = NullSpaceLDA().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
     for task in tasks:
@@ -232,12 +234,12 @@ def test_fillers_widen_the_degenerate_regime() -> None:
         np.testing.assert_array_equal(
             model.predict(rows, task=task.name), null.predict(rows, task=task.name)
         )
-    assert fit(tasks, d=9, null="exclude").facts["alpha"] < 0.99
+    assert fit(tasks, d=9, null="exclude").fit_info["alpha"] < 0.99
     # up to the smallest c - 1 + d_i - r and no further
     every = map(estimate_scatters, tasks)
     last = min(s.n_classes - 1 + s.n_features - s.rank for s in every)
-    assert fit(tasks, d=last).facts["alpha"] == pytest.approx(1.0, abs=1e-12)
-    assert fit(tasks, d=last + 1).facts["alpha"] < 0.99
+    assert fit(tasks, d=last).fit_info["alpha"] == pytest.approx(1.0, abs=1e-12)
+    assert fit(tasks, d=last + 1).fit_info["alpha"] < 0.99
 
 
 def test_the_tasks_are_tied_by_the_ratio_alone() -> None:
@@ -245,7 +247,7 @@ def test_the_tasks_are_tied_by_the_ratio_alone() -> None:
     model = fit(tasks, d=2)
     for task in tasks:
         S_b, S_t = scatter(task)
-        top = np.linalg.eigh(S_b - model.facts["alpha"] * S_t)[1][:, ::-1][:, :2]
+        top = np.linalg.eigh(S_b - model.fit_info["alpha"] * S_t)[1][:, ::-1][:, :2]
         assert_same_subspace(model.part_of(task.name).U, top)
 
 
@@ -277,7 +279,9 @@ def test_the_alternation_climbs_to_the_exact_optimum(shape, d_prime, null) -> No
         )
         objectives = np.array([step.objective for step in trace.history])
         assert np.diff(objectives).min() >= -MONOTONE_ATOL
-        assert model.facts["alpha"] == pytest.approx(exact.facts["alpha"], abs=ALTERNATION_ATOL)
+        assert model.fit_info["alpha"] == pytest.approx(
+            exact.fit_info["alpha"], abs=ALTERNATION_ATOL
+        )
         for task in tasks:
             assert_same_subspace(model.part_of(task.name).U, exact.part_of(task.name).U)
 
@@ -309,7 +313,7 @@ def test_the_alternation_takes_the_last_useful_direction_before_fillers(
         objectives = np.array([step.objective for step in trace.history])
         assert np.diff(objectives).min() >= -MONOTONE_ATOL
         best = max(eigh(*scatter(task), eigvals_only=True)[-1] for task in inside)
-        assert model.facts["alpha"] == pytest.approx(best, abs=ALTERNATION_ATOL)
+        assert model.fit_info["alpha"] == pytest.approx(best, abs=ALTERNATION_ATOL)
 
 
 def test_the_parts_of_the_alternation_are_a_factorisation() -> None:
@@ -421,7 +425,7 @@ def table_1_as_printed(tasks, *, d, d_prime):
 
 def test_table_1_as_printed_is_not_monotone_and_depends_on_the_intermediate_dimension() -> None:
     tasks = made(13)
-    alpha = fit(tasks, d=2).facts["alpha"]
+    alpha = fit(tasks, d=2).fit_info["alpha"]
     ends = []
     for d_prime in (3, 4, 5):
         drops, end = table_1_as_printed(tasks, d=2, d_prime=d_prime)
@@ -457,7 +461,7 @@ def test_turned_features_change_nothing(seed, standardise) -> None:
     )
     values = {"d": 4, "gamma": 0.1, "standardise": standardise}
     here, there = fit(tasks, **values), fit(turned_tasks, **values)
-    assert here.facts["alpha"] == pytest.approx(there.facts["alpha"], abs=1e-9)
+    assert here.fit_info["alpha"] == pytest.approx(there.fit_info["alpha"], abs=1e-9)
     for task, Q in zip(tasks, turns, strict=True):
         rows = rng.standard_normal((10, task.n_features)) * 2
         np.testing.assert_array_equal(
@@ -497,9 +501,9 @@ def test_the_units_of_a_task_do_not_matter_when_scaled() -> None:
     other = TaskSet(
         (Task.from_rows("t0", tasks.tasks[0].X * 1e6, y=tasks.tasks[0].y), *tasks.tasks[1:])
     )
-    here, there = (fit(t, d=2, standardise="scale").facts["alpha"] for t in (tasks, other))
+    here, there = (fit(t, d=2, standardise="scale").fit_info["alpha"] for t in (tasks, other))
     assert here == pytest.approx(there, abs=1e-12)
-    here, there = (fit(t, d=2, standardise="center").facts["alpha"] for t in (tasks, other))
+    here, there = (fit(t, d=2, standardise="center").fit_info["alpha"] for t in (tasks, other))
     assert abs(here - there) > 1e-3
     scaled = fit(tasks, standardise="features")
     np.testing.assert_allclose(scaled.part_of("t1").references.std(axis=0), 1.0)
@@ -550,14 +554,14 @@ def test_constant_rows_are_warned_of_and_answer_the_first_label(null, solver) ->
     assert model.predict(rows, task="flat").tolist() == ["a", "a", "a"]
     assert model.metrics == {"trace_ratio": {"flat": 0.0}}
     both = fit(TaskSet((flat, *made(16))), null=null, d=2)
-    assert both.facts["alpha"] == pytest.approx(fit(made(16), null=null, d=2).facts["alpha"])
+    assert both.fit_info["alpha"] == pytest.approx(fit(made(16), null=null, d=2).fit_info["alpha"])
 
 
 def test_ties_go_to_the_nearer_row_in_the_full_space_then_to_the_first_label() -> None:
     # the second column is constant within classes and over them: only the first projects
     X = np.array([[0.0, 3.0], [0.0, -3.0], [2.0, 3.0], [2.0, -3.0]])
     model = fit(TaskSet((Task.from_rows("t", X, y=["b", "b", "a", "a"]),)), d=1)
-    assert model.facts["alpha"] == pytest.approx(1.0)
+    assert model.fit_info["alpha"] == pytest.approx(1.0)
     # in the middle: equally near after projection, and before; "a" sorts first
     assert model.predict([[1.0, 0.0]], task="t").tolist() == ["a"]
     # two classes on one point after projection: the full space decides
@@ -582,7 +586,7 @@ def test_doubled_rows_change_nothing() -> None:
         tuple(Task.from_rows(t.name, np.tile(t.X, (2, 1)), y=np.tile(t.y, 2)) for t in tasks)
     )
     here, there = fit(tasks, d=2), fit(doubled, d=2)
-    assert here.facts["alpha"] == pytest.approx(there.facts["alpha"], abs=1e-12)
+    assert here.fit_info["alpha"] == pytest.approx(there.fit_info["alpha"], abs=1e-12)
     # one row with two labels: the label that sorts first
     X = np.array([[0.0, 0.0], [0.0, 0.0], [1.0, 2.0], [1.0, 2.5]])
     model = fit(TaskSet((Task.from_rows("t", X, y=["z", "b", "c", "c"]),)))
@@ -662,9 +666,9 @@ def test_a_new_task_is_learned_with_alpha_frozen(solver) -> None:
     model = fit(first, d=2, gamma=0.2, solver=solver)
     adapted = MTDA().adapt(model, new)
     S_b, S_t = scatter(new)
-    top = np.linalg.eigh(S_b - model.facts["alpha"] * S_t)[1][:, ::-1][:, :2]
+    top = np.linalg.eigh(S_b - model.fit_info["alpha"] * S_t)[1][:, ::-1][:, :2]
     assert_same_subspace(adapted.part_of("t2").U, top)
-    assert adapted.facts["alpha"] == model.facts["alpha"]
+    assert adapted.fit_info["alpha"] == model.fit_info["alpha"]
     with pytest.raises(InvalidData, match="one class only"):
         MTDA().adapt(model, Task.from_rows("x", new.X, y=["a"] * new.n_samples))
 
@@ -672,9 +676,9 @@ def test_a_new_task_is_learned_with_alpha_frozen(solver) -> None:
 def test_selection_prefers_few_dimensions_and_strong_shrinkage_among_equals() -> None:
     tasks = made(23, spread=20.0)  # every candidate is right on every fold
     model = fit(tasks, selection="cv", d_grid=(4, 3), gamma_grid=(0.1, 1.0))
-    assert (model.facts["params"]["d"], model.facts["params"]["gamma"]) == (3, 1.0)
-    assert model.facts["cv_error"] == [0.0] * 4
-    assert model.facts["selection"] == "cv"
+    assert (model.fit_info["params"]["d"], model.fit_info["params"]["gamma"]) == (3, 1.0)
+    assert model.fit_info["cv_error"] == [0.0] * 4
+    assert model.fit_info["selection"] == "cv"
 
 
 def test_selection_finds_the_dimension_that_the_classes_need() -> None:
@@ -684,7 +688,7 @@ def test_selection_finds_the_dimension_that_the_classes_need() -> None:
     X[:, :2] += 12 * np.array([[0, 0], [1, 0], [0.5, 0.05]])[y]  # nearly on a line
     X[:, 2] += 8 * (y == 2)
     model = fit(TaskSet((Task.from_rows("t", X, y=y),)), selection="cv", d_grid=(1, 2, 5))
-    assert model.facts["params"]["d"] == 2
+    assert model.fit_info["params"]["d"] == 2
 
 
 def test_too_few_iterations_are_warned_of() -> None:
@@ -703,7 +707,7 @@ def test_faces_of_few_images_are_in_the_degenerate_regime(data_file) -> None:
         first = np.flatnonzero([np.sum(y[:i] == y[i]) < 2 for i in range(len(y))])
         tasks.append(Task.from_rows(name, X[first], y=y[first]))
     model = fit(TaskSet(tuple(tasks)), d=9)
-    assert model.facts["alpha"] == pytest.approx(1.0, abs=1e-10)
+    assert model.fit_info["alpha"] == pytest.approx(1.0, abs=1e-10)
     # full-space truth: the trace of S_w in the projected space is 0
     for task in tasks:
         S_b, S_t = scatter(task)

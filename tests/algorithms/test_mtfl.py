@@ -99,8 +99,8 @@ def test_the_certificate_holds_by_its_definition(features, gamma) -> None:
     tasks = made(1)
     model = fit(tasks, gamma=gamma, features=features, tolerance=GAP)
     value, bound = certificate(tasks, model, gamma=gamma, features=features)
-    assert model.facts["relative_gap"] <= GAP
-    assert value == pytest.approx(model.facts["objective"], rel=1e-6)
+    assert model.fit_info["relative_gap"] <= GAP
+    assert value == pytest.approx(model.fit_info["objective"], rel=1e-6)
     assert bound <= value * (1 + 1e-12)
     assert (value - bound) / value <= 2 * GAP
 
@@ -118,9 +118,9 @@ def test_three_solvers_agree(features, data) -> None:
         fit(tasks, gamma=0.3, features=features, solver=solver, tolerance=GAP, max_iter=20_000)
         for solver in solvers
     ]
-    values = [model.facts["objective"] for model in found]
-    assert [model.facts["solver"] for model in found] == list(solvers)
-    assert max(model.facts["relative_gap"] for model in found[:2]) <= GAP
+    values = [model.fit_info["objective"] for model in found]
+    assert [model.fit_info["solver"] for model in found] == list(solvers)
+    assert max(model.fit_info["relative_gap"] for model in found[:2]) <= GAP
     assert max(values) - min(values) <= OBJECTIVE_RTOL * min(values)
 
 
@@ -144,7 +144,7 @@ def test_one_task_is_ridge_regression() -> None:
         X, y = task.X - task.X.mean(axis=0), task.y - task.y.mean()
         w = np.linalg.solve(X.T @ X + gamma * np.eye(6), X.T @ y)
         np.testing.assert_allclose(model.functions.W[:, 0], w, atol=1e-3 * np.abs(w).max())
-        assert model.facts["n_features"] == 1 or solver != "variable-projection"
+        assert model.fit_info["n_features"] == 1 or solver != "variable-projection"
 
 
 def test_d_of_equation_9_minimises_equation_8() -> None:
@@ -230,7 +230,7 @@ def test_a_task_of_one_row_and_constant_and_equal_columns_do_no_harm() -> None:
         tasks.append(Task.from_rows(task.name, X, y=task.y))
     single = Task.from_rows("single", tasks[0].X[:1], y=[3.0])
     model = fit(TaskSet((*tasks, single)), gamma=0.3, tolerance=GAP)
-    assert model.facts["relative_gap"] <= GAP
+    assert model.fit_info["relative_gap"] <= GAP
     assert model.predict(single.X, task="single") == pytest.approx([3.0])
     np.testing.assert_allclose(model.functions.W[6], 0, atol=1e-12)
     np.testing.assert_allclose(model.functions.W[0], model.functions.W[7], atol=1e-3)
@@ -289,7 +289,7 @@ def test_a_polynomial_of_degree_one_is_linear_with_a_constant_column() -> None:
         linear.predict(np.column_stack([np.ones(7), rows / 2]), task="t03"),
         atol=1e-3,
     )
-    assert kernel.facts["objective"] == pytest.approx(linear.facts["objective"], rel=1e-8)
+    assert kernel.fit_info["objective"] == pytest.approx(linear.fit_info["objective"], rel=1e-8)
     np.testing.assert_allclose(kernel.spectrum[:2], linear.spectrum[:2], atol=1e-4)
 
 
@@ -302,7 +302,7 @@ def test_a_kernel_bends_where_lines_cannot() -> None:
         tasks.append(Task.from_rows(f"t{t}", X, y=f))
     rbf = MTFL().fit(TaskSet(tuple(tasks)), MTFL.Params(kernel="rbf"), trace=Trace(), rng=rng)
     assert min(rbf.metrics["r2"].values()) > 0.95
-    assert rbf.facts["relative_gap"] <= GAP
+    assert rbf.fit_info["relative_gap"] <= GAP
 
 
 # ---- classes ------------------------------------------------------------------------------------
@@ -315,18 +315,18 @@ def test_classifiers_are_certified(loss, features, gamma) -> None:
     tasks = made(19, classes=2, sizes=(8, 25), noise=1.0)
     trace = Trace()
     model = fit(tasks, gamma=gamma, loss=loss, features=features, tolerance=GAP, trace=trace)
-    assert model.facts["relative_gap"] <= GAP
+    assert model.fit_info["relative_gap"] <= GAP
     assert trace.stop_reason == "converged"
     # the objective is that of the answer, and the bound lies below that of any other
     assert margin_objective(tasks, model.functions, gamma, loss, features) == pytest.approx(
-        model.facts["objective"], rel=1e-9
+        model.fit_info["objective"], rel=1e-9
     )
     rng = np.random.default_rng(0)
     W, b = model.functions.W, model.functions.intercept
     for size in 10.0 ** rng.uniform(-4, 0, 30):
         other = (W + size * rng.standard_normal(W.shape), b + size * rng.standard_normal(b.shape))
         value = margin_objective(tasks, None, gamma, loss, features, other=other)
-        assert value >= model.facts["lower_bound"]
+        assert value >= model.fit_info["lower_bound"]
 
 
 def margin_objective(tasks, functions, gamma, loss, features, *, other=None) -> float:
@@ -451,7 +451,7 @@ def test_a_warm_path_ends_where_cold_starts_do() -> None:
         loop="path",
     )
     for gamma, solution in zip(gammas, path, strict=True):
-        cold = fit(tasks, gamma=gamma, tolerance=1e-8).facts["objective"]
+        cold = fit(tasks, gamma=gamma, tolerance=1e-8).fit_info["objective"]
         assert design.target_unit**2 * solution.objective == pytest.approx(cold, rel=1e-7)
 
 
@@ -459,15 +459,15 @@ def test_a_warm_path_ends_where_cold_starts_do() -> None:
 def test_the_chosen_gamma_has_the_least_error(selection) -> None:
     tasks = made(26, n_tasks=10)
     model = fit(tasks, selection=selection, gamma_scale="relative", tolerance=GAP)
-    tried, errors = model.facts["selection_gammas"], model.facts["selection_errors"]
-    assert model.facts["gamma_given"] == tried[int(np.argmin(errors))]
+    tried, errors = model.fit_info["selection_gammas"], model.fit_info["selection_errors"]
+    assert model.fit_info["gamma_given"] == tried[int(np.argmin(errors))]
     assert np.isfinite(errors).all()
 
 
 def test_few_rows_are_judged_by_cross_validation() -> None:
     few = fit(made(34, n_tasks=5), selection="auto", tolerance=GAP)
     many = fit(made(34, n_tasks=5, sizes=(30, 40)), selection="auto", tolerance=GAP)
-    assert (few.facts["selection"], many.facts["selection"]) == ("cv", "loo")
+    assert (few.fit_info["selection"], many.fit_info["selection"]) == ("cv", "loo")
 
 
 @pytest.mark.parametrize(("n_rows", "selection"), [(40, "loo"), (39, "cv")])
@@ -475,7 +475,7 @@ def test_twenty_rows_of_all_tasks_for_each_column_are_enough(n_rows, selection) 
     rng = np.random.default_rng(35)
     X, y = rng.standard_normal((n_rows, 2)), rng.standard_normal(n_rows)
     tasks = TaskSet((Task.from_rows("a", X[:15], y=y[:15]), Task.from_rows("b", X[15:], y=y[15:])))
-    assert fit(tasks, selection="auto", grid=(1.0,)).facts["selection"] == selection
+    assert fit(tasks, selection="auto", grid=(1.0,)).fit_info["selection"] == selection
 
 
 @pytest.mark.parametrize(
@@ -487,7 +487,7 @@ def test_a_gamma_at_either_end_of_the_grid_is_told(constant, end, which) -> None
         flat = (Task(t.name, t.X, "rows", np.full(t.n_samples, 3.0)) for t in tasks)
         tasks = TaskSet(tuple(flat))
     model = fit(tasks, selection="loo", grid=(1e-9, 1.0, 1e9), tolerance=GAP)
-    assert model.facts["gamma_given"] == end
+    assert model.fit_info["gamma_given"] == end
     assert any(f"gamma = {end:g} is the {which} value" in w for w in model.warnings)
 
 
@@ -524,8 +524,8 @@ def test_a_new_task_that_stops_early_says_so(loss) -> None:
     model = fit(tasks, gamma=0.5, loss=loss, tolerance=1e-6)
     twin = Task("twin", tasks["t03"].X, "rows", tasks["t03"].y)
     assert MTFL().adapt(model, twin).warnings == model.warnings
-    params = {**model.facts["params"], "max_iter": 1, "tolerance": 1e-12}
-    hurried = MTFL.Model(replace(model.functions, facts={**model.facts, "params": params}), model.U, model.spectrum)  # noqa: E501  # fmt: skip
+    params = {**model.fit_info["params"], "max_iter": 1, "tolerance": 1e-12}
+    hurried = MTFL.Model(replace(model.functions, fit_info={**model.fit_info, "params": params}), model.U, model.spectrum)  # noqa: E501  # fmt: skip
     adapted = MTFL().adapt(hurried, twin)
     assert "task 'twin' joined with a relative duality gap of" in adapted.warnings[-1]
 
@@ -657,7 +657,7 @@ def test_a_fold_has_gamma_in_the_unit_of_its_own_rows(scale_targets) -> None:
     splits = list(fold_splits(tasks, n_folds=3, seed=seed))
     units = [relative_unit(split.train) for split in splits]
     assert max(units) > 2 * min(units)
-    for gamma, error in zip(grid, found.facts["selection_errors"], strict=True):
+    for gamma, error in zip(grid, found.fit_info["selection_errors"], strict=True):
         squares = []
         for split, unit in zip(splits, units, strict=True):
             values |= {"gamma": gamma * unit, "gamma_scale": "absolute"}

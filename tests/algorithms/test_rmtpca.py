@@ -535,7 +535,7 @@ def test_with_few_tasks_the_chosen_coupling_beats_common_pca() -> None:
 
 def test_the_default_of_the_absolute_scale_is_that_of_the_relative_one() -> None:
     tasks = tilted_gaussians(np.random.default_rng(5), n_tasks=4).tasks
-    unit = fit(tasks, lam=1.0).facts["lam"]
+    unit = fit(tasks, lam=1.0).fit_info["lam"]
     relative = fit(tasks, selection="cv", grid=(0.5, 5.0, 50.0), ends="none")
     absolute = fit(
         tasks,
@@ -544,21 +544,21 @@ def test_the_default_of_the_absolute_scale_is_that_of_the_relative_one() -> None
         ends="none",
         lam_scale="absolute",
     )
-    assert absolute.facts["lam"] == pytest.approx(relative.facts["lam"])
+    assert absolute.fit_info["lam"] == pytest.approx(relative.fit_info["lam"])
 
 
 def test_unrelated_tasks_choose_less_coupling_than_related_ones() -> None:
     related = tilted_gaussians(np.random.default_rng(0), n_tasks=10, n_samples=40, tilt=0.05).tasks
     unrelated = unrelated_gaussians(np.random.default_rng(0), n_tasks=10, n_samples=40).tasks
     a, b = (fit(tasks, selection="cv", ends="none") for tasks in (related, unrelated))
-    assert a.facts["coupling"] > b.facts["coupling"]
-    assert len(a.facts["cv_rvr"]) == len(a.facts["cv_couplings"]) == 13
+    assert a.fit_info["coupling"] > b.fit_info["coupling"]
+    assert len(a.fit_info["cv_rvr"]) == len(a.fit_info["cv_couplings"]) == 13
 
 
 def test_ends_of_the_grid_can_be_chosen() -> None:
     tasks = tilted_gaussians(np.random.default_rng(1), n_tasks=6, tilt=0.0).tasks
     model = fit(tasks, selection="cv", grid=(1e-6,), ends="common")
-    assert model.facts["lam"] is None
+    assert model.fit_info["lam"] is None
     common = CommonPCA().fit(tasks, CommonPCA.Params(), trace=Trace(), rng=np.random.default_rng(0))
     np.testing.assert_allclose(model.U, common.U, atol=1e-12)
     rows = Task.from_rows("new", tasks.tasks[0].X)
@@ -575,7 +575,7 @@ def test_relative_coupling_is_the_documented_multiple() -> None:
     tasks = tilted_gaussians(np.random.default_rng(2), n_tasks=4).tasks
     model = fit(tasks, lam=3.0)
     expected = 3.0 * model.total_variance.mean() / 6 / 3
-    assert model.facts["lam"] == pytest.approx(expected)
+    assert model.fit_info["lam"] == pytest.approx(expected)
     again = fit(tasks, lam=expected, lam_scale="absolute")
     assert np.all(distances(model, again) <= SUBSPACE_ATOL)
 
@@ -586,7 +586,7 @@ def test_a_new_task_takes_its_exact_block_maximiser() -> None:
     new = problem.tasks.tasks[5]
     model = fit(known, lam=3.0)
     adapted = RMTPCA().adapt(model, new)
-    A = np.cov(new.X, rowvar=False) + model.facts["lam"] * sum(U @ U.T for U in model.U)
+    A = np.cov(new.X, rowvar=False) + model.fit_info["lam"] * sum(U @ U.T for U in model.U)
     top = np.linalg.eigh(A)[1][:, -2:]
     assert projector_distance(adapted.U[5].T, top.T) <= SUBSPACE_ATOL
     np.testing.assert_array_equal(adapted.U[:5], model.U)
@@ -602,7 +602,7 @@ def test_a_new_task_of_a_model_of_one_task_is_drawn_to_it(c) -> None:
     P = adapted.U[0] @ adapted.U[0].T
     top = np.linalg.eigh(C[1] + lam * P)[1][:, -2:]
     assert projector_distance(adapted.U[1].T, top.T) <= SUBSPACE_ATOL
-    assert adapted.facts["lam"] == pytest.approx(lam)
+    assert adapted.fit_info["lam"] == pytest.approx(lam)
     assert adapted.metrics["rvr"][new.name] == pytest.approx(
         np.trace(top.T @ C[1] @ top) / np.trace(C[1])
     )
@@ -660,7 +660,7 @@ def test_more_folds_than_rows_are_refused_before_numbers_are_read() -> None:
 @pytest.mark.parametrize("n_samples", [4, 5])
 def test_as_few_rows_as_allowed_can_be_cross_validated(n_samples) -> None:
     tasks = tilted_gaussians(np.random.default_rng(6), n_tasks=3, n_samples=n_samples).tasks
-    assert fit(tasks, selection="cv").facts["selection"] == "cv"
+    assert fit(tasks, selection="cv").fit_info["selection"] == "cv"
 
 
 @pytest.mark.parametrize(
@@ -692,7 +692,7 @@ def test_inner_folds_are_those_of_a_random_order_and_divide_no_rows_that_are_equ
         known = {tuple(row) for task in split.train for row in task.X}
         assert known.isdisjoint(tuple(row) for task in split.test for row in task.X)
         assert min(task.n_samples for task in split.train) >= 2
-    assert fit(TaskSet((*tasks, copy)), selection="cv").facts["selection"] == "cv"
+    assert fit(TaskSet((*tasks, copy)), selection="cv").fit_info["selection"] == "cv"
 
 
 # --- real data ---------------------------------------------------------------------------------
@@ -711,5 +711,5 @@ def test_eeg_covariances_choose_a_coupling() -> None:
         stack = stack / np.trace(stack, axis1=1, axis2=2)[:, None, None]
         tasks.append(Task.from_covariances(f"subject-{s}", stack))
     model = fit(TaskSet(tuple(tasks)), k=4, selection="cv")
-    assert model.facts["selection"] == "cv"
+    assert model.fit_info["selection"] == "cv"
     assert min(model.metrics["rvr"].values()) > 0.5

@@ -257,7 +257,7 @@ def test_what_is_learned_along_a_path_is_what_is_learned_alone(name, values, tri
         np.testing.assert_allclose(
             answers_of(model, tasks), answers_of(alone, tasks), rtol=0, atol=atol
         )
-        assert model.facts["params"] == alone.facts["params"]
+        assert model.fit_info["params"] == alone.fit_info["params"]
 
 
 def test_shared_rows_have_one_eigendecomposition_for_every_strength() -> None:
@@ -282,7 +282,7 @@ def test_a_path_of_couplings_climbs_as_high_as_a_climb_alone(seed) -> None:
     for one, model in zip(params, models, strict=True):
         alone = pca.fit(tasks, one, trace=Trace(), rng=np.random.default_rng(0))
         assert objective(model, tasks) >= objective(alone, tasks) * (1 - 1e-7)
-        assert model.facts["lam"] == alone.facts["lam"]
+        assert model.fit_info["lam"] == alone.fit_info["lam"]
 
 
 def objective(model, tasks) -> float:
@@ -291,7 +291,7 @@ def objective(model, tasks) -> float:
     C = np.stack([np.cov(task.X.T, bias=True) for task in tasks])
     S = P.sum(axis=0)
     pairs = np.einsum("ij,ij->", S, S) - np.einsum("tij,tij->", P, P)
-    return float(np.einsum("tij,tij->", P, C) + model.facts["lam"] * pairs / 2)
+    return float(np.einsum("tij,tij->", P, C) + model.fit_info["lam"] * pairs / 2)
 
 
 @pytest.mark.parametrize(

@@ -207,8 +207,10 @@ def test_an_absolute_strength_is_in_the_units_of_the_rows() -> None:
     plain = {"standardise": "none", "gamma_scale": "absolute"}
     before = fit("mtfl", tasks, gamma=0.5, **plain)
     after = fit("mtfl", larger, gamma=0.5 * 1024**2, **plain)
-    assert after.facts["gamma"] == 0.5 * 1024**2
-    assert after.facts["objective"] == pytest.approx(before.facts["objective"], rel=EXACT_RTOL)
+    assert after.fit_info["gamma"] == 0.5 * 1024**2
+    assert after.fit_info["objective"] == pytest.approx(
+        before.fit_info["objective"], rel=EXACT_RTOL
+    )
     for task in tasks:
         np.testing.assert_allclose(
             after.predict(1024 * ROWS, task=task.name),
@@ -221,7 +223,7 @@ def test_an_absolute_strength_is_in_the_units_of_the_rows() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "chosen", "facts"),
+    ("name", "chosen", "keys"),
     [
         ("mtfl", {"selection": "loo"}, ("selection_errors", "gamma_given")),
         ("mtfl", {"selection": "cv"}, ("selection_errors", "gamma_given")),
@@ -231,13 +233,13 @@ def test_an_absolute_strength_is_in_the_units_of_the_rows() -> None:
         ("kernel-mean", {"selection": "cv"}, ("cv_loss", "C")),
     ],
 )
-def test_every_task_has_its_say_in_the_choice_whatever_its_unit(name, chosen, facts) -> None:
+def test_every_task_has_its_say_in_the_choice_whatever_its_unit(name, chosen, keys) -> None:
     tasks, factors = made(5), {"t1": 1000.0, "t3": 0.01}
     before = fit(name, tasks, scale_targets="task", **chosen)
     after = fit(name, scaled(tasks, factors), scale_targets="task", **chosen)
-    errors, strength = facts
-    np.testing.assert_allclose(after.facts[errors], before.facts[errors], rtol=1e-3)
-    assert after.facts[strength] == before.facts[strength]
+    errors, strength = keys
+    np.testing.assert_allclose(after.fit_info[errors], before.fit_info[errors], rtol=1e-3)
+    assert after.fit_info[strength] == before.fit_info[strength]
 
 
 @pytest.mark.parametrize("name", ["mtfl", "ridge", "mean-regularised"])
@@ -248,7 +250,9 @@ def test_errors_of_the_choice_are_in_the_units_of_unscaled_targets(name) -> None
         name, scaled(tasks, {t.name: 3.0 for t in tasks}), scale_targets="none", selection="loo"
     )
     np.testing.assert_allclose(
-        after.facts["selection_errors"], 9 * np.array(before.facts["selection_errors"]), rtol=1e-3
+        after.fit_info["selection_errors"],
+        9 * np.array(before.fit_info["selection_errors"]),
+        rtol=1e-3,
     )
 
 
@@ -423,8 +427,8 @@ def test_an_artifact_without_scales_is_one_of_unscaled_targets(name) -> None:
     model = fit(name, TaskSet(tasks.tasks[:4]), scale_targets=how)
     header = model.header()
     header.pop("target_prior")
-    header["facts"] = {**header["facts"], "params": {**header["facts"]["params"]}}
-    del header["facts"]["params"]["scale_targets"]
+    header["fit_info"] = {**header["fit_info"], "params": {**header["fit_info"]["params"]}}
+    del header["fit_info"]["params"]["scale_targets"]
     old = type(model).from_arrays(model.to_arrays(), header)
     new = tasks.tasks[4]
     assert old.predict(ROWS, task="t0").tobytes() == model.predict(ROWS, task="t0").tobytes()

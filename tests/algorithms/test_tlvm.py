@@ -112,11 +112,11 @@ def test_printed_objective_never_sees_the_target(tasks) -> None:
     # enough latent dimensions that points need not cross on their way
     values = {"L": 8, "r": 12, "source": "home", "objective": "printed", "lam": 1.0}
     model = fit(others, **values, tolerance=1e-8, max_iter=5000)
-    facts = model.facts["by_task"]["away-1"]
-    assert facts["divergence"] < 1e-6
-    assert facts["objective"] == pytest.approx(model.facts["objective"], abs=1e-3)
+    fit_info = model.fit_info["by_task"]["away-1"]
+    assert fit_info["divergence"] < 1e-6
+    assert fit_info["objective"] == pytest.approx(model.fit_info["objective"], abs=1e-3)
     # the joint objective does see it
-    assert fit(others, **SMALL, source="home").facts["by_task"]["away-1"]["divergence"] > 1.0
+    assert fit(others, **SMALL, source="home").fit_info["by_task"]["away-1"]["divergence"] > 1.0
 
 
 def test_pairing_matters_and_the_assignment_undoes_a_permutation() -> None:
@@ -166,9 +166,9 @@ def test_source_is_served_by_its_own_latent_variable_model(tasks) -> None:
 
 
 def test_by_default_the_source_is_the_task_with_most_rows(tasks) -> None:
-    assert fit(tasks, **SMALL).facts["source"] == "home"
+    assert fit(tasks, **SMALL).fit_info["source"] == "home"
     even = TaskSet(tuple(task.take(np.arange(15)) for task in tasks))
-    assert fit(even, **SMALL).facts["source"] == "away-1"
+    assert fit(even, **SMALL).fit_info["source"] == "away-1"
 
 
 def test_reconstruct_is_transform_and_its_inverse(tasks) -> None:
@@ -271,10 +271,10 @@ def test_a_target_is_predicted_from_the_rows_of_its_objective(tasks, objective) 
 @pytest.mark.parametrize("pairing", ["assign", "order"])
 def test_the_facts_are_the_objective_and_the_divergence_at_the_end(tasks, pairing) -> None:
     model = fit(tasks, **SMALL, source="home", lam=0.3, pairing=pairing, max_iter=50)
-    part, facts = model.part_of("away-1"), model.facts["by_task"]["away-1"]
-    a, g, w = np.exp(facts["theta"])
+    part, fit_info = model.part_of("away-1"), model.fit_info["by_task"]["away-1"]
+    a, g, w = np.exp(fit_info["theta"])
     X, Y = part.process.active, np.linalg.solve(part.process.P, part.process.A)
-    assert facts["n_active"] == len(X) == 24
+    assert fit_info["n_active"] == len(X) == 24
     K = a * np.exp(-0.5 * g * cdist(X, X, "sqeuclidean")) + (w + 0.01) * np.eye(24)
     likelihood = -sum(multivariate_normal(np.zeros(24), K).logpdf(y) for y in Y.T)
     rows, columns = linear_sum_assignment(cdist(Y[:12], Y[12:], "sqeuclidean"))
@@ -282,8 +282,8 @@ def test_the_facts_are_the_objective_and_the_divergence_at_the_end(tasks, pairin
         rows, columns = np.arange(12), np.arange(12)
     P, Q = K[np.ix_(rows, rows)], K[np.ix_(12 + columns, 12 + columns)]
     kl = np.linalg.slogdet(Q)[1] - np.linalg.slogdet(P)[1] + np.trace(np.linalg.solve(Q, P)) - 12
-    assert facts["divergence"] == pytest.approx(kl / 2, rel=1e-6)
-    assert facts["objective"] == pytest.approx(likelihood + 0.3 * 8 * kl / 2, rel=1e-6)
+    assert fit_info["divergence"] == pytest.approx(kl / 2, rel=1e-6)
+    assert fit_info["objective"] == pytest.approx(likelihood + 0.3 * 8 * kl / 2, rel=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -375,7 +375,7 @@ def test_a_new_target_gets_what_a_fit_with_it_gives(tasks, objective) -> None:
     for method in ("reconstruct", "variance"):
         here, there = (getattr(m, method)(rows, task="away-2") for m in (whole, adapted))
         np.testing.assert_allclose(here, there, rtol=1e-9)
-    assert adapted.facts["by_task"]["away-2"] == whole.facts["by_task"]["away-2"]
+    assert adapted.fit_info["by_task"]["away-2"] == whole.fit_info["by_task"]["away-2"]
 
 
 def test_nll_projection_is_at_least_as_likely_as_the_robust_one(tasks) -> None:
