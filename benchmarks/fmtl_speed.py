@@ -27,7 +27,7 @@ from threadpoolctl import threadpool_limits
 
 from algorithms.fmtl import FMTLParams
 from algorithms.fmtl.solvers import solve
-from algorithms.fmtl.spectral import climb, spectrum_of
+from algorithms.fmtl.spectral import maximise_dual, spectrum_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.ascent import Problem
@@ -112,7 +112,7 @@ def as_printed(prepared: Prepared, params: FMTLParams) -> float:
     assert np.array_equal(row, np.arange(len(e.y)))
 
     def run() -> None:
-        rng, kappa = np.random.default_rng(0), problem.start()
+        rng, kappa = np.random.default_rng(0), problem.initial_kappa()
         g = np.zeros((e.n_outputs, e.n_outputs))
         for _ in range(params.max_iter):
             steps_as_printed(
@@ -206,7 +206,7 @@ def path_of_strengths(name: str, tasks: TaskSet) -> None:
             if each and grid[0] != C:
                 spectrum = spectrum_of(np.linalg.eigh(prepared.K), Y)[0]
             s = kernel_for(prepared, params.model_copy(update={"C": float(C)})).rule[2]
-            climb(spectrum, s=s, C=float(C), max_iter=100, tolerance=GAP, trace=Trace())
+            maximise_dual(spectrum, s=s, C=float(C), max_iter=100, tolerance=GAP, trace=Trace())
 
     one, many = timed(lambda: run(each=False))[0], timed(lambda: run(each=True))[0]
     print(f"{name}: path of 8 values of C {one:.2f} s, one eigh per value {many / one:.1f}x")

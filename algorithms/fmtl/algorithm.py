@@ -59,12 +59,12 @@ from algorithms.fmtl.solvers import check_solver, solve
 from algorithms.interface.algorithm import Baseline
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
+from algorithms.kernel_machines.adaptation import adapt_to_task, check_new_task
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.examples import examples_of
-from algorithms.kernel_machines.joining import check_new_task, join_task
 from algorithms.kernel_machines.model import KernelMachine
-from algorithms.kernel_machines.params import COMMON, PENALTY
+from algorithms.kernel_machines.params import PENALTY_PARAMS, SHARED_PARAMS
 from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, penalty_of
 
 
@@ -80,18 +80,21 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     baselines = (
-        Baseline("kernel-tasks", "single_task", shares=COMMON, values={"selection": "cv"}),
+        Baseline("kernel-tasks", "single_task", shares=SHARED_PARAMS, values={"selection": "cv"}),
         Baseline(
             "kernel-tasks",
             "single_task",
-            shares=COMMON,
+            shares=SHARED_PARAMS,
             values={"selection": "cv", "selection_scope": "task"},
             variant="C per task",
         ),
         Baseline(
-            "kernel-scaled", "single_task", shares=COMMON + PENALTY, values={"selection": "cv"}
+            "kernel-scaled",
+            "single_task",
+            shares=SHARED_PARAMS + PENALTY_PARAMS,
+            values={"selection": "cv"},
         ),
-        Baseline("kernel-mean", "multi_task", shares=COMMON, values={"selection": "cv"}),
+        Baseline("kernel-mean", "multi_task", shares=SHARED_PARAMS, values={"selection": "cv"}),
     )
     Params = FMTLParams
 
@@ -119,7 +122,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
             TaskSet((task,)), center=params.center_targets, weights=params.class_weight,
             prior=model.prior,
         )  # fmt: skip
-        return join_task(
+        return adapt_to_task(
             model,
             examples,
             loss=loss_of(params, examples),

@@ -16,13 +16,13 @@ from scipy.linalg import solve_triangular
 
 from algorithms.fmtl.iterate import (
     best_exponent,
-    floor_of,
-    next_theta,
+    eigenvalue_floor,
+    next_exponent,
     penalty_gap,
-    safer_exponent,
     solution_at,
+    update_theta,
 )
-from algorithms.fmtl.spectral import Spectrum, climb, machines_at
+from algorithms.fmtl.spectral import Spectrum, evaluate_theta, maximise_dual
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
@@ -34,14 +34,14 @@ Matrix = NDArray[np.floating[Any]]
 
 #: Landmarks of the preconditioner: at most, and as a part of the rows.
 MAX_LANDMARKS = 300
-LANDMARK_PART = 8
+ROWS_PER_LANDMARK = 8
 #: Steps of conjugate gradients for one θ.
 MAX_INNER = 500
 #: Part of the allowed gap that the inner residuals may take.
-INNER_PART = 0.05
+INNER_GAP_FRACTION = 0.05
 #: Single precision errs by 1e-7 per product: enough for gaps from here on, from so many rows on.
 SINGLE_TOLERANCE = 1e-5
-SINGLE_ROWS = 1000
+MIN_SINGLE_ROWS = 1000
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -98,26 +98,26 @@ def solve_alternating(
     e, C, s = problem.examples, problem.kernel.C, problem.kernel.rule[2]
     assert problem.K is not None
     Y = e.y.reshape(e.n_outputs, -1)
-    is_single = tolerance >= SINGLE_TOLERANCE and len(e.X) >= SINGLE_ROWS
+    is_single = tolerance >= SINGLE_TOLERANCE and len(e.X) >= MIN_SINGLE_ROWS
     rounding = SINGLE_TOLERANCE if is_single else ROUNDING
     K: Matrix = problem.K.astype(np.float32) if is_single else problem.K
     nystrom = nystrom_preconditioner(problem.K, rng=np.random.default_rng(seed))
     QY = nystrom.Qt @ Y.T
     spectrum = Spectrum(nystrom.S, QY, Y @ Y.T - QY.T @ QY, nystrom.mu)
-    first = climb(
+    first = maximise_dual(
         spectrum, s=s, C=C, max_iter=50, tolerance=0.1 * tolerance, trace=Trace(), loop="nystrom"
     )
-    allowed = INNER_PART * tolerance * max(first.dual, 1e-300) / e.n_outputs
+    allowed = INNER_GAP_FRACTION * tolerance * max(first.dual, 1e-300) / e.n_outputs
 
     def state(values: Array, V: Array, start: Array | None, best: float) -> AlternatingState:
-        turned = V.T @ Y
+        rotated = V.T @ Y
         X, residual = _machines(
-            K, nystrom, turned, values, start=None if start is None else V.T @ start,
+            K, nystrom, rotated, values, start=None if start is None else V.T @ start,
             allowed=allowed,
         )  # fmt: skip
-        g = _times(X, K) @ X.T
+        g = _multiply(X, K) @ X.T
         g = (g + g.T) / 2
-        dual = float(np.vdot(X, turned)) - 0.5 * float(np.vdot(X, X))
+        dual = float(np.vdot(X, rotated)) - 0.5 * float(np.vdot(X, X))
         dual -= s / 4.0 * float(np.vdot(g, g))
         primal = dual + penalty_gap(np.diag(values), g, s=s) + residual
         best = max(best, dual)
@@ -130,11 +130,11 @@ def solve_alternating(
     def step(before: AlternatingState) -> AlternatingState:
         exponent = before.exponent
         if exponent == 0.0:
-            exponent = best_exponent(machines_at(spectrum, before.values, before.V, s=s).slope)
-        values, V = next_theta(before.values, before.V, before.g, s=s, exponent=exponent)
-        values = values + floor_of(values, before.gap, s=s, rank=len(e.X))
+            exponent = best_exponent(evaluate_theta(spectrum, before.values, before.V, s=s).slope)
+        values, V = update_theta(before.values, before.V, before.g, s=s, exponent=exponent)
+        values = values + eigenvalue_floor(values, before.gap, s=s, rank=len(e.X))
         after = state(values, V, before.kappa, before.dual)
-        return replace(after, exponent=safer_exponent(before, after))
+        return replace(after, exponent=next_exponent(before, after))
 
     end = trace.run(
         "alternating", step, state(first.values, first.V, None, -np.inf), max_iter=max_iter,
@@ -147,7 +147,7 @@ def solve_alternating(
 def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditioner:
     """Return the approximation of K (N, N) by random columns."""
     N = len(K)
-    m = max(min(MAX_LANDMARKS, N // LANDMARK_PART), 1)
+    m = max(min(MAX_LANDMARKS, N // ROWS_PER_LANDMARK), 1)
     chosen = np.sort(rng.choice(N, m, replace=False))
     columns = K[chosen]
     jitter = 1e-10 * max(float(np.trace(K)) / N, 1e-300) * m
@@ -164,7 +164,7 @@ def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditio
 def _machines(
     K: Matrix,
     nystrom: Preconditioner,
-    turned: Array,
+    rotated: Array,
     values: Array,
     *,
     start: Array | None,
@@ -174,15 +174,15 @@ def _machines(
 
     Parameters
     ----------
-    turned : (T, N)
+    rotated : (T, N)
         Targets ỹ in the eigenvectors of θ.
     values : (T,)
         Eigenvalues of θ.
     allowed
         Half squared residual of one system at which it is done.
     """
-    X = nystrom.apply(turned, values) if start is None else start
-    R = turned - X - values[:, np.newaxis] * _times(X, K)
+    X = nystrom.apply(rotated, values) if start is None else start
+    R = rotated - X - values[:, np.newaxis] * _multiply(X, K)
     P = np.zeros_like(X)
     old = np.ones(len(X))
     active = np.flatnonzero(0.5 * np.einsum("ij,ij->i", R, R) > allowed)
@@ -193,7 +193,7 @@ def _machines(
         z = nystrom.apply(r, t)
         rho = np.einsum("ij,ij->i", r, z)
         p = z if i == 0 else z + (rho / old[active])[:, np.newaxis] * P[active]
-        Ap = p + t[:, np.newaxis] * _times(p, K)
+        Ap = p + t[:, np.newaxis] * _multiply(p, K)
         step = rho / np.einsum("ij,ij->i", p, Ap)
         X[active] += step[:, np.newaxis] * p
         r -= step[:, np.newaxis] * Ap
@@ -202,7 +202,7 @@ def _machines(
     return X, 0.5 * float(np.vdot(R, R))
 
 
-def _times(X: Array, K: Matrix) -> Array:
+def _multiply(X: Array, K: Matrix) -> Array:
     """Return XK (T, N) in the precision of K."""
     if K.dtype == np.float64:
         return np.asarray(X @ K)

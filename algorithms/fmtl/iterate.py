@@ -38,13 +38,13 @@ EXPONENTS = (1.0 / 3.0, 2.0 / 3.0)
 FLOOR = 0.1
 
 
-def power_of(A: Array, exponent: float) -> Array:
+def psd_power(A: Array, exponent: float) -> Array:
     """Return A^exponent of a positive semidefinite A (T, T); rounding below 0 counts as 0."""
     values, V = np.linalg.eigh((A + A.T) / 2)
     return np.asarray((V * np.maximum(values, 0.0) ** exponent) @ V.T)
 
 
-def next_theta(
+def update_theta(
     values: Array, V: Array, g: Array, *, s: float, exponent: float
 ) -> tuple[Array, Array]:
     """Return (θ^c s g θ^c)^a for the exponent a, as eigenvalues (T,) and eigenvectors (T, T).
@@ -57,12 +57,12 @@ def next_theta(
         VᵀgV: one eigendecomposition (T, T) is all that an outer step needs.
     """
     side = values ** ((1.0 / exponent - 1.0) / 2.0)
-    turned = s * (side[:, np.newaxis] * g * side)
-    found, U = np.linalg.eigh((turned + turned.T) / 2)
+    rotated = s * (side[:, np.newaxis] * g * side)
+    found, U = np.linalg.eigh((rotated + rotated.T) / 2)
     return np.maximum(found, 0.0) ** exponent, V @ U
 
 
-def floor_of(values: Array, gap: float, *, s: float, rank: int) -> float:
+def eigenvalue_floor(values: Array, gap: float, *, s: float, rank: int) -> float:
     """Return what added to the eigenvalues of θ (T,) adds no more than a part of the gap before.
 
     Parameters
@@ -83,14 +83,14 @@ def best_exponent(slope: float) -> float:
     return float(np.clip(1.0 / (1.0 - slope), *EXPONENTS))
 
 
-def safer_exponent(before: "Outer", after: "Outer") -> float:
+def next_exponent(before: "OuterState", after: "OuterState") -> float:
     """Return the exponent for the next step: the monotone one after a step that widened the gap."""
     if before.exponent == EXPONENTS[0] or after.residual > before.residual:
         return EXPONENTS[0]
     return after.exponent
 
 
-class Outer(Protocol):
+class OuterState(Protocol):
     """A state of an outer loop."""
 
     @property
@@ -131,7 +131,7 @@ def solution_at(
     terms = problem.loss.values(e.y, F, e.w) - gains + kappa * F
     extra = penalty_gap(theta, g, s=s)
     if W is not None:
-        half = power_of(theta, 0.5)
+        half = psd_power(theta, 0.5)
         A = W @ np.linalg.pinv(half, rcond=1e-10, hermitian=True)
         extra += 0.5 * float(np.sum((A - products.T @ half) ** 2))
     dual = float(gains.sum()) - float(problem.kernel.bound(g).sum())

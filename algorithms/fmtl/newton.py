@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.fmtl.iterate import floor_of, penalty_gap, power_of, safer_exponent, solution_at
+from algorithms.fmtl.iterate import (
+    eigenvalue_floor,
+    next_exponent,
+    penalty_gap,
+    psd_power,
+    solution_at,
+)
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
@@ -20,7 +26,7 @@ from algorithms.numerics.gaps import relative_gap
 Array = NDArray[np.float64]
 
 #: Exponent of the outer step until it fails.
-HALF = 0.5
+INITIAL_EXPONENT = 0.5
 #: Newton steps, steps of conjugate gradients, and halvings of a step.
 MAX_NEWTON = 50
 MAX_INNER = 500
@@ -28,7 +34,7 @@ MAX_HALVINGS = 40
 #: Accuracy of one Newton step: what is small in θ must be solved as well.
 INNER_RTOL = 1e-10
 #: Part of the allowed gap that the gradient may take.
-INNER_PART = 0.05
+INNER_GAP_FRACTION = 0.05
 #: The gradient of what is small in θ is small by itself: hence far below what the gap allows.
 GRADIENT_PART = 1e-8
 
@@ -51,8 +57,8 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
     T = e.n_outputs
 
     def state(theta: Array, A: Array, best: float) -> NewtonState:
-        half = power_of(theta, 0.5)
-        goal = INNER_PART * tolerance * max(best, 1e-6 * zero)
+        half = psd_power(theta, 0.5)
+        goal = INNER_GAP_FRACTION * tolerance * max(best, 1e-6 * zero)
         A, kappa, U, rest = _machines(problem, half, A, goal=goal)
         g = U.T @ U
         dual = float(loss.gains(e.y, kappa, e.w).sum()) - s / 4.0 * float(np.vdot(g, g))
@@ -67,20 +73,20 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
             kappa=kappa,
             dual=best,
             gap=primal - best,
-            exponent=HALF,
+            exponent=INITIAL_EXPONENT,
         )
 
     def step(before: NewtonState) -> NewtonState:
         # with θ^½ g θ^½ = AᵀA and θgθ = WᵀW: no products of residuals, which cancel for large C
-        W = before.A @ power_of(before.theta, 0.5)
-        if before.exponent == HALF:
-            theta = power_of(s * (before.A.T @ before.A), HALF)
+        W = before.A @ psd_power(before.theta, 0.5)
+        if before.exponent == INITIAL_EXPONENT:
+            theta = psd_power(s * (before.A.T @ before.A), INITIAL_EXPONENT)
         else:
-            theta = power_of(s * (W.T @ W), before.exponent)
-        floor = floor_of(np.diag(theta), before.gap, s=s, rank=e.X.shape[1])
+            theta = psd_power(s * (W.T @ W), before.exponent)
+        floor = eigenvalue_floor(np.diag(theta), before.gap, s=s, rank=e.X.shape[1])
         theta = theta + floor * np.eye(T)
-        after = state(theta, W @ _inverse(power_of(theta, 0.5)), before.dual)
-        return replace(after, exponent=safer_exponent(before, after))
+        after = state(theta, W @ _inverse(psd_power(theta, 0.5)), before.dual)
+        return replace(after, exponent=next_exponent(before, after))
 
     kappa = loss.kappas(e.y, np.zeros_like(e.y), e.w)
     zero = float(loss.values(e.y, np.zeros_like(e.y), e.w).sum())
@@ -92,7 +98,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
         "newton", step, state(tau * np.eye(T), np.zeros_like(U), -np.inf), max_iter=max_iter,
         tolerance=tolerance,
     )  # fmt: skip
-    W = end.A @ power_of(end.theta, 0.5)
+    W = end.A @ psd_power(end.theta, 0.5)
     return solution_at(problem, end.kappa, end.theta, reason=trace.stop_reason, W=W)
 
 
@@ -148,8 +154,8 @@ def _newton_step(problem: Problem, half: Array, gradient: Array, curvature: Arra
     damping = 1.0 + np.outer(np.maximum(S, 0.0), theta_values**2)
 
     def hessian(D: Array) -> Array:
-        turned = D @ half
-        pushed = np.matmul(blocks, turned.T[:, :, np.newaxis])[:, :, 0].T
+        rotated = D @ half
+        pushed = np.matmul(blocks, rotated.T[:, :, np.newaxis])[:, :, 0].T
         return np.asarray(D + pushed @ half)
 
     def precondition(R: Array) -> Array:

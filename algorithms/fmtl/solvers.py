@@ -1,4 +1,4 @@
-"""Which solver solves a problem, and is likely to be the fastest."""
+"""Which solver solves a problem, and is likely to be the choose_solver."""
 
 from collections.abc import Sequence
 
@@ -9,18 +9,18 @@ from algorithms.fmtl.spectral import solve_spectral
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 
 SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
 #: Up to here an eigendecomposition of K costs less than anything else.
-SMALL_ROWS = 300
+MAX_SPECTRAL_ROWS = 300
 #: With more outputs than this part of the rows one eigendecomposition of K is worth its price.
-MANY_OUTPUTS = 4
+MIN_ROWS_PER_OUTPUT = 4
 #: Rows per feature from which on the weights are the smaller problem.
-MANY_ROWS = 4
+MIN_ROWS_PER_WEIGHT = 4
 
 
 def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
@@ -43,7 +43,7 @@ def solve(
 ) -> tuple[str, Solution]:
     """Return the name of the solver and what it found."""
     problem = Problem(prepared.examples, prepared.K, loss_of(params, prepared.examples), kernel)
-    name: str = params.solver if params.solver != "auto" else fastest(problem)
+    name: str = params.solver if params.solver != "auto" else choose_solver(problem)
     _check_shape(problem, params, name)
     max_iter, tolerance = params.max_iter, params.tolerance
     if name == "spectral":
@@ -57,9 +57,9 @@ def solve(
     elif name == "newton":
         found = solve_newton(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
     else:
-        method: AscentName = "blocks" if problem.examples.is_shared else "tasks"
+        method: AscentMethod = "blocks" if problem.examples.is_shared else "tasks"
         name = method if name == "sweeps" else "sdca"
-        end = ascend(
+        end = coordinate_ascent(
             problem, "sdca" if name == "sdca" else method, seed=seed, max_iter=max_iter,
             tolerance=tolerance, trace=trace,
         )  # fmt: skip
@@ -67,18 +67,18 @@ def solve(
     return name, found
 
 
-def fastest(problem: Problem) -> str:
-    """Return the solver that was found fastest for a problem of this kind and shape."""
+def choose_solver(problem: Problem) -> str:
+    """Return the solver that was found choose_solver for a problem of this kind and shape."""
     e, loss, rule = problem.examples, problem.loss, problem.kernel.rule
     N, T = len(e.X), e.n_outputs
     if rule[:2] != (1, 1) or loss.name not in SMOOTH:
         return "sweeps"
     is_plain = loss.name == "squared" and bool((e.w == 1.0).all())
     if e.is_shared and is_plain:
-        if problem.K is None or N <= SMALL_ROWS or T > N // MANY_OUTPUTS:
+        if problem.K is None or N <= MAX_SPECTRAL_ROWS or T > N // MIN_ROWS_PER_OUTPUT:
             return "spectral"
         return "alternating"
-    if problem.K is None and len(e.y) >= MANY_ROWS * e.X.shape[1] * T:
+    if problem.K is None and len(e.y) >= MIN_ROWS_PER_WEIGHT * e.X.shape[1] * T:
         return "newton"
     return "sweeps"
 

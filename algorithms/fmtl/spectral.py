@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from algorithms.fmtl.iterate import (
     best_exponent,
-    floor_of,
-    next_theta,
+    eigenvalue_floor,
+    next_exponent,
     penalty_gap,
-    safer_exponent,
     solution_at,
+    update_theta,
 )
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.ascent import Problem
@@ -55,7 +55,7 @@ class Spectrum:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Machines:
+class ThetaEvaluation:
     """All machines for one θ.
 
     Parameters
@@ -73,7 +73,7 @@ class Machines:
     slope: float
 
 
-def machines_at(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> Machines:
+def evaluate_theta(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> ThetaEvaluation:
     """Return g, the dual value and the slope at θ with eigenvalues (T,) and eigenvectors (T, T)."""
     Y, E = spectrum.Y @ V, V.T @ spectrum.rest @ V
     shrunk = 1.0 / (1.0 + np.outer(spectrum.S, values))
@@ -87,7 +87,7 @@ def machines_at(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> Mac
     slope = 2.0 * float(np.vdot(moved, g)) / size if size > 0 else 0.0
     gain = float(np.vdot(kappa, Y)) - 0.5 * float(np.vdot(kappa, kappa))
     gain += float(np.diag(E) @ shrunk_rest) - 0.5 * float(np.trace(R))
-    return Machines((g + g.T) / 2, gain - s / 4.0 * size, slope)
+    return ThetaEvaluation((g + g.T) / 2, gain - s / 4.0 * size, slope)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -119,14 +119,14 @@ def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
     return float(np.exp(low))
 
 
-def climb(
+def maximise_dual(
     spectrum: Spectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
 ) -> ThetaState:  # fmt: skip
     """Return the θ at which the relative gap is below the tolerance."""
 
     def state(values: Array, V: Array, best: float) -> ThetaState:
-        found = machines_at(spectrum, values, V, s=s)
+        found = evaluate_theta(spectrum, values, V, s=s)
         gap = penalty_gap(np.diag(values), found.g, s=s)
         primal = found.dual + gap
         best = max(best, found.dual)
@@ -138,10 +138,10 @@ def climb(
         )  # fmt: skip
 
     def step(before: ThetaState) -> ThetaState:
-        values, V = next_theta(before.values, before.V, before.g, s=s, exponent=before.exponent)
-        values = values + floor_of(values, before.gap, s=s, rank=len(spectrum.S))
+        values, V = update_theta(before.values, before.V, before.g, s=s, exponent=before.exponent)
+        values = values + eigenvalue_floor(values, before.gap, s=s, rank=len(spectrum.S))
         after = state(values, V, before.dual)
-        return replace(after, exponent=safer_exponent(before, after))
+        return replace(after, exponent=next_exponent(before, after))
 
     T = len(spectrum.rest)
     start = state(np.full(T, isotropic_theta(spectrum, s=s)), np.eye(T), -np.inf)
@@ -182,7 +182,7 @@ def solve_spectral(
         spectrum, M = spectrum_of_features(eigen, e.X, Y)
     else:
         spectrum, M = spectrum_of(eigen, Y)
-    end = climb(spectrum, s=s, C=C, max_iter=max_iter, tolerance=tolerance, trace=trace)
+    end = maximise_dual(spectrum, s=s, C=C, max_iter=max_iter, tolerance=tolerance, trace=trace)
     V = end.V
     damped = spectrum.S[:, np.newaxis] * end.values
     fitted = M @ (((spectrum.Y @ V) * (damped / (1.0 + damped))) @ V.T)

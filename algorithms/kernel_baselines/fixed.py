@@ -27,10 +27,10 @@ from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, loss_of_tasks
-from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.algorithm import MachineAlgorithm, candidates, selection_loss
+from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
-from algorithms.kernel_machines.examples import Target, meanings_of
+from algorithms.kernel_machines.examples import Target, output_classes_of
 from algorithms.kernel_machines.output_kernels import fixed_kernel
 from algorithms.kernel_machines.params import MachineParams, Strength
 from algorithms.kernel_machines.preparation import Prepared, loss_of
@@ -69,8 +69,8 @@ class MeanMachinesParams(MachineParams):
     )
 
 
-class _FixedRelation(MachineAlgorithm[P]):
-    """Machines for a given Θ."""
+class _FixedOutputKernel(MachineAlgorithm[P]):
+    """Kernel machines for a given Θ."""
 
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
 
@@ -85,15 +85,15 @@ class _FixedRelation(MachineAlgorithm[P]):
         examples = prepared.examples
         kernel = fixed_kernel(self.relation(params, targets=examples.targets), C=params.C)
         problem = Problem(examples, prepared.K, loss_of(params, examples), kernel)
-        method: AscentName = "blocks" if examples.is_shared else "tasks"
-        end = ascend(
+        method: AscentMethod = "blocks" if examples.is_shared else "tasks"
+        end = coordinate_ascent(
             problem, method, seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
             trace=trace,
         )  # fmt: skip
         return method, solution_of(problem, end.kappa, reason=trace.stop_reason)
 
 
-class TaskMachines(_FixedRelation[TaskMachinesParams]):
+class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
     """A kernel machine for each task."""
 
     name = "kernel-tasks"
@@ -115,25 +115,25 @@ class TaskMachines(_FixedRelation[TaskMachinesParams]):
                 field="C_by_task",
             )
 
-    def choose(
+    def select_strength(
         self, tasks: TaskSet, params: TaskMachinesParams, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[TaskMachinesParams, dict[str, Any]]:
         """Return the parameters with the C that cross-validation chooses, for all or for each."""
         if params.selection_scope == "all":
-            return super().choose(tasks, params, trace=trace, rng=rng)
+            return super().select_strength(tasks, params, trace=trace, rng=rng)
         common, own = select_per_task(
             self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
-            rng=rng, loss=loss_of_tasks(tasks, params),
+            rng=rng, loss=selection_loss(tasks, params),
         )  # fmt: skip
         found = {"C_by_task": {name: one.C for name, one in own.items()}}
         return common.params.model_copy(update=found), {"cv_loss": list(common.losses), **found}
 
-    def warnings_of_choice(
+    def selection_warnings(
         self, asked: TaskMachinesParams, chosen: TaskMachinesParams
     ) -> tuple[str, ...]:
         """Return a warning for each end of the grid at which tasks have their C."""
         if asked.selection_scope == "all":
-            return super().warnings_of_choice(asked, chosen)
+            return super().selection_warnings(asked, chosen)
         own = {name: {"C": C} for name, C in chosen.C_by_task.items()}
         return end_warnings_by_task(asked, own)
 
@@ -147,7 +147,7 @@ class TaskMachines(_FixedRelation[TaskMachinesParams]):
         return np.diag(weights)
 
 
-class MeanMachines(_FixedRelation[MeanMachinesParams]):
+class MeanMachines(_FixedOutputKernel[MeanMachinesParams]):
     """Kernel machines near their mean."""
 
     name = "kernel-mean"
@@ -160,8 +160,8 @@ class MeanMachines(_FixedRelation[MeanMachinesParams]):
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
-        meanings = meanings_of(targets)
-        number = {meaning: i for i, meaning in enumerate(dict.fromkeys(meanings))}
-        which = np.array([number[meaning] for meaning in meanings])
+        output_classes = output_classes_of(targets)
+        number = {meaning: i for i, meaning in enumerate(dict.fromkeys(output_classes))}
+        which = np.array([number[meaning] for meaning in output_classes])
         is_same = which[:, np.newaxis] == which
         return np.asarray((1.0 - params.share) * np.eye(len(which)) + params.share * is_same)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
-from algorithms.kernel_machines.ascent import AscentName, Problem, ascend
+from algorithms.kernel_machines.ascent import AscentMethod, Problem, coordinate_ascent
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.certificate import Certificate
 from algorithms.kernel_machines.output_kernels import fixed_kernel
@@ -33,7 +33,7 @@ Array = NDArray[np.float64]
 #: Passes for one Θ: the next Θ costs little.
 INNER_PASSES = 20
 #: Part of the tolerance to which the machines for one Θ are solved.
-INNER_PART = 0.1
+INNER_GAP_FRACTION = 0.1
 #: Least eigenvalue of Θ in units of its mean: from 0 there is no way back.
 FLOOR = 1e-4
 
@@ -79,10 +79,10 @@ def _solve(
 
     def state(Theta: Array, start: Array | None, best: float) -> MTRLState:
         problem = Problem(e, prepared.K, loss, fixed_kernel(Theta, C=C))
-        method: AscentName = "blocks" if e.is_shared else "tasks"
-        end = ascend(
+        method: AscentMethod = "blocks" if e.is_shared else "tasks"
+        end = coordinate_ascent(
             problem, method, start=start, seed=seed, max_iter=INNER_PASSES,
-            tolerance=INNER_PART * params.tolerance, trace=Trace(),
+            tolerance=INNER_GAP_FRACTION * params.tolerance, trace=Trace(),
         )  # fmt: skip
         found = solution_at(problem, end.kappa, T=T)
         best = max(best, found.certificate.dual)

@@ -18,7 +18,7 @@ import numpy as np
 
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.algorithm import MachineAlgorithm
-from algorithms.kernel_machines.ascent import Problem, ascend
+from algorithms.kernel_machines.ascent import Problem, coordinate_ascent
 from algorithms.kernel_machines.building import Solution, solution_of
 from algorithms.kernel_machines.certificate import Certificate
 from algorithms.kernel_machines.examples import Examples
@@ -53,7 +53,7 @@ class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
         found = []
         for r in range(n_outputs):
             problem = _problem_of_output(prepared, r, params, kernel)
-            end = ascend(
+            end = coordinate_ascent(
                 problem, "tasks", seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
                 trace=trace, loop=f"output {r + 1}",
             )  # fmt: skip

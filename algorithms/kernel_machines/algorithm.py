@@ -63,25 +63,25 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":
             asked = params
-            params, fit_info = self.choose(tasks, params, trace=trace, rng=rng)
-            warnings = self.warnings_of_choice(asked, params)
+            params, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
+            warnings = self.selection_warnings(asked, params)
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
-        model = self._learned(tasks, prepared, params, fit_info, seed=seed, trace=trace)
+        model = self._fit_prepared(tasks, prepared, params, fit_info, seed=seed, trace=trace)
         return model.with_warnings(*warnings)
 
-    def choose(
+    def select_strength(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[P, dict[str, Any]]:
         """Return the parameters with the C that cross-validation of these rows chooses."""
         chosen = select_params(
             self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
-            rng=rng, loss=loss_of_tasks(tasks, params),
+            rng=rng, loss=selection_loss(tasks, params),
         )  # fmt: skip
         return chosen.params, {"cv_loss": list(chosen.losses)}
 
-    def warnings_of_choice(self, asked: P, chosen: P) -> tuple[str, ...]:
-        """Return what the user should know of what :meth:`choose` chose."""
+    def selection_warnings(self, asked: P, chosen: P) -> tuple[str, ...]:
+        """Return what the user should know of what :meth:`select_strength` chose."""
         return end_warnings(asked, {"C": chosen.C})
 
     def fit_path(
@@ -93,9 +93,11 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         self.check(tasks.summaries(), params[0])
         prepared = prepare(tasks, params[0], rng=rng)
         seed = int(rng.integers(2**32))
-        return [self._learned(tasks, prepared, one, {}, seed=seed, trace=trace) for one in params]
+        return [
+            self._fit_prepared(tasks, prepared, one, {}, seed=seed, trace=trace) for one in params
+        ]
 
-    def _learned(
+    def _fit_prepared(
         self,
         tasks: TaskSet,
         prepared: Prepared,
@@ -130,7 +132,7 @@ def candidates(params: P) -> list[P]:
     return [params.model_copy(update={"C": C, "selection": "given"}) for C in sorted(params.grid)]
 
 
-def loss_of_tasks(tasks: TaskSet, params: MachineParams) -> Loss:
+def selection_loss(tasks: TaskSet, params: MachineParams) -> Loss:
     """Return what is to be small on held-out rows, errors of numbers in units of their tasks."""
     is_centered = params.center_targets == "task"
     return held_out_loss(own_scales(tasks, params.target_scaling, is_centered=is_centered))

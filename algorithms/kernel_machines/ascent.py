@@ -27,7 +27,7 @@ from algorithms.numerics import kernels_fmtl as kernels
 from algorithms.numerics import kernels_fmtl_tasks as task_kernels
 
 Array = NDArray[np.float64]
-AscentName = Literal["sdca", "tasks", "blocks"]
+AscentMethod = Literal["sdca", "tasks", "blocks"]
 
 #: Most sweeps over one task before the next.
 TASK_SWEEPS = 20
@@ -35,7 +35,7 @@ TASK_SWEEPS = 20
 BLOCK_ROWS = 64
 BLOCK_SWEEPS = 2
 #: Passes after which the products are computed afresh: updates drift.
-RENEWED_EVERY = 10
+RECOMPUTE_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -95,9 +95,9 @@ class Problem:
         e = self.examples
         return certify(y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=self.loss, kernel=self.kernel)
 
-    def start(self) -> Array:
+    def initial_kappa(self) -> Array:
         """Return κ (n,) to start from, small enough that Θ is of moderate size."""
-        kappa = self.loss.start(self.examples.y, self.examples.w)
+        kappa = self.loss.initial_kappa(self.examples.y, self.examples.w)
         return kappa * self.kernel.shrinkage(self.gram(kappa, self.products(kappa)))
 
 
@@ -122,9 +122,9 @@ class AscentState(LoopState):
     epoch: int
 
 
-def ascend(
+def coordinate_ascent(
     problem: Problem,
-    method: AscentName,
+    method: AscentMethod,
     *,
     start: Array | None = None,
     seed: int,
@@ -140,7 +140,7 @@ def ascend(
     start : (n,) or None
     """
     sweep = {"sdca": _sdca_pass, "tasks": _task_pass, "blocks": _block_pass}[method]
-    kappa = problem.start() if start is None else start
+    kappa = problem.initial_kappa() if start is None else start
     pieces = problem.loss.pieces(problem.examples.y, problem.examples.w)
     scale = problem.kernel.C
 
@@ -155,8 +155,8 @@ def ascend(
     def step(before: AscentState) -> AscentState:
         rng = np.random.default_rng([seed, before.epoch])
         kappa, products, g = before.kappa.copy(), before.products.copy(), before.g.copy()
-        is_due = before.epoch % RENEWED_EVERY == RENEWED_EVERY - 1
-        sweep(problem, pieces, kappa, products, g, rng=rng, is_due=is_due)
+        recompute = before.epoch % RECOMPUTE_EVERY == RECOMPUTE_EVERY - 1
+        sweep(problem, pieces, kappa, products, g, rng=rng, recompute=recompute)
         return state(kappa, products, epoch=before.epoch + 1)
 
     first = state(kappa, problem.products(kappa), epoch=0)
@@ -171,7 +171,7 @@ def _sdca_pass(
     g: Array,
     *,
     rng: np.random.Generator,
-    is_due: bool,
+    recompute: bool,
 ) -> None:
     """Write κ and the products after a step for every example, in random order."""
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
@@ -182,7 +182,7 @@ def _sdca_pass(
         source, rng.permutation(len(kappa)), output, row, pieces, loss.epsilon, loss.is_logistic,
         kernel.rule, kernel.Theta, kappa, products, g,
     )  # fmt: skip
-    if is_due:
+    if recompute:
         products[:] = problem.products(kappa)
 
 
@@ -194,12 +194,12 @@ def _task_pass(
     g: Array,
     *,
     rng: np.random.Generator,
-    is_due: bool,
+    recompute: bool,
 ) -> None:
     """Write κ, products and g after sweeps over each output, the others frozen meanwhile."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
-    if kernel.ties_all:
-        _sdca_pass(problem, pieces, kappa, products, g, rng=rng, is_due=False)
+    if kernel.has_dense_theta:
+        _sdca_pass(problem, pieces, kappa, products, g, rng=rng, recompute=False)
     keys = rng.random(len(kappa))
     steps = (pieces, loss.epsilon, loss.is_logistic, kernel.rule, kernel.Theta)
     if K is None:  # the products are computed afresh in every pass
@@ -208,7 +208,7 @@ def _task_pass(
         )
     else:
         task_kernels.pass_dense(
-            K, e.first, e.offsets, keys, TASK_SWEEPS, is_due, *steps, kappa, products, g
+            K, e.first, e.offsets, keys, TASK_SWEEPS, recompute, *steps, kappa, products, g
         )
 
 
@@ -220,7 +220,7 @@ def _block_pass(
     g: Array,
     *,
     rng: np.random.Generator,
-    is_due: bool,
+    recompute: bool,
 ) -> None:
     """Write κ and the products after sweeps over blocks of shared rows, each with all outputs."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
@@ -243,5 +243,5 @@ def _block_pass(
         moved = np.flatnonzero(change.any(axis=0))
         kappas[:, rows] = own
         products += change[:, moved] @ source[rows[moved]]
-    if is_due:
+    if recompute:
         products[:] = problem.products(kappa)

@@ -95,12 +95,12 @@ def build_machine(
         tasks=tasks.names,
         targets=e.targets,
         kernel=prepared.kernel,
-        mean=prepared.standard.mean,
-        deviation=prepared.standard.deviation,
+        mean=prepared.standardiser.mean,
+        deviation=prepared.standardiser.deviation,
         Theta=solution.theta / C,
         g=solution.g,
         **coefficients,
-        own={},
+        adapted={},
         prior=e.prior,
         fit_info={**told, **fit_info},
         scores=_scores(e, solution),
@@ -108,7 +108,7 @@ def build_machine(
     return model.with_warnings(*_warnings(e, solution, tolerance))
 
 
-def error_of(y: Array, F: Array, target: Target) -> float:
+def training_error(y: Array, F: Array, target: Target) -> float:
     """Return the share of wrong labels, or the root mean square error in the user's units.
 
     Parameters
@@ -122,15 +122,15 @@ def error_of(y: Array, F: Array, target: Target) -> float:
     return 0.0 if len(target.classes) == 1 else float(np.mean((y > 0) != (F > 0)))
 
 
-def error_name(target: Target) -> str:
-    """Return the name of the metric of :func:`error_of`."""
+def error_metric(target: Target) -> str:
+    """Return the name of the metric of :func:`training_error`."""
     return "train_rmse" if target.classes is None else "train_error"
 
 
 def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str, NDArray[Any]]:
     """Return support, β, and what new tasks need: α by row and output, or its sums of features."""
     e, Z, T = prepared.examples, prepared.features, prepared.examples.n_outputs
-    empty, none = np.zeros((0, len(prepared.standard.mean))), np.zeros(0, dtype=np.int64)
+    empty, none = np.zeros((0, len(prepared.standardiser.mean))), np.zeros(0, dtype=np.int64)
     no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": none, "output": none}
     if Z is not None:
         U = np.stack([solution.kappa[e.part(r)] @ Z[e.rows(r)] for r in range(T)], axis=1)
@@ -143,7 +143,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
             **no_alpha, "support": prepared.landmarks, "beta": beta, "U": C * U, "expand": expand,
         }  # fmt: skip
     row, output = e.row_and_output()
-    beta = _mixed(e, solution.kappa, solution.theta)
+    beta = _mix_coefficients(e, solution.kappa, solution.theta)
     parts: dict[str, NDArray[Any]] = {"U": np.zeros((0, T)), "expand": np.zeros((0, 0))}
     if prepared.kernel.name == "precomputed":
         return {**parts, **no_alpha, "support": empty, "beta": beta / prepared.kernel.divisor}
@@ -161,7 +161,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
     }
 
 
-def _mixed(e: Examples, kappa: Array, theta: Array) -> Array:
+def _mix_coefficients(e: Examples, kappa: Array, theta: Array) -> Array:
     """Return β (N, T): F = Σ_j k_j β_j."""
     if e.is_shared:
         return kappa.reshape(e.n_outputs, -1).T @ theta
@@ -180,10 +180,10 @@ def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
         parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
         y = np.stack([e.y[part] for part in parts], axis=1)
         F = np.stack([solution.F[part] for part in parts], axis=1)
-        errors[target.task] = error_of(y, F, target)
+        errors[target.task] = training_error(y, F, target)
         gap = sum(float(solution.certificate.terms[part].sum()) + penalty_gap for part in parts)
         gaps[target.task] = relative_gap(primal, gap)
-    return {error_name(e.targets[0]): errors, "duality_gap": gaps}
+    return {error_metric(e.targets[0]): errors, "duality_gap": gaps}
 
 
 def _warnings(e: Examples, solution: Solution, tolerance: float) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from algorithms.numerics.moderated_scales import ScalePrior
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 #: What an output tells: of numbers None, else the classes between which it decides, or the one.
-Meaning = tuple[str | int, ...] | None
+OutputClasses = tuple[str | int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,13 +50,13 @@ class Target:
             return [self.task]
         return [f"{self.task}: {label}" for label in self.classes]
 
-    def meanings(self) -> list[Meaning]:
+    def output_classes(self) -> list[OutputClasses]:
         """Return what each output tells: numbers, the second of a pair of classes, or a class."""
         if self.n_outputs == 1 or self.classes is None:
             return [self.classes]
         return [(label,) for label in self.classes]
 
-    def decide(self, F: Array) -> NDArray[Any]:
+    def decode(self, F: Array) -> NDArray[Any]:
         """Return numbers or labels for the outputs F (n, n_outputs)."""
         if self.classes is None:
             return self.center + self.scale * F[:, 0]
@@ -67,12 +67,12 @@ class Target:
         return np.asarray(labels[chosen])
 
 
-def meanings_of(targets: Sequence[Target]) -> list[Meaning]:
+def output_classes_of(targets: Sequence[Target]) -> list[OutputClasses]:
     """Return what the outputs of all tasks tell.
 
     A task of one class is of the pair that has it in other tasks, if there is just one such pair.
     """
-    found = [meaning for target in targets for meaning in target.meanings()]
+    found = [meaning for target in targets for meaning in target.output_classes()]
     pairs = {meaning for meaning in found if meaning is not None and len(meaning) == 2}
     for target in targets:
         if target.classes is not None and len(target.classes) == 1:
@@ -157,7 +157,7 @@ def examples_of(
         With the numbers of a task it gives the scale that they are divided by.
     """
     ordered = tasks.by_name().tasks
-    is_shared = all(_same_rows(ordered[0], task) for task in ordered)
+    is_shared = all(_have_same_rows(ordered[0], task) for task in ordered)
     X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
     targets = _targets(ordered, center=center, prior=prior)
     negative = {t.classes[0] for t in targets if t.classes is not None and len(t.classes) == 2}
@@ -167,7 +167,7 @@ def examples_of(
     row = 0
     for task, target in zip(ordered, targets, strict=True):
         start = 0 if is_shared else row
-        for column in _encoded(task, target, negative=negative):
+        for column in _encode_targets(task, target, negative=negative):
             columns.append(column)
             first.append(start)
             stop.append(start + task.n_samples)
@@ -185,7 +185,7 @@ def examples_of(
     )
 
 
-def _same_rows(a: Task, b: Task) -> bool:
+def _have_same_rows(a: Task, b: Task) -> bool:
     return a.X is b.X or (a.X.shape == b.X.shape and bool(np.array_equal(a.X, b.X)))
 
 
@@ -208,7 +208,7 @@ def _targets(tasks: Sequence[Task], *, center: str, prior: ScalePrior) -> tuple[
     return tuple(targets)
 
 
-def _encoded(task: Task, target: Target, *, negative: Collection[str | int]) -> list[Array]:
+def _encode_targets(task: Task, target: Target, *, negative: Collection[str | int]) -> list[Array]:
     """Return the targets of each output of a task.
 
     Parameters

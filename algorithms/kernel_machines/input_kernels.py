@@ -85,7 +85,7 @@ class InputKernel:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Standard:
+class Standardiser:
     """Rows (x - mean) / deviation."""
 
     mean: Array
@@ -96,15 +96,15 @@ class Standard:
         return (X - self.mean) / self.deviation
 
 
-def standard_of(X: Array, form: Literal["none", "center", "features"]) -> Standard:
+def fit_standardiser(X: Array, form: Literal["none", "center", "features"]) -> Standardiser:
     """Return mean and deviation of all rows X (n, d); a constant column has deviation 1."""
     d = X.shape[1]
     mean = np.zeros(d) if form == "none" else column_means(X)
     if form != "features":
-        return Standard(mean, np.ones(d))
+        return Standardiser(mean, np.ones(d))
     deviation = X.std(axis=0)
     is_flat = deviation <= FLAT_RTOL * np.abs(X).max(axis=0)
-    return Standard(mean, np.where(is_flat, 1.0, deviation))
+    return Standardiser(mean, np.where(is_flat, 1.0, deviation))
 
 
 def relative_gamma(name: KernelName, X: Array) -> float:

@@ -118,6 +118,6 @@ class Loss:
             case _:
                 raise ValueError(f"{self.name} has no second derivative")
 
-    def start(self, y: Array, w: Array) -> Array:
+    def initial_kappa(self, y: Array, w: Array) -> Array:
         """Return the κ to start from: 0, and for the logistic loss the middle of the box."""
         return np.asarray(0.5 * y * w if self.is_logistic else np.zeros_like(y))

@@ -12,14 +12,14 @@ from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
 from algorithms.interface.target_scales import prior_from_json, prior_to_json
 from algorithms.kernel_machines.examples import Target
-from algorithms.kernel_machines.input_kernels import InputKernel, Standard
+from algorithms.kernel_machines.input_kernels import InputKernel, Standardiser
 from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
 #: Most numbers in one block of kernel values.
-BLOCK_SIZE = 4_000_000
+MAX_BLOCK_VALUES = 4_000_000
 
 _ARRAYS = (
     "Theta", "g", "mean", "deviation", "support", "beta", "alpha", "row", "output", "U", "expand",
@@ -56,7 +56,7 @@ class KernelMachine(Model):
         For a linear kernel, and with landmarks: Σ_j α_j z_j of each output, z the features.
     expand : (m, q)
         With landmarks, which are then the support: z = k(x, support) expand.
-    own
+    adapted
         Of outputs that joined later: their rows (m_t, d) and α (m_t,). Each sees the outputs
         before it; those do not see it, and answer as before.
     prior
@@ -83,7 +83,7 @@ class KernelMachine(Model):
     output: Indices
     U: Array
     expand: Array
-    own: Mapping[int, tuple[Array, Array]]
+    adapted: Mapping[int, tuple[Array, Array]]
     prior: ScalePrior
     fit_info: Mapping[str, Any]
     scores: Mapping[str, Mapping[str, float]]
@@ -132,7 +132,7 @@ class KernelMachine(Model):
         """
         rows = self.check_rows(X, method="predict", task=task)
         target = self.target_of(task)
-        return target.decide(self.outputs(rows, target))
+        return target.decode(self.outputs(rows, target))
 
     def decision_function(self, X: object, *, task: str) -> Array:
         """Return the values behind the predictions: numbers, or margins of labels.
@@ -156,18 +156,18 @@ class KernelMachine(Model):
     def outputs(self, rows: Array, target: Target) -> Array:
         """Return F (n, n_outputs) of checked rows, in blocks of bounded memory."""
         beta = np.ascontiguousarray(self.beta[:, target.outputs])
-        Z = Standard(self.mean, self.deviation).apply(rows)
+        Z = Standardiser(self.mean, self.deviation).apply(rows)
         if self.kernel.name == "precomputed":
             return np.asarray(Z @ beta)
         if self.kernel.is_linear:
             return np.asarray(self.kernel.features(Z) @ beta)
-        step = max(BLOCK_SIZE // max(len(self.support), 1), 1)
+        step = max(MAX_BLOCK_VALUES // max(len(self.support), 1), 1)
         found = []
         for start in range(0, max(len(Z), 1), step):
             block = Z[start : start + step]
             F = self.kernel.matrix(block, self.support) @ beta
-            for s, (rows_s, alpha) in sorted(self.own.items()):
-                mine = [t for t in range(target.first, target.outputs.stop) if t in self.own]
+            for s, (rows_s, alpha) in sorted(self.adapted.items()):
+                mine = [t for t in range(target.first, target.outputs.stop) if t in self.adapted]
                 for t in (t for t in mine if s <= t):
                     values = self.kernel.matrix(block, rows_s) @ (self.Theta[t, s] * alpha)
                     F[:, t - target.first] += values
@@ -181,7 +181,7 @@ class KernelMachine(Model):
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name; later tasks: ``own.<output>.rows``, ``.alpha``."""
         arrays = {name: getattr(self, name) for name in _ARRAYS}
-        for output, (rows, alpha) in self.own.items():
+        for output, (rows, alpha) in self.adapted.items():
             arrays |= {f"own.{output}.rows": rows, f"own.{output}.alpha": alpha}
         return arrays
 
@@ -194,7 +194,7 @@ class KernelMachine(Model):
                 for t in self.targets
             ],
             "kernel": self.kernel.to_json(),
-            "own": sorted(self.own),
+            "own": sorted(self.adapted),
             "target_prior": prior_to_json(self.prior),
             "scores": self.metrics,
         }
@@ -217,7 +217,7 @@ class KernelMachine(Model):
             targets=targets,
             kernel=InputKernel.from_json(header["kernel"]),
             **{name: arrays[name] for name in _ARRAYS},
-            own={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
+            adapted={o: (arrays[f"own.{o}.rows"], arrays[f"own.{o}.alpha"]) for o in header["own"]},
             prior=prior_from_json(header.get("target_prior"), scale=targets[0].scale),
             scores={name: _finite_or_inf(values) for name, values in header["scores"].items()},
         )

@@ -28,7 +28,7 @@ MAX_SWEEPS = 20
 #: Halvings of a Newton step before the sweep goes on without it.
 MAX_HALVINGS = 10
 #: Part of the way to a bound that a step may go where the gain has no slope there.
-INSIDE_PART = 0.9
+MAX_STEP_TO_BOUND = 0.9
 #: Ridge of the Newton system in units of its mean diagonal: equal rows make it singular.
 RIDGE = 1e-11
 
@@ -55,7 +55,7 @@ class NewOutput:
     loss: Loss
     kernel: OutputKernel
 
-    def joined(self, kappa: Array) -> Array:
+    def extended_gram(self, kappa: Array) -> Array:
         """Return g (T + 1, T + 1) of all outputs."""
         cross = kappa @ self.b
         own = kappa @ self.K @ kappa
@@ -63,20 +63,20 @@ class NewOutput:
 
     def dual(self, kappa: Array) -> float:
         """Return the dual value over C."""
-        bound = self.kernel.bound(self.joined(kappa)[-1])
+        bound = self.kernel.bound(self.extended_gram(kappa)[-1])
         gain = float(self.loss.gains(self.y, kappa, self.w).sum())
         return gain - float(2.0 * bound[:-1].sum() + bound[-1])
 
     def predictions(self, kappa: Array) -> Array:
         """Return F (n,)."""
-        theta = self.kernel.theta(self.joined(kappa))[-1]
+        theta = self.kernel.theta(self.extended_gram(kappa))[-1]
         return np.asarray(np.column_stack([self.b, self.K @ kappa]) @ theta)
 
-    def start(self) -> Array:
+    def initial_kappa(self) -> Array:
         """Return κ (n,) to start from, small enough that Θ is of moderate size."""
-        kappa = self.loss.start(self.y, self.w)
+        kappa = self.loss.initial_kappa(self.y, self.w)
         # products with the frozen outputs shrink by c, that with itself by c²
-        return kappa * self.kernel.shrinkage(self.joined(kappa)[-1]) ** 2
+        return kappa * self.kernel.shrinkage(self.extended_gram(kappa)[-1]) ** 2
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -102,7 +102,7 @@ def solve_new_output(
         dual, gap = problem.dual(kappa), float(terms.sum())
         return NewOutputState(
             objective=dual, residual=relative_gap(dual + gap, gap), kappa=kappa,
-            g=problem.joined(kappa), primal=dual + gap, gap=gap,
+            g=problem.extended_gram(kappa), primal=dual + gap, gap=gap,
         )  # fmt: skip
 
     def step(before: NewOutputState) -> NewOutputState:
@@ -110,12 +110,12 @@ def solve_new_output(
         B = np.column_stack([problem.b, problem.K @ kappa])
         kernels.task_dense(
             problem.K, np.arange(n), MAX_SWEEPS, T, pieces, loss.epsilon, loss.is_logistic,
-            problem.kernel.rule, problem.kernel.Theta, kappa, B, problem.joined(kappa),
+            problem.kernel.rule, problem.kernel.Theta, kappa, B, problem.extended_gram(kappa),
         )  # fmt: skip
         return state(kappa)
 
     with threads_for(n):
-        start = state(problem.start())
+        start = state(problem.initial_kappa())
         return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
@@ -129,7 +129,7 @@ def _newton_step(problem: NewOutput, kappa: Array, dual: float, pieces: Array) -
     if loss.is_logistic:
         u = problem.y * kappa / problem.w
         slope, q = problem.y * (np.log1p(-u) - np.log(u)), 1.0 / (problem.w * u * (1.0 - u))
-        lo, hi = kappa + INSIDE_PART * (lo - kappa), kappa + INSIDE_PART * (hi - kappa)
+        lo, hi = kappa + MAX_STEP_TO_BOUND * (lo - kappa), kappa + MAX_STEP_TO_BOUND * (hi - kappa)
     else:
         slope = problem.y - q * kappa - loss.epsilon * np.sign(kappa)
         if loss.epsilon > 0.0:  # the gain has a kink at 0
@@ -149,7 +149,10 @@ def _newton_step(problem: NewOutput, kappa: Array, dual: float, pieces: Array) -
 
 def _curvature(problem: NewOutput, kappa: Array, inside: NDArray[np.intp]) -> Array:
     """Return the second derivatives of H in the variables inside, (f, f)."""
-    g = problem.joined(kappa)[-1]
-    theta, slope = problem.kernel.theta(problem.joined(kappa))[-1, -1], problem.kernel.slope(g)
+    g = problem.extended_gram(kappa)[-1]
+    theta, slope = (
+        problem.kernel.theta(problem.extended_gram(kappa))[-1, -1],
+        problem.kernel.slope(g),
+    )
     B = np.column_stack([problem.b, np.sqrt(2.0) * (problem.K @ kappa)])[inside]
     return np.asarray(theta * problem.K[np.ix_(inside, inside)] + (B * slope) @ B.T)

@@ -58,7 +58,7 @@ class OutputKernel:
         return self.rule[0] == FIXED
 
     @property
-    def ties_all(self) -> bool:
+    def has_dense_theta(self) -> bool:
         """Whether Θ has no entry near 0, whatever g is."""
         return self.rule[0] == EXP
 

@@ -202,7 +202,7 @@ class PenaltyParams(MachineParams):
 
 
 #: Parameters that two machines must have in common to answer the same question.
-COMMON = (
+SHARED_PARAMS = (
     *KernelParams.model_fields,
     "loss",
     "epsilon",
@@ -216,4 +216,4 @@ COMMON = (
 )
 
 #: Those of the penalty.
-PENALTY = ("penalty", "k", "lam", "v_scale")
+PENALTY_PARAMS = ("penalty", "k", "lam", "v_scale")

@@ -14,10 +14,10 @@ from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.kernel_machines.examples import Examples, examples_of
 from algorithms.kernel_machines.input_kernels import (
     InputKernel,
-    Standard,
+    Standardiser,
+    fit_standardiser,
     nystrom_map,
     relative_gamma,
-    standard_of,
 )
 from algorithms.kernel_machines.losses import CLASS_LOSSES, NUMBER_LOSSES, Loss
 from algorithms.kernel_machines.output_kernels import (
@@ -45,7 +45,7 @@ class Prepared:
     examples
         ``examples.X`` holds features where there is no kernel matrix, else standardised rows.
     K : (N, N) or None
-    kernel, standard
+    kernel, standardiser
         k of standardised rows.
     features : (N, q) or None
         Rows whose products are the kernel: linear or by landmarks.
@@ -56,7 +56,7 @@ class Prepared:
     examples: Examples
     K: Array | None
     kernel: InputKernel
-    standard: Standard
+    standardiser: Standardiser
     features: Array | None = None
     landmarks: Array | None = None
     expand: Array | None = None
@@ -84,7 +84,7 @@ def check_machine(
     if params.kernel == "precomputed":
         _check_precomputed(summaries, params)
     elif params.kernel != "linear":
-        check_memory(_least_rows(summaries), params)
+        check_memory(_min_distinct_rows(summaries), params)
 
 
 def check_memory(n_rows: int, params: KernelParams) -> None:
@@ -112,9 +112,9 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     )
     is_classes = examples.targets[0].classes is not None
     if params.kernel == "precomputed":
-        return _given(examples, params)
-    standard = standard_of(examples.X, params.standardise)
-    rows = standard.apply(examples.X)
+        return _prepare_precomputed(examples, params)
+    standardiser = fit_standardiser(examples.X, params.standardise)
+    rows = standardiser.apply(examples.X)
     gamma = params.gamma * (relative_gamma(params.kernel, rows) if is_relative else 1.0)
     kernel = InputKernel(params.kernel, gamma, params.degree, params.coef0)
     kernel = replace(
@@ -125,15 +125,15 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     if kernel.is_linear:
         Z = kernel.features(rows)
         K = Z @ Z.T if Z.shape[1] > len(Z) else None  # then no larger than the rows themselves
-        return Prepared(examples.with_rows(Z), K, kernel, standard, features=Z)
+        return Prepared(examples.with_rows(Z), K, kernel, standardiser, features=Z)
     check_memory(len(rows), params)
     if 0 < params.nystrom < len(rows):
         chosen = np.sort(rng.choice(len(rows), params.nystrom, replace=False))
         landmarks = np.ascontiguousarray(rows[chosen])
         expand = nystrom_map(kernel, landmarks)
         Z = np.ascontiguousarray(kernel.matrix(rows, landmarks) @ expand)
-        return Prepared(examples.with_rows(Z), None, kernel, standard, Z, landmarks, expand)
-    return Prepared(examples.with_rows(rows), kernel.gram(rows), kernel, standard)
+        return Prepared(examples.with_rows(Z), None, kernel, standardiser, Z, landmarks, expand)
+    return Prepared(examples.with_rows(rows), kernel.gram(rows), kernel, standardiser)
 
 
 def loss_of(params: MachineParams, examples: Examples) -> Loss:
@@ -160,7 +160,7 @@ def mean_rows(examples: Examples) -> float:
     return float(np.diff(examples.offsets).mean())
 
 
-def _least_rows(summaries: Sequence[TaskSummary]) -> int:
+def _min_distinct_rows(summaries: Sequence[TaskSummary]) -> int:
     """Return the number of distinct rows there are at least: tasks of one size may share them."""
     sizes = [task.n_samples for task in summaries]
     return sizes[0] if len(set(sizes)) == 1 else sum(sizes)
@@ -184,7 +184,7 @@ def _check_precomputed(summaries: Sequence[TaskSummary], params: MachineParams) 
         )
 
 
-def _given(examples: Examples, params: MachineParams) -> Prepared:
+def _prepare_precomputed(examples: Examples, params: MachineParams) -> Prepared:
     """Return the preparation of a precomputed kernel, checked and divided by its mean diagonal."""
     raw = examples.X
     size = float(np.abs(raw).max())
@@ -209,8 +209,8 @@ def _given(examples: Examples, params: MachineParams) -> Prepared:
     divisor = divisor if divisor > 0 else 1.0
     K /= divisor
     kernel = InputKernel("precomputed", divisor=divisor)
-    standard = standard_of(raw, "none")
-    return Prepared(examples.with_rows(raw), np.ascontiguousarray(K), kernel, standard)
+    standardiser = fit_standardiser(raw, "none")
+    return Prepared(examples.with_rows(raw), np.ascontiguousarray(K), kernel, standardiser)
 
 
 def _asymmetry(K: Array) -> float:

@@ -14,7 +14,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import Problem, ascend
+from algorithms.kernel_machines.ascent import Problem, coordinate_ascent
 from algorithms.kernel_machines.building import solution_of
 from algorithms.kernel_machines.examples import examples_of
 from algorithms.kernel_machines.input_kernels import InputKernel
@@ -73,7 +73,7 @@ def problem_of(tasks, loss, kernel, *, features=False, epsilon=0.1):
 
 
 def solved(problem, method="tasks", *, tolerance=1e-8, max_iter=5000, trace=None):
-    end = ascend(
+    end = coordinate_ascent(
         problem, method, seed=0, max_iter=max_iter, tolerance=tolerance, trace=trace or Trace()
     )
     return solution_of(problem, end.kappa, reason=None)
@@ -310,8 +310,8 @@ def test_the_gap_is_a_sum_of_terms_of_examples_none_negative(kind, loss, penalty
     kernel = learned_kernel(penalty, k=k, C=C, lam=lam)
     problem = problem_of(tasks, loss, kernel)
     for n_passes in (0, 1, 3):
-        end = ascend(problem, "tasks", seed=0, max_iter=n_passes or 1, tolerance=0.5 * (not n_passes), trace=Trace())  # noqa: E501  # fmt: skip
-        kappa = problem.start() if n_passes == 0 else end.kappa
+        end = coordinate_ascent(problem, "tasks", seed=0, max_iter=n_passes or 1, tolerance=0.5 * (not n_passes), trace=Trace())  # noqa: E501  # fmt: skip
+        kappa = problem.initial_kappa() if n_passes == 0 else end.kappa
         found = problem.certificate(kappa)
         assert found.terms.min() >= -TERM_ATOL
         # the primal value of (6) from Θ, F and G themselves
@@ -341,7 +341,9 @@ def test_what_a_pass_keeps_current_is_what_is_computed_afresh(method, features, 
     tasks = related("classes", T=5, n=40, is_shared=method == "blocks")
     kernel = learned_kernel("power", k=1, C=1.0, lam=relative_lam("power", k=1, C=1.0, n_rows=40.0))
     problem = problem_of(tasks, "hinge", kernel, features=features)
-    end = ascend(problem, method, seed=0, max_iter=n_passes, tolerance=1e-15, trace=Trace())
+    end = coordinate_ascent(
+        problem, method, seed=0, max_iter=n_passes, tolerance=1e-15, trace=Trace()
+    )
     assert np.mean(end.kappa == 0.0) > 0.1  # rows without change are passed by
     afresh = problem.products(end.kappa)
     np.testing.assert_allclose(end.products, afresh, atol=1e-13 * np.abs(afresh).max())

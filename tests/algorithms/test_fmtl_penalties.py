@@ -10,7 +10,7 @@ from algorithms.fmtl import FMTL, FMTLParams
 from algorithms.interface.target_scales import scale_prior
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.ascent import Problem, ascend
+from algorithms.kernel_machines.ascent import Problem, coordinate_ascent
 from algorithms.kernel_machines.examples import examples_of
 from algorithms.kernel_machines.input_kernels import InputKernel
 from algorithms.kernel_machines.losses import Loss
@@ -167,7 +167,7 @@ def another_optimum(kind, loss, penalty, C):
 @over_strengths
 def test_the_optimum_is_that_of_another_solver(kind, loss, penalty, C) -> None:
     problem, lam = problem_of(kind, loss, penalty, C)
-    end = ascend(problem, "tasks", seed=0, max_iter=20_000, tolerance=GAP, trace=Trace())
+    end = coordinate_ascent(problem, "tasks", seed=0, max_iter=20_000, tolerance=GAP, trace=Trace())
     found = problem.certificate(end.kappa)
     assert 0 <= found.relative_gap <= GAP
     paper = Paper(problem, loss=loss, penalty=penalty, C=C, lam=lam)
@@ -200,7 +200,7 @@ def test_no_strength_leaves_the_range_of_numbers(method, penalty, k, C, lam) -> 
     for loss in LOSSES["classes"]:
         trace = Trace()
         problem = Problem(e, K, Loss(loss), kernel)
-        end = ascend(problem, method, seed=0, max_iter=15, tolerance=1e-6, trace=trace)
+        end = coordinate_ascent(problem, method, seed=0, max_iter=15, tolerance=1e-6, trace=trace)
         found = problem.certificate(end.kappa)
         assert np.isfinite(kernel.theta(end.g)).all()
         assert np.isfinite([found.primal, found.dual, found.gap]).all()
@@ -271,7 +271,7 @@ def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> No
     assert np.mean(joined.predict(new.X, task=new.name) == new.y) > 0.9
     # the dual of the new task alone, by another solver: all products with the others given
     Z = (new.X - joined.mean) / joined.deviation
-    rows, alpha = joined.own[3]
+    rows, alpha = joined.adapted[3]
     K, T = joined.kernel.gram(Z), 3
     b = np.zeros((len(Z), T))
     for i, s, a in zip(joined.row, joined.output, joined.alpha, strict=True):

@@ -7,7 +7,7 @@ from sklearn.metrics import pairwise
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.kernel_baselines import TaskMachines
-from algorithms.kernel_machines.input_kernels import InputKernel, nystrom_map, standard_of
+from algorithms.kernel_machines.input_kernels import InputKernel, fit_standardiser, nystrom_map
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import prepare
 
@@ -57,7 +57,7 @@ def test_columns_are_centred_and_divided_and_constant_ones_are_left_alone() -> N
         ("features", X.mean(axis=0), np.append(X[:, :4].std(axis=0), 1.0)),
     ):
         new = X + np.arange(5.0)  # where the last column is another constant
-        np.testing.assert_allclose(standard_of(X, form).apply(new), (new - mean) / deviation)
+        np.testing.assert_allclose(fit_standardiser(X, form).apply(new), (new - mean) / deviation)
 
 
 @over_names

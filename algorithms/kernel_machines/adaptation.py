@@ -9,9 +9,9 @@ from scipy.sparse import csr_array
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task
 from algorithms.interface.trace import Trace
-from algorithms.kernel_machines.building import error_name, error_of
+from algorithms.kernel_machines.building import error_metric, training_error
 from algorithms.kernel_machines.examples import Examples
-from algorithms.kernel_machines.input_kernels import Standard
+from algorithms.kernel_machines.input_kernels import Standardiser
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.new_output import NewOutput, solve_new_output
@@ -45,7 +45,7 @@ def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> Non
         )
 
 
-def join_task(
+def adapt_to_task(
     model: KernelMachine,
     examples: Examples,
     *,
@@ -67,7 +67,7 @@ def join_task(
     first = len(model.output_names)
     (target,) = examples.targets
     trace.expect(target.n_outputs)
-    rows = Standard(model.mean, model.deviation).apply(examples.X)
+    rows = Standardiser(model.mean, model.deviation).apply(examples.X)
     F, primal, gap = [], 0.0, 0.0
     for r in range(target.n_outputs):
         part = examples.part(r)
@@ -86,7 +86,10 @@ def join_task(
     target = replace(target, first=first)
     y = examples.y.reshape(target.n_outputs, -1).T
     reached = relative_gap(primal, gap)
-    found = {error_name(target): error_of(y, np.stack(F, axis=1), target), "duality_gap": reached}
+    found = {
+        error_metric(target): training_error(y, np.stack(F, axis=1), target),
+        "duality_gap": reached,
+    }
     return replace(
         model.with_warnings(*_warnings(target.task, reached, tolerance)),
         tasks=(*model.tasks, target.task),
@@ -113,10 +116,10 @@ def _products_with(model: KernelMachine, rows: Array) -> tuple[Array, Array | No
         Z = model.kernel.matrix(rows, model.support) @ model.expand
         return Z @ model.U, Z
     b = np.zeros((len(rows), T))
-    n_base = T - len(model.own)
+    n_base = T - len(model.adapted)
     sums = csr_array((model.alpha, (model.row, model.output)), shape=(len(model.support), n_base))
     b[:, :n_base] = np.asarray(sums.T @ model.kernel.matrix(model.support, rows)).T
-    for s, (rows_s, alpha) in model.own.items():
+    for s, (rows_s, alpha) in model.adapted.items():
         b[:, s] = model.kernel.matrix(rows, rows_s) @ alpha
     return b, None
 
@@ -136,14 +139,14 @@ def _with_output(
     Theta = theta / C
     Theta[:T, :T] = model.Theta
     if Z is None:
-        n_base = T - len(model.own)
+        n_base = T - len(model.adapted)
         shape = (len(model.support), n_base)
         sums = csr_array((model.alpha, (model.row, model.output)), shape=shape)
         column = np.asarray(sums @ Theta[-1, :n_base])
         used = kappa != 0.0
-        own = {**model.own, T: (rows[used], C * kappa[used])}
+        adapted = {**model.adapted, T: (rows[used], C * kappa[used])}
         return replace(
-            model, Theta=Theta, g=g, beta=np.column_stack([model.beta, column]), own=own,
+            model, Theta=Theta, g=g, beta=np.column_stack([model.beta, column]), adapted=adapted,
             U=np.zeros((0, T + 1)),
         )  # fmt: skip
     U = np.column_stack([model.U, C * (kappa @ Z)])
