@@ -46,7 +46,7 @@ from algorithms.projections.model import (
 from algorithms.projections.params import ProjectionParams, RidgeParams
 from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
-from algorithms.solvers.dinkelbach import climb
+from algorithms.solvers.dinkelbach import dinkelbach
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=ProjectionParams)
@@ -267,7 +267,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     ) -> Directions:
         """Return the top-d eigenvectors of S_b - αS_t at the largest ratio α."""
         pencil = task.pencil(d=params.d, gamma=params.gamma, null=params.null)
-        alpha = climb([pencil], trace=trace, loop=loop)
+        alpha = dinkelbach([pencil], trace=trace, loop=loop)
         return Directions(leading_directions(pencil, alpha), pencil.k, {"alpha": alpha})
 
 

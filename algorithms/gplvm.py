@@ -36,7 +36,7 @@ from algorithms.latent.parts import (
 )
 from algorithms.latent.source import SourceParams, check_own_rows, choose_source
 from algorithms.numerics.latent_projection import Predictor
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 
 Array = NDArray[np.float64]
 
@@ -103,7 +103,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         trace.expect(
             params.n_init * n_models + sum(n_projections(t, labelled[t.name]) for t in tasks)
         )
-        with threads_for(params.r):
+        with limit_blas_threads(params.r):
             learned = _learn(ordered, source, params, trace=trace, seed=seed)
             parts = {
                 task.name: _serve(
@@ -140,7 +140,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         params = GPLVMParams.model_validate(model.fit_info["params"])
         source = model.part_of(model.fit_info["source"])
         trace.expect(1 + params.n_init * (params.rows == "own"))
-        with threads_for(params.r):
+        with limit_blas_threads(params.r):
             if params.rows == "own":
                 self.check([task.summary()], params.model_copy(update={"source": ""}))
                 learned = _learn([task], task, params, trace=trace, seed=model.fit_info["seed"])

@@ -35,7 +35,7 @@ from algorithms.numerics import warm
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
 from algorithms.numerics.latent_projection import predictor
-from algorithms.solvers.lbfgs import descend, start_at
+from algorithms.solvers.lbfgs import initial_state, lbfgs_step
 from algorithms.tlvm import TLVM, TLVMParams
 
 Array = NDArray[np.float64]
@@ -103,7 +103,7 @@ def per_call(call: Callable[[], object], *, n: int, n_inside: int) -> float:
 def time_to(objective: LatentObjective, z: Array, value: float) -> tuple[float, float, float]:
     """Return the times until the value is nearly and fully reached, and the value at the end."""
     started, nearly = time.process_time(), np.inf
-    state = start_at(objective, z)
+    state = initial_state(objective, z)
     for _ in range(MOST_STEPS):
         if state.objective <= value + NEARLY * abs(value):
             nearly = min(nearly, time.process_time() - started)
@@ -111,7 +111,7 @@ def time_to(objective: LatentObjective, z: Array, value: float) -> tuple[float, 
             return nearly, time.process_time() - started, state.objective
         if state.is_stalled:
             break
-        state = descend(objective, state)
+        state = lbfgs_step(objective, state)
     return nearly, np.inf, state.objective
 
 

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
-from algorithms.numerics.finite import are_finite
+from algorithms.numerics.finite import all_finite
 
 #: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
 METHODS = (
@@ -150,7 +150,7 @@ class Model(ABC):
                 task=task,
             )
         rows = rows.astype(np.float64, copy=False)
-        if are_finite(rows):
+        if all_finite(rows):
             return rows
         is_bad = np.isinf(rows) if method in self.takes_missing else ~np.isfinite(rows)
         if is_bad.any():
@@ -175,7 +175,7 @@ def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
     """
     with np.errstate(over="ignore", invalid="ignore"):
         outputs: NDArray[Any] = getattr(model, method)(rows, task=task)
-    if outputs.dtype.kind == "f" and not are_finite(outputs):
+    if outputs.dtype.kind == "f" and not all_finite(outputs):
         detail = f"task '{task}': the rows are so large that {method} of them overflows"
         raise InvalidData(detail, task=task)
     return outputs

@@ -19,7 +19,7 @@ from algorithms.kernel_machines.building import Solution, build_machine
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.params import MachineParams
 from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows, prepare
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=MachineParams)
 
@@ -107,7 +107,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
-        with threads_for(_order(prepared)):
+        with limit_blas_threads(_order(prepared)):
             solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
         fit_info = {
             **fit_info,

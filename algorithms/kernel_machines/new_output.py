@@ -19,7 +19,7 @@ from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.numerics import kernels_fmtl_tasks as kernels
 from algorithms.numerics.gaps import relative_gap
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 
 Array = NDArray[np.float64]
 
@@ -114,7 +114,7 @@ def solve_new_output(
         )  # fmt: skip
         return state(kappa)
 
-    with threads_for(n):
+    with limit_blas_threads(n):
         start = state(problem.initial_kappa())
         return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 

@@ -26,11 +26,11 @@ from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import compress_rows, negative_log_likelihood
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.latent_projection import (
-    DETOUR_TOLERANCE,
+    ROBUST_TOLERANCE,
     Predictor,
-    first_latents,
+    initial_latents,
     predictor,
-    settle,
+    refine_latents,
 )
 from algorithms.solvers.lbfgs import minimise
 
@@ -168,7 +168,7 @@ def project_rows_traced(
 
     The objective is the sum of f over all rows, at their start where they have not settled yet.
     """
-    X, values = first_latents(process, Y, is_robust=is_robust)
+    X, values = initial_latents(process, Y, is_robust=is_robust)
     n_blocks = -(-len(Y) // BLOCK)
 
     def step(state: _Projection) -> _Projection:
@@ -188,7 +188,7 @@ def project(process: Predictor, Y: Array, *, is_robust: bool) -> Array:
     X = np.full((len(Y), process.active.shape[1]), np.nan)
     for first in range(0, len(Y), BLOCK):
         rows = slice(first, first + BLOCK)
-        start, values = first_latents(process, Y[rows], is_robust=is_robust)
+        start, values = initial_latents(process, Y[rows], is_robust=is_robust)
         X[rows], _ = _settled(process, Y[rows], start, values, is_robust=is_robust)
     return X
 
@@ -201,12 +201,12 @@ def _settled(
     No row ends above its start: one that would is let down from there without the detour.
     """
     if is_robust:
-        return settle(process, Y, X, is_robust=True)
-    settled, _ = settle(process, Y, X, is_robust=True, tolerance=DETOUR_TOLERANCE)
-    settled, found = settle(process, Y, settled, is_robust=False)
+        return refine_latents(process, Y, X, is_robust=True)
+    settled, _ = refine_latents(process, Y, X, is_robust=True, tolerance=ROBUST_TOLERANCE)
+    settled, found = refine_latents(process, Y, settled, is_robust=False)
     worse = found > values
     if worse.any():
-        settled[worse], found[worse] = settle(process, Y[worse], X[worse], is_robust=False)
+        settled[worse], found[worse] = refine_latents(process, Y[worse], X[worse], is_robust=False)
     return settled, found
 
 

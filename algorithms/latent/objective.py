@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.gp_covariances import LARGEST_LOG, Covariance
+from algorithms.numerics.gp_covariances import MAX_ABS_LOG, Covariance
 
 Array = NDArray[np.float64]
 #: Of K (n, n): the value and ∂/∂K; LinAlgError where K is not positive definite.
@@ -37,7 +37,7 @@ class LatentObjective:
         """Return F and its gradient, (3 + n L,)."""
         theta, X = unpack(z, n_latents=self.n_latents)
         w = math.exp(theta[2])
-        K = self.covariance.between(X, X, theta)
+        K = self.covariance.matrix(X, X, theta)
         K.reshape(-1)[:: len(K) + 1] += w + self.floor
         try:
             value, G = self.terms(K)
@@ -65,6 +65,6 @@ def unpack(z: Array, *, n_latents: int) -> tuple[Array, Array]:
     """Return θ (3,), clipped to where it acts, and X (n, L)."""
     theta, X = z[:N_THETA], z[N_THETA:].reshape(-1, n_latents)
     logarithms = theta.tolist()
-    if min(logarithms) >= -LARGEST_LOG and max(logarithms) <= LARGEST_LOG:
+    if min(logarithms) >= -MAX_ABS_LOG and max(logarithms) <= MAX_ABS_LOG:
         return theta, X
-    return np.clip(theta, -LARGEST_LOG, LARGEST_LOG), X
+    return np.clip(theta, -MAX_ABS_LOG, MAX_ABS_LOG), X

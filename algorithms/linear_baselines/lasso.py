@@ -30,7 +30,7 @@ from algorithms.linear_baselines.params import Columns
 from algorithms.numerics.feature_norms import ColumnNorm
 from algorithms.numerics.gaps import relative_gap
 from algorithms.numerics.stacks import Stacks, compress, merge_equal_rows, stack_blocks
-from algorithms.solvers.proximal_gradient import Judged, descend
+from algorithms.solvers.proximal_gradient import ProximalTrial, proximal_gradient
 
 Array = NDArray[np.float64]
 Share = Annotated[float, Field(gt=0.0, le=1.0)]
@@ -145,8 +145,8 @@ def _solve(
     stacks, rest = stack_blocks([block for block, _ in small]), sum(left for _, left in small)
     Z = stacks.adjoint([part.Y for part in stacks.parts])
     penalty = params.share * 2 * _NORM.dual_norm(Z)
-    state = descend(
-        lambda W: _judge(stacks, W, penalty=penalty, rest=rest),
+    state = proximal_gradient(
+        lambda W: _evaluate(stacks, W, penalty=penalty, rest=rest),
         lambda W, step: _NORM.shrink(W, step * penalty, power=1),
         np.zeros_like(Z),
         L=2
@@ -159,7 +159,7 @@ def _solve(
     return state.W, penalty, state.residual
 
 
-def _judge(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> Judged:
+def _evaluate(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> ProximalTrial:
     """Return gradient, objective and gap; dual: Σ αy − ‖α‖²/4 with the dual norm of Z at most λ.
 
     α = 2s·(residuals), with the best s that is feasible.
@@ -172,4 +172,4 @@ def _judge(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> Judged:
     largest = 2 * _NORM.dual_norm(Z)
     s = min(gain / size, penalty / largest if largest > 0 else np.inf) if size > 0 else 0.0
     bound = rest + max(2 * s * gain - s**2 * size, 0.0)
-    return Judged(-2 * Z, value, relative_gap(value, value - bound))
+    return ProximalTrial(-2 * Z, value, relative_gap(value, value - bound))

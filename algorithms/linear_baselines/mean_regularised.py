@@ -35,7 +35,7 @@ from algorithms.linear_baselines.choice import (
     mean_known,
 )
 from algorithms.linear_baselines.params import Gamma, LeaveOneOutParams
-from algorithms.numerics.leave_one_out import left_out
+from algorithms.numerics.leave_one_out import left_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
 Array = NDArray[np.float64]
@@ -245,4 +245,6 @@ def _loo_error(parts: _Eliminated, params: MeanRegularisedParams, unit: Indices)
     residuals = np.concatenate(
         [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
     )
-    return mean_known(left_out(residuals[:, np.newaxis], free, freedom, unit=unit)[:, 0] ** 2)
+    return mean_known(
+        left_out_errors(residuals[:, np.newaxis], free, freedom, unit=unit)[:, 0] ** 2
+    )

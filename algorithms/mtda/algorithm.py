@@ -118,7 +118,7 @@ from algorithms.projections.model import (
 )
 from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
-from algorithms.solvers.dinkelbach import climb
+from algorithms.solvers.dinkelbach import dinkelbach
 
 Array = NDArray[np.float64]
 
@@ -200,7 +200,7 @@ def _solve(
     """Return the ratio α, and P (d', d) where the solver has one."""
     if params.solver == "exact":
         pencils = [task.pencil(d=params.d, gamma=params.gamma, null=params.null) for task in tasks]
-        alpha = climb(
+        alpha = dinkelbach(
             pencils,
             trace=trace,
             loop="ratio",

@@ -122,13 +122,13 @@ def _descend(
     target = INNER_RTOL * float(np.linalg.norm(point.gradient))
     for done in range(n_steps):
         along = lbfgs.direction(point.gradient, S, Y)
-        first = lbfgs.first_length(point, along, S)
-        found = lbfgs.search(evaluate, point, along, first=first)
+        first = lbfgs.initial_step_length(point, along, S)
+        found = lbfgs.line_search(evaluate, point, along, initial_step=first)
         if found is None:
             return point.x, S[:0], Y[:0], done == 0 and len(S) == 0
-        S, Y = lbfgs.remember(S, Y, found.x - point.x, found.gradient - point.gradient)
+        S, Y = lbfgs.add_pair(S, Y, found.x - point.x, found.gradient - point.gradient)
         point = found
-        if lbfgs.length_of(point.gradient) <= target:
+        if lbfgs.norm(point.gradient) <= target:
             break
     return point.x, S, Y, False
 
@@ -184,7 +184,7 @@ def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
         Z = correlation(problem, P)
         largest = max(float(np.sum(part.X**2, axis=(1, 2)).max()) for part in problem.stacks.parts)
         guess = Z / max(largest, np.finfo(float).tiny)
-    x = _pack(*problem.norm.factor(guess, least=LEAST_START), b)
+    x = _pack(*problem.norm.factor(guess, min_ratio=LEAST_START), b)
     value = objective(problem, M, W)
     return FactorState(
         objective=value,

@@ -89,8 +89,8 @@ def _quasi_newton_step(problem: SquareProblem, state: ProjectionState) -> Projec
 
     start = lbfgs.Point(state.U.ravel(), state.objective, state.gradient.ravel())
     along = lbfgs.direction(start.gradient, state.S, state.Y)
-    first = lbfgs.first_length(start, along, state.S)
-    found = lbfgs.search(evaluate, start, along, first=first)
+    first = lbfgs.initial_step_length(start, along, state.S)
+    found = lbfgs.line_search(evaluate, start, along, initial_step=first)
     if found is None:
         empty = state.S[:0]  # the memory may be to blame; without one there is no way down
         is_stalled = len(state.S) == 0
@@ -98,7 +98,7 @@ def _quasi_newton_step(problem: SquareProblem, state: ProjectionState) -> Projec
             state, iteration=state.iteration + 1, is_stalled=is_stalled, S=empty, Y=empty
         )
     fit = next(fit for fit in reversed(fits) if fit.value == found.value)
-    S, Y = lbfgs.remember(state.S, state.Y, found.x - start.x, found.gradient - start.gradient)
+    S, Y = lbfgs.add_pair(state.S, state.Y, found.x - start.x, found.gradient - start.gradient)
     U = found.x.reshape(state.U.shape)
     return _state(problem, U, fit, iteration=state.iteration + 1, S=S, Y=Y)
 

@@ -15,7 +15,7 @@ from algorithms.mtfl.square import (
     relative_gap,
     residuals_of,
 )
-from algorithms.solvers.proximal_gradient import Judged, ProximalState, descend
+from algorithms.solvers.proximal_gradient import ProximalState, ProximalTrial, proximal_gradient
 
 Array = NDArray[np.float64]
 
@@ -43,15 +43,15 @@ def descend_proximal(
 ) -> ProximalState:
     """Return W at which the relative duality gap is below the tolerance; L bounds the curvature."""
 
-    def judge(W: Array) -> Judged:
+    def evaluate(W: Array) -> ProximalTrial:
         residuals = residuals_of(problem, W)
         Z = problem.stacks.adjoint(residuals)
         value = objective(problem, residuals, W)
-        return Judged(-2 * Z, value, relative_gap(value, lower_bound(problem, residuals, Z)))
+        return ProximalTrial(-2 * Z, value, relative_gap(value, lower_bound(problem, residuals, Z)))
 
-    def shrink(W: Array, step: float) -> Array:
+    def prox(W: Array, step: float) -> Array:
         return problem.norm.shrink(W, step * problem.gamma, power=2)
 
-    return descend(
-        judge, shrink, W, L=L, trace=trace, loop=loop, max_iter=max_iter, tolerance=tolerance
+    return proximal_gradient(
+        evaluate, prox, W, L=L, trace=trace, loop=loop, max_iter=max_iter, tolerance=tolerance
     )

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.numerics import kernels_rmtpca as kernels
-from algorithms.numerics.coupled_traces import Evaluation, Move, denominators
+from algorithms.numerics.coupled_traces import Evaluation, TrialStep, denominators
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.kernels_rmtpca_lanes import LANES
 
@@ -45,7 +45,7 @@ class CompiledCoupledTraces:
         """Size of a change of J that is rounding, without the part that depends on J."""
         return 1e-15 * self.lam * self.traces.size * self.k
 
-    def at(self, C: Covariances, lam: float) -> Self:
+    def with_weight(self, C: Covariances, lam: float) -> Self:
         """Return the objective of the same matrices for another λ."""
         scales = denominators(C, lam=lam, k=self.k)
         return replace(self, lam=float(lam), scales=scales)
@@ -67,7 +67,7 @@ class CompiledCoupledTraces:
         )
         return Evaluation(*found)
 
-    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+    def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step to an approximate maximiser of the model within the trust region."""
         Q, J, residual, F_next, predicted, length, is_clipped = kernels.attempt(
             self.lanes,
@@ -80,7 +80,7 @@ class CompiledCoupledTraces:
             radius,
             forcing,
         )
-        return Move(Q, Evaluation(J, residual, F_next), predicted, length, is_clipped)
+        return TrialStep(Q, Evaluation(J, residual, F_next), predicted, length, is_clipped)
 
 
 def compile_for(C: Covariances, *, lam: float, k: int) -> CompiledCoupledTraces:

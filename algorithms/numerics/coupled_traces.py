@@ -46,7 +46,7 @@ class Evaluation(NamedTuple):
     F: Array
 
 
-class Move(NamedTuple):
+class TrialStep(NamedTuple):
     """A step of the quadratic model, and where it leads.
 
     Parameters
@@ -77,7 +77,7 @@ class CoupledTraces(Protocol):
     def noise(self) -> float:
         """Size of a change of J that is rounding."""
 
-    def at(self, C: Covariances, lam: float) -> Self:
+    def with_weight(self, C: Covariances, lam: float) -> Self:
         """Return the objective of the same matrices for another λ."""
 
     def pack(self, U: Array) -> Array:
@@ -89,7 +89,7 @@ class CoupledTraces(Protocol):
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F."""
 
-    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+    def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step to an approximate maximiser of the model within the trust region."""
 
 
@@ -122,7 +122,7 @@ class BlasCoupledTraces:
         """Size of a change of J that is rounding, without the part that depends on J."""
         return 1e-15 * self.lam * self.C.n_tasks * self.k
 
-    def at(self, C: Covariances, lam: float) -> Self:
+    def with_weight(self, C: Covariances, lam: float) -> Self:
         """Return the objective of the same matrices for another λ."""
         return replace(self, C=C, lam=lam)
 
@@ -175,11 +175,11 @@ class BlasCoupledTraces:
         floor = CURVATURE_FLOOR * largest if largest > 0 else 1.0
         return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
 
-    def attempt(self, point: Array, F: Array, *, radius: float, forcing: float) -> Move:
+    def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
         """Return the step of :meth:`solve`, retracted."""
         E, predicted, length, is_clipped = self.solve(point, F, radius=radius, forcing=forcing)
         reached = retract(point, E)
-        return Move(reached, self.evaluate(reached), predicted, length, is_clipped)
+        return TrialStep(reached, self.evaluate(reached), predicted, length, is_clipped)
 
     def solve(
         self, point: Array, F: Array, *, radius: float, forcing: float
@@ -193,7 +193,7 @@ class BlasCoupledTraces:
         -------
         E : (T, k, d)
         predicted, length, is_clipped
-            As in :class:`Move`.
+            As in :class:`TrialStep`.
         """
         W, gram = self.curvatures(point, F), self.gram(point)
         bound = radius * np.sqrt(W.sum())

@@ -44,8 +44,8 @@ class FeatureNorm(ABC):
         """Return U of D from (9), of which a share is moved evenly to min(d, T) directions."""
 
     @abstractmethod
-    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
-        """Return U, V, V Uᵀ close to W; no part of U is below ``least`` times the longest."""
+    def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
+        """Return U, V, V Uᵀ close to W; no part of U is below ``min_ratio`` times the longest."""
 
     @abstractmethod
     def project(self, X: Array, U: Array) -> Array:
@@ -105,10 +105,10 @@ class TraceNorm(FeatureNorm):
         spectrum = (1 - share) * s / total if total > 0 else np.zeros(len(s))
         return np.asarray(right.T * np.sqrt(spectrum + share / len(s)))
 
-    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
+    def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
         """Return U (d, r) and V (T, r) of r = min(d, T)."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
-        root = np.sqrt(np.maximum(s, least * s[0]))
+        root = np.sqrt(np.maximum(s, min_ratio * s[0]))
         return right.T * root, left * root
 
     def project(self, X: Array, U: Array) -> Array:
@@ -158,10 +158,10 @@ class ColumnNorm(FeatureNorm):
         spectrum = (1 - share) * norms / total if total > 0 else np.zeros(len(norms))
         return np.sqrt(spectrum + share / len(norms))
 
-    def factor(self, W: Array, *, least: float) -> tuple[Array, Array]:
+    def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
         """Return U (d,) and V (T, d)."""
         norms = self.values(W)
-        U = np.sqrt(np.maximum(norms, least * norms.max()))
+        U = np.sqrt(np.maximum(norms, min_ratio * norms.max()))
         return U, W / np.where(U > 0, U, 1.0)
 
     def project(self, X: Array, U: Array) -> Array:

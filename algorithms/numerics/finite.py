@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 
-def are_finite(values: NDArray[Any]) -> bool:
+def all_finite(values: NDArray[Any]) -> bool:
     """Return whether all numbers of an array are finite.
 
     Where their sum of squares is, they are, and it takes no array of truth values to know; else

@@ -79,7 +79,7 @@ DIVERGENCES: dict[DivergenceName, Divergence] = {
 }
 
 
-def of_spectra(divergence: Divergence, K: Array, Kt: Array) -> tuple[float, Array, Array]:
+def spectral_divergence(divergence: Divergence, K: Array, Kt: Array) -> tuple[float, Array, Array]:
     """Return the divergence of the eigenvalues in falling order, and its gradients.
 
     It is the least over all rotations of K_t, for every divergence here: traces and determinants

@@ -15,18 +15,18 @@ Array = NDArray[np.float64]
 KernelName = Literal["rbf", "linear"]
 
 #: Logarithms of hyper-parameters act within ± this; beyond, K loses all its digits.
-LARGEST_LOG = 14.0
+MAX_ABS_LOG = 14.0
 
 
 class Covariance(ABC):
     """A covariance function k(x, x')."""
 
     @abstractmethod
-    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+    def matrix(self, X: Array, Z: Array, theta: Array) -> Array:
         """Return K_f, (n, m), of points X (n, L) and Z (m, L)."""
 
     @abstractmethod
-    def own(self, X: Array, theta: Array) -> Array:
+    def diag(self, X: Array, theta: Array) -> Array:
         """Return the variances k(x, x) of the process at points X (n, L), (n,)."""
 
     @abstractmethod
@@ -50,7 +50,7 @@ class Covariance(ABC):
 class RBF(Covariance):
     """k(x, x') = a exp(-g/2 ‖x - x'‖²), eq. 2 of Gao et al. (2010)."""
 
-    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+    def matrix(self, X: Array, Z: Array, theta: Array) -> Array:
         """Return K_f, (n, m)."""
         K = X @ Z.T
         if Z is X:
@@ -65,7 +65,7 @@ class RBF(Covariance):
         np.exp(K, out=K)
         return K
 
-    def own(self, X: Array, theta: Array) -> Array:
+    def diag(self, X: Array, theta: Array) -> Array:
         """Return a for every point."""
         return np.full(len(X), math.exp(theta[0]))
 
@@ -89,11 +89,11 @@ class RBF(Covariance):
 class Linear(Covariance):
     """k(x, x') = a xᵀx': probabilistic PCA with rows and columns exchanged."""
 
-    def between(self, X: Array, Z: Array, theta: Array) -> Array:
+    def matrix(self, X: Array, Z: Array, theta: Array) -> Array:
         """Return K_f, (n, m)."""
         return np.asarray(math.exp(theta[0]) * (X @ Z.T))
 
-    def own(self, X: Array, theta: Array) -> Array:
+    def diag(self, X: Array, theta: Array) -> Array:
         """Return a‖x‖² for every point."""
         return np.asarray(math.exp(theta[0]) * np.einsum("ij,ij->i", X, X))
 

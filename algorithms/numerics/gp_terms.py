@@ -12,7 +12,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 Array = NDArray[np.float64]
 
 #: Least predictive variance; below, rounding has eaten it.
-LEAST_VARIANCE = 1e-12
+MIN_VARIANCE = 1e-12
 _LN_2PI = float(np.log(2.0 * np.pi))
 
 
@@ -95,11 +95,11 @@ def conditional_negative_log_likelihood(
     P, _ = inverse_and_log_determinant(K[:n, :n])
     Q = K[:n, n:]
     A, B = P @ Y, P @ Q
-    s = np.maximum(np.diagonal(K)[n:] - np.einsum("ij,ij->j", Q, B), LEAST_VARIANCE)
+    s = np.maximum(np.diagonal(K)[n:] - np.einsum("ij,ij->j", Q, B), MIN_VARIANCE)
     R = Yt - Q.T @ A
     e = np.einsum("ij,ij->i", R, R)
     value = 0.5 * float(D * (len(s) * _LN_2PI + np.log(s).sum()) + (e / s).sum())
-    h = np.where(s > LEAST_VARIANCE, 0.5 * (D - e / s) / s, 0.0)
+    h = np.where(s > MIN_VARIANCE, 0.5 * (D - e / s) / s, 0.0)
     E = (R / s[:, np.newaxis]) @ A.T
     G = np.zeros_like(K)
     BE = B @ E

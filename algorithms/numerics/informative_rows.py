@@ -31,14 +31,14 @@ def informative_rows(
     """
     n = len(X)
     r = min(r, n)
-    variance = covariance.own(X, theta) + noise
+    variance = covariance.diag(X, theta) + noise
     F = np.zeros((r, n))
     chosen = np.zeros(r, dtype=np.intp)
     is_free = np.ones(n, dtype=bool)
     row = int(np.argmin(np.sum((X - X.mean(axis=0)) ** 2, axis=1)))
     for i in range(r):
         chosen[i], is_free[row] = row, False
-        column = covariance.between(X[row : row + 1], X, theta)[0]
+        column = covariance.matrix(X[row : row + 1], X, theta)[0]
         column[row] += noise
         pivot = np.sqrt(max(variance[row], noise))
         F[i] = (column - F[:i, row] @ F[:i]) / pivot

@@ -27,7 +27,7 @@ Array = NDArray[np.float64]
 MAX_ITER = 200
 TOLERANCE = 1e-7
 #: The same where the robust minimum is only where the next descent begins.
-DETOUR_TOLERANCE = 1e-3
+ROBUST_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -61,12 +61,12 @@ class Predictor:
 
     def mean(self, X: Array) -> Array:
         """Return the expected rows kᵀA at latents X (n, L), (n, D)."""
-        return np.asarray(self.covariance_with(X) @ self.A)
+        return np.asarray(self.cross_covariance(X) @ self.A)
 
     def variance(self, X: Array) -> Array:
         """Return the variance s of a feature of a row at latents X (n, L), (n,)."""
-        k = self.covariance_with(X)
-        own = COVARIANCES[self.kernel].own(X, self.theta)
+        k = self.cross_covariance(X)
+        own = COVARIANCES[self.kernel].diag(X, self.theta)
         s = own + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
         return np.asarray(np.maximum(s, LEAST_VARIANCE))
 
@@ -77,9 +77,9 @@ class Predictor:
         D = np.count_nonzero(~np.isnan(R), axis=1).astype(np.float64)
         return negative_log_density(self.variance(X), e, D, is_robust=is_robust)
 
-    def covariance_with(self, X: Array) -> Array:
+    def cross_covariance(self, X: Array) -> Array:
         """Return k(X, active), (n, r)."""
-        return COVARIANCES[self.kernel].between(X, self.active, self.theta)
+        return COVARIANCES[self.kernel].matrix(X, self.active, self.theta)
 
 
 def predictor(
@@ -93,13 +93,13 @@ def predictor(
         The covariance is not positive definite.
     """
     noise = float(np.exp(theta[2])) + floor
-    at_active = COVARIANCES[kernel].between(active, active, theta)
+    at_active = COVARIANCES[kernel].matrix(active, active, theta)
     P, _ = inverse_and_log_determinant(at_active + noise * np.eye(len(active)))
     A = P @ Y
     return Predictor(kernel, theta, noise, active, P, A, A @ A.T, at_active)
 
 
-def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tuple[Array, Array]:
+def initial_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tuple[Array, Array]:
     """Return for each row the active latent of least f, and that f.
 
     Parameters
@@ -127,7 +127,7 @@ def first_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tu
     return X, values
 
 
-def settle(
+def refine_latents(
     process: Predictor, Y: Array, X: Array, *, is_robust: bool, tolerance: float = TOLERANCE
 ) -> tuple[Array, Array]:
     """Return the latents at the local minima of f reached from X (n, L), and f there.

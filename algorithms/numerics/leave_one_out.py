@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
 #: 1 − h below this is zero: the row alone determines a direction, and nothing is left to tell.
-LEAST_FREEDOM = 1e-12
+MIN_FREEDOM = 1e-12
 
 
 def leave_one_out_errors(
@@ -50,10 +50,10 @@ def leave_one_out_errors(
         def freedom(rows: Indices) -> Array:
             return np.asarray(ridge * inverse[np.ix_(rows, rows)] - share)
 
-    return left_out(residuals, free, freedom, unit=unit)
+    return left_out_errors(residuals, free, freedom, unit=unit)
 
 
-def left_out(
+def left_out_errors(
     residuals: Array,
     free: Array,
     freedom: Callable[[Indices], Array],
@@ -72,10 +72,10 @@ def left_out(
     freedom
         Gives the block of I − H of some rows.
     """
-    errors: Array = residuals / np.where(free > LEAST_FREEDOM, free, np.nan)[:, np.newaxis]
+    errors: Array = residuals / np.where(free > MIN_FREEDOM, free, np.nan)[:, np.newaxis]
     for rows in several_rows(unit):
         block = freedom(rows)
-        is_free = np.linalg.eigvalsh((block + block.T) / 2)[0] > LEAST_FREEDOM
+        is_free = np.linalg.eigvalsh((block + block.T) / 2)[0] > MIN_FREEDOM
         errors[rows] = np.linalg.solve(block, residuals[rows]) if is_free else np.nan
     return errors
 

@@ -12,7 +12,7 @@ SMALL_ORDER = 512
 
 
 @contextmanager
-def threads_for(order: int) -> Iterator[None]:
+def limit_blas_threads(order: int) -> Iterator[None]:
     """Let BLAS use one thread in the block where matrices of this order are small.
 
     It also makes the result the same on every number of cores.

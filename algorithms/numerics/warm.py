@@ -9,7 +9,7 @@ from algorithms.numerics import kernels_fmtl, kernels_fmtl_tasks
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
 from algorithms.numerics.kernels_decimals import TO_END, count_of, read_lists
-from algorithms.numerics.latent_projection import first_latents, predictor, settle
+from algorithms.numerics.latent_projection import initial_latents, predictor, refine_latents
 
 
 def warm_rmtpca() -> None:
@@ -18,14 +18,14 @@ def warm_rmtpca() -> None:
     objective = compile_for(C, lam=1.0, k=1)
     point = objective.pack(C.leading(1))
     value = objective.evaluate(point)
-    objective.attempt(point, value.F, radius=0.5, forcing=0.1)
+    objective.trial_step(point, value.F, radius=0.5, forcing=0.1)
 
 
 def warm_latent() -> None:
     """Compile the kernels of latent projection."""
     Y = np.array([[1.0, 2.0, 0.0], [0.0, 1.0, 1.0]])
     process = predictor("rbf", np.zeros(3), Y[:, :1].copy(), Y, floor=0.1)
-    settle(process, Y, first_latents(process, Y)[0], is_robust=True)
+    refine_latents(process, Y, initial_latents(process, Y)[0], is_robust=True)
 
 
 def warm_fmtl() -> None:

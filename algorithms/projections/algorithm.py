@@ -13,7 +13,7 @@ from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs, check_classes
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.projections.model import ProjectionClassifier
 from algorithms.projections.params import ProjectionParams
 
@@ -44,7 +44,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         """Return the projection of each task, the parameters as given or chosen on these rows."""
         self.check(tasks.summaries(), params)
         # no matrix is larger than the span of a task's rows
-        with threads_for(max(min(task.X.shape) for task in tasks)):
+        with limit_blas_threads(max(min(task.X.shape) for task in tasks)):
             return self.learn(tasks, params, trace=trace, rng=rng)
 
     def choose(

@@ -31,7 +31,7 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.numerics.covariances import Covariances, covariance_factor
 from algorithms.numerics.eigen import leading_of_dense, leading_of_factor
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.rmtpca.coupled import (
     N_MANY_STARTS,
     Optimum,
@@ -117,7 +117,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         if any(one.selection != "given" or one.starts != "single" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), first)
-        with threads_for(order_of(tasks)):
+        with limit_blas_threads(order_of(tasks)):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:

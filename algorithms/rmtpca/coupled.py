@@ -153,7 +153,7 @@ def follow_path(
     way down a climb that would begin near the optimum of the way up begins, and so ends, there.
     """
     first = coupled_traces(C, lam=lams[0], k=k) if lams else None
-    objectives = [first.at(C, lam) for lam in lams] if first is not None else []
+    objectives = [first.with_weight(C, lam) for lam in lams] if first is not None else []
     U = C.leading(k)
     rising: list[Optimum] = []
     for i, objective in enumerate(objectives):

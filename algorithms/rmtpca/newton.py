@@ -51,7 +51,7 @@ def newton_step(objective: CoupledTraces, state: NewtonState, *, rtol: float) ->
     """Return the state after one trust-region step; J does not fall but by rounding."""
     # superlinear in the end, but no better than the tolerance asks
     forcing = max(min(LOOSEST_FORCING, state.residual**0.5), min(0.3 * rtol / state.residual, 0.5))
-    move = objective.attempt(state.U, state.F, radius=state.radius, forcing=forcing)
+    move = objective.trial_step(state.U, state.F, radius=state.radius, forcing=forcing)
     J, residual, F = move.value
     noise = NOISE * abs(state.objective) + objective.noise
     rise = J - state.objective

@@ -1,1 +1,1 @@
-"""Iterative methods under a trace that more than one family uses."""
+"""Iterative solvers, run by a trace, that several algorithm families share."""

@@ -1,4 +1,4 @@
-"""The loop that climbs a trace ratio to its global maximum, under the trace."""
+"""Dinkelbach's method for the global maximum of a trace ratio, run by a trace."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,20 +6,20 @@ from dataclasses import dataclass
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.numerics.trace_ratio import Pencil, best_ratio
 
-#: Newton's method needs four to seven steps; this many means that something is wrong.
+#: Newton's method needs four to seven steps; more than this many indicates an error.
 MAX_ITER = 100
-#: Change of α at which the loop ends. The steps are quadratic: the error is far below.
+#: Change of α at which the loop stops. Convergence is quadratic, so the error is far smaller.
 ALPHA_ATOL = 1e-12
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RatioState(LoopState):
-    """α is all there is: the directions are the leading eigenvectors of S_b - αS_t."""
+    """The ratio α, from which the directions follow: leading eigenvectors of S_b - αS_t."""
 
     alpha: float
 
 
-def climb(
+def dinkelbach(
     pencils: Sequence[Pencil],
     *,
     trace: Trace,
@@ -27,7 +27,7 @@ def climb(
     max_iter: int = MAX_ITER,
     tolerance: float = ALPHA_ATOL,
 ) -> float:
-    """Return the largest ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ), from α = 0 upwards."""
+    """Return the largest ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ), starting from α = 0."""
 
     def step(state: RatioState) -> RatioState:
         alpha = best_ratio(pencils, state.alpha)

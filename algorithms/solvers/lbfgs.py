@@ -1,6 +1,6 @@
-"""Limited-memory BFGS under a trace, for objectives that have no value in some places.
+"""Limited-memory BFGS, run by a trace, for objectives that are undefined at some points.
 
-The steps are those of :mod:`algorithms.numerics.lbfgs`.
+Directions and line search: :mod:`algorithms.numerics.lbfgs`.
 """
 
 from collections.abc import Callable
@@ -10,36 +10,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.trace import LoopState, Trace
-from algorithms.numerics.lbfgs import Point, direction, length_of, remember, search
+from algorithms.numerics.lbfgs import Point, add_pair, direction, line_search, norm
 
 Array = NDArray[np.float64]
-#: Gives the value and the gradient at a point; infinity where there is none.
+#: Returns the value and the gradient at a point; the value is infinite where it is undefined.
 Objective = Callable[[Array], tuple[float, Array]]
 
-N_PAIRS = 10
+MAX_PAIRS = 10
 #: Largest change of a coordinate in one step: of a logarithm, or in units of the first latents.
-LONGEST_STEP = 2.0
-#: Relative decrease below which nothing is gained at working precision.
-NOISE = 1e-13
-#: Steps over which the gain is measured: single steps may gain little on a long way down.
+MAX_STEP = 2.0
+#: Relative decrease below which a step is rounding error.
+MIN_RELATIVE_DECREASE = 1e-13
+#: Steps over which the decrease is measured: single steps may decrease little on slow problems.
 WINDOW = 100
-#: The gain over that many steps is held against the tolerance.
+#: The decrease expected over this many steps is compared with the tolerance.
 HORIZON = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LbfgsState(LoopState):
-    """Point of the iteration.
+    """State of the iteration.
 
     Parameters
     ----------
     z, gradient : (n,)
     S, Y : (k, n)
-        Latest changes of z and of the gradient, the newest last.
+        Latest changes of z and of the gradient, newest last.
     values : (k,)
-        Objective before each of the last steps, at most ``WINDOW``, the newest last.
+        Objective before each of the last steps, at most ``WINDOW`` of them, newest last.
     n_evaluations
-        Of the objective so far.
+        Evaluations of the objective so far.
     """
 
     z: Array
@@ -60,26 +60,26 @@ def minimise(
     tolerance: float,
     scale: float = 1.0,
 ) -> LbfgsState:
-    """Return the state at which the descent from z stops.
+    """Minimise an objective from z and return the last state.
 
     Parameters
     ----------
     tolerance
-        Of the largest entry of the gradient, or of what ``HORIZON`` steps would gain at the rate
-        of the last ``WINDOW``; either is divided by ``scale``. The second ends the descent where a
-        problem is so ill conditioned that the gradient is never small.
+        Bound on the largest entry of the gradient, or on the decrease that ``HORIZON`` more steps
+        would achieve at the rate of the last ``WINDOW``; both are divided by ``scale``. The
+        second criterion stops problems so ill conditioned that the gradient never becomes small.
     """
     return trace.run(
         loop,
-        lambda state: descend(objective, state, scale=scale),
-        start_at(objective, z, scale=scale),
+        lambda state: lbfgs_step(objective, state, scale=scale),
+        initial_state(objective, z, scale=scale),
         max_iter=max_iter,
         tolerance=tolerance,
     )
 
 
-def start_at(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsState:
-    """Return the first state."""
+def initial_state(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsState:
+    """Return the state at the start z."""
     value, gradient = objective(z)
     return LbfgsState(
         objective=value,
@@ -93,8 +93,8 @@ def start_at(objective: Objective, z: Array, *, scale: float = 1.0) -> LbfgsStat
     )
 
 
-def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> LbfgsState:
-    """Return the state after one step; the objective does not rise."""
+def lbfgs_step(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> LbfgsState:
+    """Return the state after one step, which never increases the objective."""
     trials: list[Point] = []
 
     def evaluate(z: Array) -> Point:
@@ -103,15 +103,15 @@ def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> L
 
     along = direction(state.gradient, state.S, state.Y)
     if len(state.S) == 0:
-        along = along / max(length_of(along), np.finfo(float).tiny)
-    reach = LONGEST_STEP / max(float(np.abs(along).max()), np.finfo(float).tiny)
-    if reach < 1:
-        along, reach = reach * along, 1.0
+        along = along / max(norm(along), np.finfo(float).tiny)
+    max_length = MAX_STEP / max(float(np.abs(along).max()), np.finfo(float).tiny)
+    if max_length < 1:
+        along, max_length = max_length * along, 1.0
     start = Point(state.z, state.objective, state.gradient)
-    found = search(evaluate, start, along, longest=reach)
+    point = line_search(evaluate, start, along, max_step=max_length)
     n_evaluations = state.n_evaluations + len(trials)
-    if found is None or found.value > state.objective:
-        # without memory the direction is the gradient's: nothing is left to try
+    if point is None or point.value > state.objective:
+        # without pairs the direction was the negative gradient: no other direction is left
         return replace(
             state,
             is_stalled=len(state.S) == 0,
@@ -120,17 +120,17 @@ def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> L
             values=_latest(state),
             n_evaluations=n_evaluations,
         )
-    s, y = found.x - state.z, found.gradient - state.gradient
-    S, Y = remember(state.S, state.Y, s, y, most=N_PAIRS)
+    s, y = point.x - state.z, point.gradient - state.gradient
+    S, Y = add_pair(state.S, state.Y, s, y, max_pairs=MAX_PAIRS)
     values = _latest(state)
-    gained = values[0] - found.value if len(values) == WINDOW else np.inf
-    outlook = HORIZON / WINDOW * gained
+    decrease = values[0] - point.value if len(values) == WINDOW else np.inf
+    expected_decrease = HORIZON / WINDOW * decrease
     return LbfgsState(
-        objective=found.value,
-        residual=float(min(np.abs(found.gradient).max(), outlook)) / scale,
-        is_stalled=state.objective - found.value <= NOISE * abs(found.value),
-        z=found.x,
-        gradient=found.gradient,
+        objective=point.value,
+        residual=float(min(np.abs(point.gradient).max(), expected_decrease)) / scale,
+        is_stalled=state.objective - point.value <= MIN_RELATIVE_DECREASE * abs(point.value),
+        z=point.x,
+        gradient=point.gradient,
         S=S,
         Y=Y,
         values=values,
@@ -139,5 +139,5 @@ def descend(objective: Objective, state: LbfgsState, *, scale: float = 1.0) -> L
 
 
 def _latest(state: LbfgsState) -> Array:
-    """Return the objective before each of the last steps, the one from this state included."""
+    """Return the objective before each of the last steps, this state's included."""
     return np.append(state.values, state.objective)[-WINDOW:]

@@ -1,8 +1,8 @@
-"""Accelerated proximal gradient under the trace, for any loss of constant curvature bound.
+"""Accelerated proximal gradient method, run by a trace, for quadratic losses.
 
-    W⁺ = prox(V − gradient/L),  V = W + momentum·(W − W before)
+    W⁺ = prox(V − gradient/L),  V = W + momentum·(W − W_before)
 
-with a restart of the momentum where it points uphill.
+with a restart where the momentum points uphill.
 
 Reference: Beck, Teboulle, *A fast iterative shrinkage-thresholding algorithm*, 2009,
 doi:10.1137/080716542; O'Donoghue, Candès, *Adaptive restart*, 2015, doi:10.1007/s10208-013-9150-3.
@@ -20,8 +20,8 @@ from algorithms.interface.trace import LoopState, Trace
 Array = NDArray[np.float64]
 
 
-class Judged(NamedTuple):
-    """The gradient of a quadratic loss at W, the objective, and its relative duality gap."""
+class ProximalTrial(NamedTuple):
+    """Gradient of a quadratic loss at W, objective, and relative duality gap."""
 
     gradient: Array
     objective: float
@@ -30,15 +30,16 @@ class Judged(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProximalState(LoopState):
-    """Where the descent is.
+    """State of the iteration.
 
     Parameters
     ----------
     W, gradient : (T, d)
     W_before, gradient_before : (T, d)
-        Those of the step before. The gradient is affine: momentum needs no product of its own.
+        Values of the previous step. The gradient is affine in W, so the gradient at V is the same
+        combination of both.
     weight
-        The t of FISTA.
+        t of FISTA.
     """
 
     W: Array
@@ -48,9 +49,9 @@ class ProximalState(LoopState):
     weight: float
 
 
-def descend(
-    judge: Callable[[Array], Judged],
-    shrink: Callable[[Array, float], Array],
+def proximal_gradient(
+    evaluate: Callable[[Array], ProximalTrial],
+    prox: Callable[[Array, float], Array],
     W: Array,
     *,
     L: float,
@@ -59,16 +60,16 @@ def descend(
     max_iter: int,
     tolerance: float,
 ) -> ProximalState:
-    """Return W at which the relative duality gap is below the tolerance.
+    """Minimise loss + penalty until the relative duality gap is below the tolerance.
 
     Parameters
     ----------
-    judge
-        For a loss that is a quadratic function of W.
-    shrink
-        The prox of a step: argmin_V ½‖V − W‖² + step·penalty(V), for W and step.
+    evaluate
+        Evaluates W; the loss must be quadratic.
+    prox
+        Proximal operator: argmin_V ½‖V − W‖² + step·penalty(V), for W and step.
     L
-        No less than the largest curvature of the loss.
+        Upper bound on the curvature of the loss.
     """
     L = max(L, float(np.finfo(float).tiny))
 
@@ -77,24 +78,24 @@ def descend(
         momentum = (state.weight - 1) / weight
         V = state.W + momentum * (state.W - state.W_before)
         slope = state.gradient + momentum * (state.gradient - state.gradient_before)
-        W = shrink(V - slope / L, 1 / L)
+        W = prox(V - slope / L, 1 / L)
         if np.vdot(V - W, W - state.W) > 0:
             weight = 1.0
-        return _state(W, judge(W), state.W, state.gradient, float(weight))
+        return _state(W, evaluate(W), state.W, state.gradient, float(weight))
 
-    first = judge(W)
-    start = _state(W, first, W, first.gradient, 1.0)
+    trial = evaluate(W)
+    start = _state(W, trial, W, trial.gradient, 1.0)
     return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
 def _state(
-    W: Array, judged: Judged, W_before: Array, gradient_before: Array, weight: float
+    W: Array, trial: ProximalTrial, W_before: Array, gradient_before: Array, weight: float
 ) -> ProximalState:
     return ProximalState(
-        objective=judged.objective,
-        residual=judged.gap,
+        objective=trial.objective,
+        residual=trial.gap,
         W=W,
-        gradient=judged.gradient,
+        gradient=trial.gradient,
         W_before=W_before,
         gradient_before=gradient_before,
         weight=weight,

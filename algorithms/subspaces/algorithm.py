@@ -10,7 +10,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
 from algorithms.subspaces.moments import check_dimension, order_of
 from algorithms.subspaces.params import SubspaceParams
@@ -42,5 +42,5 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         """Return the subspaces; small problems have one thread, and the same bits anywhere."""
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
-        with threads_for(order_of(tasks)):
+        with limit_blas_threads(order_of(tasks)):
             return self.learn(tasks, params, trace=trace, rng=rng)

@@ -107,7 +107,7 @@ from algorithms.latent.parts import (
     n_projections,
 )
 from algorithms.latent.source import SourceParams, choose_source
-from algorithms.numerics.threads import threads_for
+from algorithms.numerics.threads import limit_blas_threads
 from algorithms.tlvm.params import TLVMParams
 from algorithms.tlvm.transfer import N_LOOPS, Transferred, transfer
 
@@ -180,7 +180,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             + N_LOOPS * len(targets)
             + sum(n_projections(task, labelled[task.name]) for task in tasks)
         )
-        with threads_for(2 * params.r):
+        with limit_blas_threads(2 * params.r):
             Y, mean = centred_rows(source)
             scale = row_scale(Y, task=source.name)
             gp = fit_latent_gp(Y / scale, params, trace=trace, loop="source", rng=rng)
@@ -229,7 +229,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         gp = LatentGP(process.theta, process.active, model.source_rows, model.fit_info["objective"])
         labelled = task if task.target == "classes" else None
         trace.expect(N_LOOPS + n_projections(task, labelled))
-        with threads_for(2 * params.r):
+        with limit_blas_threads(2 * params.r):
             learned, new = _learn(
                 gp, task, params, labelled=labelled, scale=part.scale, trace=trace
             )

@@ -13,7 +13,7 @@ from scipy.optimize import linear_sum_assignment
 from scipy.spatial.distance import cdist
 
 from algorithms.latent.objective import Terms
-from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
+from algorithms.numerics.gaussian_divergences import DIVERGENCES, spectral_divergence
 from algorithms.numerics.gp_terms import (
     compress_rows,
     conditional_negative_log_likelihood,
@@ -69,7 +69,7 @@ def add_divergence_inplace(
     """Return Div(K[a, a] ‖ K[b, b]) of paired rows; ``weight`` times its gradient is added to G."""
     divergence = DIVERGENCES[params.divergence]
     if params.pairing == "spectral":
-        divergence = partial(of_spectra, divergence)
+        divergence = partial(spectral_divergence, divergence)
     a, b = np.ix_(pairs.source, pairs.source), np.ix_(pairs.target, pairs.target)
     value, by_source, by_target = divergence(K[a], K[b])
     G[a] += weight * by_source

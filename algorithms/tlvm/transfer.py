@@ -67,7 +67,7 @@ def transfer(
 
 
 def _divergence(theta: Array, X: Array, Y: Array, r: int, params: TLVMParams) -> float:
-    K = COVARIANCES[params.kernel].between(X, X, theta)
+    K = COVARIANCES[params.kernel].matrix(X, X, theta)
     K.flat[:: len(K) + 1] += float(np.exp(theta[2])) + params.floor
     pairs = pair_rows(Y[:r], Y[r:], pairing=params.pairing)
     return add_divergence_inplace(np.zeros_like(K), K, pairs, params, weight=0.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from algorithms.numerics.finite import are_finite
+from algorithms.numerics.finite import all_finite
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
@@ -11,17 +11,17 @@ from algorithms.numerics.finite import are_finite
 def test_one_number_that_is_not_finite_is_found_wherever_it_stands(bad, shape):
     for scale in (0.0, 1.0, 1e200):
         values = np.full(shape, scale)
-        assert are_finite(values)
+        assert all_finite(values)
         for place in np.ndindex(shape):
             values[place] = bad
-            assert not are_finite(values)
-            assert not are_finite(values.T)
+            assert not all_finite(values)
+            assert not all_finite(values.T)
             values[place] = scale
 
 
 def test_numbers_are_finite_however_they_lie():
     values = np.arange(60.0).reshape(6, 10)
     for view in (values, values.T, values[::2, ::3], values[:0], np.asfortranarray(values)):
-        assert are_finite(view)
-    assert are_finite(np.array([1e308, -1e308]))
-    assert are_finite(np.array([3e38], dtype=np.float32))
+        assert all_finite(view)
+    assert all_finite(np.array([1e308, -1e308]))
+    assert all_finite(np.array([3e38], dtype=np.float32))

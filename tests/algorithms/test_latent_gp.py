@@ -18,7 +18,7 @@ from algorithms.interface.trace import Trace
 from algorithms.latent import gp as gp_module
 from algorithms.latent.gp import fit_latent_gp, principal_latents, project, project_rows_traced
 from algorithms.latent.objective import LatentObjective, pack
-from algorithms.numerics.gaussian_divergences import DIVERGENCES, of_spectra
+from algorithms.numerics.gaussian_divergences import DIVERGENCES, spectral_divergence
 from algorithms.numerics.gp_covariances import COVARIANCES
 from algorithms.numerics.gp_terms import (
     compress_rows,
@@ -28,12 +28,12 @@ from algorithms.numerics.gp_terms import (
 from algorithms.numerics.informative_rows import informative_rows
 from algorithms.numerics.kernels_latent import evaluate
 from algorithms.numerics.latent_projection import (
-    DETOUR_TOLERANCE,
-    first_latents,
+    ROBUST_TOLERANCE,
+    initial_latents,
     predictor,
-    settle,
+    refine_latents,
 )
-from algorithms.solvers.lbfgs import WINDOW, descend, minimise, start_at
+from algorithms.solvers.lbfgs import WINDOW, initial_state, lbfgs_step, minimise
 
 #: Central differences of fourth order, h = 1e-3 to 1e-5: a dozen digits less what F loses.
 DIFFERENCE_RTOL = 1e-7
@@ -113,7 +113,7 @@ def test_likelihood_and_predictions_are_those_of_scikit_learn() -> None:
     public = GaussianProcessRegressor(
         ConstantKernel(1.7) * RBF(width) + WhiteKernel(0.25), optimizer=None, alpha=0.0
     ).fit(X, Y)
-    K = COVARIANCES["rbf"].between(X, X, theta) + 0.25 * np.eye(12)
+    K = COVARIANCES["rbf"].matrix(X, X, theta) + 0.25 * np.eye(12)
     value, _ = negative_log_likelihood(K, Y, n_columns=3)
     assert value == pytest.approx(-public.log_marginal_likelihood_value_, rel=ROUNDING)
     process = predictor("rbf", theta, X, Y, floor=floor)
@@ -169,7 +169,7 @@ def test_gradients_of_divergences_agree_with_differences(name, is_spectral) -> N
     K, Kt, E = (random_covariance(rng) for _ in range(3))
     divergence = DIVERGENCES[name]
     if is_spectral:
-        divergence = partial(of_spectra, divergence)
+        divergence = partial(spectral_divergence, divergence)
     _, by_K, by_Kt = divergence(K, Kt)
     along = differences(lambda t: divergence(K + t[0] * E, Kt + t[1] * E)[0], np.zeros(2), h=1e-4)
     np.testing.assert_allclose([np.vdot(by_K, E), np.vdot(by_Kt, E)], along, rtol=DIFFERENCE_RTOL)
@@ -182,7 +182,7 @@ def test_the_spectral_divergence_is_the_least_over_rotations(name, seed) -> None
     rng = np.random.default_rng(seed)
     K, Kt = random_covariance(rng, 4), random_covariance(rng, 4)
     Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
-    least, _, _ = of_spectra(DIVERGENCES[name], K, Kt)
+    least, _, _ = spectral_divergence(DIVERGENCES[name], K, Kt)
     assert 0 <= least <= DIVERGENCES[name](K, Q @ Kt @ Q.T)[0] + ROUNDING
     assert DIVERGENCES[name](K, K)[0] == pytest.approx(0.0, abs=1e-8)
 
@@ -202,7 +202,7 @@ def test_informative_rows_have_the_largest_posterior_variance(kernel) -> None:
     rng = np.random.default_rng(6)
     X, theta, noise = rng.standard_normal((25, 2)), np.array([0.3, 0.4, 0.0]), 0.2
     chosen = informative_rows(COVARIANCES[kernel], X, theta, noise=noise, r=7)
-    K = COVARIANCES[kernel].between(X, X, theta)
+    K = COVARIANCES[kernel].matrix(X, X, theta)
     assert chosen[0] == np.argmin(np.sum((X - X.mean(axis=0)) ** 2, axis=1))
     for i in range(1, 7):
         I = chosen[:i]
@@ -285,7 +285,7 @@ def test_linear_kernel_reaches_dual_probabilistic_pca() -> None:
     # the covariance too, in the order in which the rows were chosen
     place = [int(np.argmin(np.sum((Y - row) ** 2, axis=1))) for row in gp.Y]
     closed = (V[:, :3] * (values[:3] - noise)) @ V[:, :3].T + noise * np.eye(N)
-    K = COVARIANCES["linear"].between(gp.X, gp.X, gp.theta) + np.exp(gp.theta[2]) * np.eye(N)
+    K = COVARIANCES["linear"].matrix(gp.X, gp.X, gp.theta) + np.exp(gp.theta[2]) * np.eye(N)
     np.testing.assert_allclose(K, closed[np.ix_(place, place)], atol=1e-4 * values[0])
 
 
@@ -318,10 +318,10 @@ def test_where_little_is_gained_the_residual_is_the_outlook(n_before) -> None:
     def narrow(z):
         return float(0.5 * (1e6 * z[0] ** 2 + z[1] ** 2)), np.array([1e6 * z[0], z[1]])
 
-    start = start_at(narrow, np.array([1e-6, 1.0]), scale=7.0)
+    start = initial_state(narrow, np.array([1e-6, 1.0]), scale=7.0)
     assert start.residual == pytest.approx(1 / 7)
     values = start.objective + np.linspace(1e-4, 0.0, n_before)
-    after = descend(narrow, replace(start, values=values), scale=7.0)
+    after = lbfgs_step(narrow, replace(start, values=values), scale=7.0)
     assert np.abs(after.gradient).max() == pytest.approx(1.0, rel=1e-3)
     outlook = np.inf
     if n_before >= WINDOW - 1:  # with the value of the start there are enough
@@ -417,9 +417,9 @@ def test_kernel_agrees_with_its_twin_and_with_differences(process, is_robust) ->
 def test_projection_ends_as_low_as_a_public_optimiser(process, is_robust) -> None:
     rng = np.random.default_rng(13)
     Y = process.mean(rng.standard_normal((40, 2))) + 0.1 * rng.standard_normal((40, 7))
-    start, first = first_latents(process, Y, is_robust=is_robust)
+    start, first = initial_latents(process, Y, is_robust=is_robust)
     np.testing.assert_allclose(first, process.values(start, Y, is_robust=is_robust), rtol=1e-8)
-    X, values = settle(process, Y, start, is_robust=is_robust)
+    X, values = refine_latents(process, Y, start, is_robust=is_robust)
     np.testing.assert_allclose(values, process.values(X, Y, is_robust=is_robust), rtol=1e-7)
     assert (values <= first).all()
     public = []
@@ -439,9 +439,9 @@ def test_projection_ends_as_low_as_a_public_optimiser(process, is_robust) -> Non
 def test_the_detour_by_robust_noise_needs_no_digits(process) -> None:
     rng = np.random.default_rng(13)
     Y = process.mean(rng.standard_normal((40, 2))) + 0.1 * rng.standard_normal((40, 7))
-    start, _ = first_latents(process, Y, is_robust=False)
-    middle, _ = settle(process, Y, start, is_robust=True, tolerance=1e-10)
-    _, expected = settle(process, Y, middle, is_robust=False)
+    start, _ = initial_latents(process, Y, is_robust=False)
+    middle, _ = refine_latents(process, Y, start, is_robust=True, tolerance=1e-10)
+    _, expected = refine_latents(process, Y, middle, is_robust=False)
     found = process.values(project(process, Y, is_robust=False), Y, is_robust=False)
     assert np.mean(found <= expected + 1e-7) >= 0.95
 
@@ -458,10 +458,10 @@ def steep_problem(seed, *, noise, spread):
 @pytest.mark.parametrize("seed", [0, 2, 4])
 def test_rows_settle_where_the_robust_minimum_leads(seed) -> None:
     steep, Y = steep_problem(seed, noise=1e-3, spread=0.1)
-    start, first = first_latents(steep, Y, is_robust=False)
-    middle, _ = settle(steep, Y, start, is_robust=True, tolerance=1e-10)
-    _, expected = settle(steep, Y, middle, is_robust=False)
-    _, direct = settle(steep, Y, start, is_robust=False)
+    start, first = initial_latents(steep, Y, is_robust=False)
+    middle, _ = refine_latents(steep, Y, start, is_robust=True, tolerance=1e-10)
+    _, expected = refine_latents(steep, Y, middle, is_robust=False)
+    _, direct = refine_latents(steep, Y, start, is_robust=False)
     expected = np.minimum(expected, first)
     found = steep.values(project(steep, Y, is_robust=False), Y, is_robust=False)
     assert np.mean(np.abs(found - expected) < 1e-2) >= 0.98
@@ -472,9 +472,11 @@ def test_rows_settle_where_the_robust_minimum_leads(seed) -> None:
 
 def test_no_row_ends_above_the_best_active_latent() -> None:
     steep, Y = steep_problem(2, noise=0.01, spread=0.3)
-    start, first = first_latents(steep, Y, is_robust=False)
-    middle, _ = settle(steep, Y, start, is_robust=True, tolerance=DETOUR_TOLERANCE)
-    assert (settle(steep, Y, middle, is_robust=False)[1] > first + 1e-3).any()  # else no check
+    start, first = initial_latents(steep, Y, is_robust=False)
+    middle, _ = refine_latents(steep, Y, start, is_robust=True, tolerance=ROBUST_TOLERANCE)
+    assert (
+        refine_latents(steep, Y, middle, is_robust=False)[1] > first + 1e-3
+    ).any()  # else no check
     at_active = np.stack(
         [steep.values(np.tile(x, (60, 1)), Y, is_robust=False) for x in steep.active], axis=1
     )
@@ -494,8 +496,8 @@ def test_every_row_of_every_block_is_projected(process, n, monkeypatch) -> None:
     monkeypatch.setattr(gp_module, "BLOCK", 5)
     rng = np.random.default_rng(18)
     Y = process.mean(rng.standard_normal((n, 2))) + 0.1 * rng.standard_normal((n, 7))
-    start, _ = first_latents(process, Y, is_robust=True)
-    alone, _ = settle(process, Y, start, is_robust=True)
+    start, _ = initial_latents(process, Y, is_robust=True)
+    alone, _ = refine_latents(process, Y, start, is_robust=True)
     np.testing.assert_allclose(project(process, Y, is_robust=True), alone, atol=1e-6)
     trace = Trace()
     found = project_rows_traced(process, Y, is_robust=True, trace=trace, loop="p")

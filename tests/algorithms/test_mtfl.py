@@ -569,7 +569,7 @@ def test_the_compact_direction_is_that_of_the_matrix_update() -> None:
     S, Y = np.zeros((0, 7)), np.zeros((0, 7))
     for _ in range(5):
         s = rng.standard_normal(7)
-        S, Y = lbfgs.remember(S, Y, s, A @ s)
+        S, Y = lbfgs.add_pair(S, Y, s, A @ s)
     H = np.eye(7) * (S[-1] @ Y[-1]) / (Y[-1] @ Y[-1])
     for s, y in zip(S, Y, strict=True):
         E = np.eye(7) - np.outer(s, y) / (s @ y)

@@ -233,8 +233,8 @@ def test_compiled_step_agrees_with_its_twin(T, d, k, radius) -> None:
     twin, compiled = BlasCoupledTraces(C, lam, k), compile_for(C, lam=lam, k=k)
     U = C.leading(k)
     point = compiled.pack(U)
-    a = twin.attempt(U, twin.evaluate(U).F, radius=radius, forcing=0.1)
-    b = compiled.attempt(point, compiled.evaluate(point).F, radius=radius, forcing=0.1)
+    a = twin.trial_step(U, twin.evaluate(U).F, radius=radius, forcing=0.1)
+    b = compiled.trial_step(point, compiled.evaluate(point).F, radius=radius, forcing=0.1)
     assert np.all(projector_distance(compiled.unpack(b.point), a.point) <= 1e-7)
     assert pytest.approx(a.value.J, rel=1e-9) == b.value.J
     assert b.predicted == pytest.approx(a.predicted, rel=1e-6, abs=1e-10)

@@ -5,7 +5,7 @@ from threadpoolctl import threadpool_info, threadpool_limits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.numerics import threads
-from algorithms.numerics.threads import SMALL_ORDER, threads_for
+from algorithms.numerics.threads import SMALL_ORDER, limit_blas_threads
 from algorithms.registry import ALGORITHMS
 
 
@@ -76,9 +76,9 @@ def test_the_number_of_threads_is_told() -> None:
 def test_small_work_has_one_thread_and_gives_the_others_back() -> None:
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        with threads_for(SMALL_ORDER):
+        with limit_blas_threads(SMALL_ORDER):
             assert blas_threads() == {1}
-            with threads_for(1):
+            with limit_blas_threads(1):
                 assert blas_threads() == {1}
             assert blas_threads() == {1}
         assert blas_threads() == before
@@ -87,5 +87,5 @@ def test_small_work_has_one_thread_and_gives_the_others_back() -> None:
 def test_large_work_keeps_its_threads() -> None:
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
-        with threads_for(SMALL_ORDER + 1):
+        with limit_blas_threads(SMALL_ORDER + 1):
             assert blas_threads() == before

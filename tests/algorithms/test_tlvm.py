@@ -128,7 +128,7 @@ def test_pairing_matters_and_the_assignment_undoes_a_permutation() -> None:
     pairs = pair_rows(Y, Y[:3], pairing="order")
     np.testing.assert_array_equal(pairs.source, [0, 1, 2])
     np.testing.assert_array_equal(pairs.target, [6, 7, 8])
-    K = COVARIANCES["rbf"].between(Y, Y, np.log([1.0, 0.1, 1.0])) + 0.05 * np.eye(6)
+    K = COVARIANCES["rbf"].matrix(Y, Y, np.log([1.0, 0.1, 1.0])) + 0.05 * np.eye(6)
     moved = K[np.ix_(order, order)]
     assert DIVERGENCES["kl"](K, moved)[0] > 1.0
     terms = transfer_terms(Y, Y, TLVMParams(objective="printed", lam=1.0, pairing="spectral"))
