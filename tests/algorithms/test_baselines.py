@@ -1,4 +1,5 @@
 import tracemalloc
+from itertools import permutations, product
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ from algorithms.numerics.eigen import complete, fix_signs, leading_of_dense, lea
 from algorithms.numerics.grassmann import projector_distance
 from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_gaussians
 from algorithms.rmtpca import RMTPCA
+from algorithms.subspaces import model as subspace_model
 from algorithms.subspaces.model import SubspaceModel
 from algorithms.transfer_pca import PPCA, TransferPCA
 
@@ -142,6 +144,45 @@ def test_constant_task_is_warned_of_and_loses_nothing() -> None:
     model = fit(TaskPCA(), tasks)
     assert "no variance" in model.warnings[0]
     assert model.metrics["rvr"]["flat"] == 1.0
+
+
+def rows_of_four_tasks(is_flat):
+    """Return rows for four tasks: all rows equal where flat, and else varied in four ways."""
+    rng = np.random.default_rng(0)
+    normal = rng.standard_normal((7, 4))
+    one_column_constant, one_row_different = normal.copy(), np.full((7, 4), 0.1)
+    one_column_constant[:, 0] = 0.1
+    one_row_different[3, 2] = 0.2
+    varied = [normal, one_column_constant, one_row_different, 1e-6 * normal]
+    flat = np.tile(normal[0] / 3, (7, 1))
+    assert flat.var(axis=0).max() > 0  # by rounding: the mean of equal rows is not exact
+    return [flat if flat_task else X for flat_task, X in zip(is_flat, varied, strict=True)]
+
+
+@pytest.mark.parametrize("is_flat", list(product([False, True], repeat=4)))
+def test_variance_warning_is_about_the_flat_tasks_and_no_others(is_flat, monkeypatch) -> None:
+    # the message has the number of tasks and the first name: record the whole list as well
+    lists = []
+    counted = subspace_model.counted
+
+    def record(names, n_tasks):
+        lists.append(list(names))
+        return counted(names, n_tasks)
+
+    monkeypatch.setattr(subspace_model, "counted", record)
+    rows = rows_of_four_tasks(is_flat)
+    for names in permutations("abcd"):
+        lists.clear()
+        tasks = TaskSet(tuple(Task.from_rows(*pair) for pair in zip(names, rows, strict=True)))
+        warnings = fit(TaskPCA(), tasks).warnings
+        flat = sorted(name for name, flat_task in zip(names, is_flat, strict=True) if flat_task)
+        if flat:
+            first = f"the first is '{flat[0]}'"
+            assert warnings == (f"{len(flat)} of 4 tasks ({first}) have no variance at all",)
+            assert lists == [flat]
+        else:
+            assert warnings == ()
+            assert lists == []
 
 
 def test_signs_do_not_depend_on_the_signs_of_the_data(tasks) -> None:
