@@ -31,9 +31,9 @@ from algorithms.numerics.ratio_trace import generalised_directions
 from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
-    cap_warnings,
-    extend_model,
-    flat_warnings,
+    adapt_model,
+    dimension_warnings,
+    no_variance_warnings,
 )
 from algorithms.projections.params import Dimension, RidgeParams
 from algorithms.projections.parts import TaskProjection, build_part
@@ -79,7 +79,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     Params = AggregateParams
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return U_i = W_i P, with the parameters as given or chosen on these rows."""
@@ -100,10 +100,12 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             P=P,
             fit_info={"params": params.model_dump(mode="json"), "by_task": {}, **fit_info},
             warnings=(
-                *cap_warnings(capped),
+                *dimension_warnings(capped),
                 *self.end_warnings(asked, params, _most(list(every.values()))),
                 *_rank_warnings(list(every.values()), P.shape[0]),
-                *flat_warnings([n for n, task in every.items() if task.rank == 0], len(every)),
+                *no_variance_warnings(
+                    [n for n, task in every.items() if task.rank == 0], len(every)
+                ),
             ),
         )
 
@@ -115,7 +117,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         params = self.params_for(model, task)
         assert model.P is not None
         scatters = estimate_scatters(task, standardise=params.standardise)
-        return extend_model(model, task.name, _part(scatters, model.P, params), fit_info={})
+        return adapt_model(model, task.name, _part(scatters, model.P, params), fit_info={})
 
 
 def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: Trace) -> Array:

@@ -23,9 +23,9 @@ from algorithms.numerics.eigen import leading_of_factor
 from algorithms.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.subspaces.model import (
     SubspaceModel,
+    adapt_model,
     build_model,
-    extend_model,
-    rank_warnings,
+    few_rows_warnings,
 )
 from algorithms.subspaces.moments import estimate_moments
 from algorithms.subspaces.params import SubspaceParams
@@ -63,7 +63,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
     reference = _REFERENCE
     Params = TaskPCAParams
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: TaskPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the k leading eigenvectors of each task's covariance."""
@@ -77,7 +77,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
             algorithm=self.name,
             names=tasks.names,
             fit_info={},
-            warnings=rank_warnings(tasks.tasks, k=params.k),
+            warnings=few_rows_warnings(tasks.tasks, k=params.k),
         )
 
     def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
@@ -85,7 +85,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
         del trace
         moments = estimate_moments([task], k=model.k)
         U = moments.C.lift(moments.C.leading(model.k))
-        return extend_model(model, moments, U, warnings=rank_warnings([task], k=model.k))
+        return adapt_model(model, moments, U, warnings=few_rows_warnings([task], k=model.k))
 
 
 class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
@@ -112,7 +112,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
                     field="form",
                 )
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the k leading eigenvectors of the one matrix for all tasks."""
@@ -136,7 +136,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with one more task in the common subspace."""
         del trace
-        return extend_model(model, estimate_moments([task], k=model.k), None)
+        return adapt_model(model, estimate_moments([task], k=model.k), None)
 
 
 def _decompose(C: Covariances, decompose: Callable[[], Array], *, trace: Trace) -> Array:

@@ -39,9 +39,9 @@ from algorithms.numerics.trace_ratio import leading_directions
 from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
-    cap_warnings,
-    extend_model,
-    flat_warnings,
+    adapt_model,
+    dimension_warnings,
+    no_variance_warnings,
 )
 from algorithms.projections.params import ProjectionParams, RidgeParams
 from algorithms.projections.parts import TaskProjection, build_part
@@ -124,7 +124,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
         """Return the directions of one task; runs one loop of the given name."""
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projection of each task, its parameters as given or chosen on its own rows."""
@@ -153,7 +153,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
         new = self._learn(task, params, trace=trace, seed=model.fit_info["seed"])
         learned = {task.name: new}
         warnings = (*_warnings(learned), *_end_warnings(learned, params))
-        return extend_model(model, task.name, new.part, fit_info=new.fit_info, warnings=warnings)
+        return adapt_model(model, task.name, new.part, fit_info=new.fit_info, warnings=warnings)
 
     def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
         params, fit_info = self.choose(
@@ -329,7 +329,11 @@ def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
         if regular
         else ""
     )
-    return (*cap_warnings(wanted), *flat_warnings(flat, len(learned)), *([plain] if plain else []))
+    return (
+        *dimension_warnings(wanted),
+        *no_variance_warnings(flat, len(learned)),
+        *([plain] if plain else []),
+    )
 
 
 def _end_warnings(learned: Mapping[str, Learned], asked: ProjectionParams) -> tuple[str, ...]:

@@ -112,9 +112,9 @@ from algorithms.numerics.trace_ratio import leading_directions
 from algorithms.projections.algorithm import ProjectionAlgorithm
 from algorithms.projections.model import (
     ProjectionClassifier,
-    cap_warnings,
-    extend_model,
-    flat_warnings,
+    adapt_model,
+    dimension_warnings,
+    no_variance_warnings,
 )
 from algorithms.projections.parts import TaskProjection, build_part
 from algorithms.projections.scatters import Scatters, estimate_scatters
@@ -150,7 +150,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     )
     Params = MTDAParams
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projections that maximise eq. 3, the parameters as given or chosen."""
@@ -190,8 +190,8 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
         part = _part(new, model.fit_info["alpha"], model.P, params)
-        warnings = cap_warnings({task.name: (params.d, part.U.shape[1])})
-        return extend_model(model, task.name, part, fit_info={}, warnings=warnings)
+        warnings = dimension_warnings({task.name: (params.d, part.U.shape[1])})
+        return adapt_model(model, task.name, part, fit_info={}, warnings=warnings)
 
 
 def _solve(
@@ -245,8 +245,8 @@ def _warnings(
     alpha: float,
 ) -> tuple[str, ...]:
     found = [
-        *cap_warnings({name: (params.d, part.U.shape[1]) for name, part in parts.items()}),
-        *flat_warnings([name for name, task in tasks.items() if task.rank == 0], len(tasks)),
+        *dimension_warnings({name: (params.d, part.U.shape[1]) for name, part in parts.items()}),
+        *no_variance_warnings([name for name, task in tasks.items() if task.rank == 0], len(tasks)),
     ]
     if alpha >= COLLAPSED:
         found.append(

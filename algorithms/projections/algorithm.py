@@ -28,7 +28,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     Model = ProjectionClassifier
 
     @abstractmethod
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the model of tasks that fit."""
@@ -45,7 +45,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         self.check(tasks.summaries(), params)
         # no matrix is larger than the span of a task's rows
         with limit_blas_threads(max(min(task.X.shape) for task in tasks)):
-            return self.learn(tasks, params, trace=trace, rng=rng)
+            return self._fit(tasks, params, trace=trace, rng=rng)
 
     def choose(
         self,

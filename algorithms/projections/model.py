@@ -181,7 +181,7 @@ class ProjectionClassifier(Model):
         return model
 
 
-def extend_model(
+def adapt_model(
     model: ProjectionClassifier,
     name: str,
     part: TaskProjection,
@@ -206,7 +206,7 @@ def extend_model(
     )
 
 
-def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
+def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
     """Return a warning where tasks got fewer dimensions than asked for.
 
     Parameters
@@ -225,7 +225,7 @@ def cap_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
     return (warning,)
 
 
-def flat_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
+def no_variance_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Return a warning where tasks, given by name, have no variance at all."""
     return (f"{counted(flat, n_tasks)} have no variance at all",) if flat else ()
 

@@ -51,14 +51,14 @@ from algorithms.rmtpca.selection import (
 from algorithms.subspaces.algorithm import SubspaceAlgorithm
 from algorithms.subspaces.model import (
     SubspaceModel,
+    adapt_model,
     build_model,
-    extend_model,
-    rank_warnings,
+    few_rows_warnings,
 )
 from algorithms.subspaces.moments import (
     Moments,
     estimate_moments,
-    order_of,
+    max_matrix_order,
     task_covariance,
 )
 
@@ -88,7 +88,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         super().check(summaries, params)
         check_folds(summaries, params)
 
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the subspaces that maximise eq. 4 for the chosen coupling."""
@@ -117,7 +117,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         if any(one.selection != "given" or one.starts != "single" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), first)
-        with limit_blas_threads(order_of(tasks)):
+        with limit_blas_threads(max_matrix_order(tasks)):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
@@ -129,13 +129,13 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         moments = estimate_moments([task], k=model.k)
         lam = _coupling_for(model, moments)
         if lam is None:
-            return extend_model(model, moments, None)
-        return extend_model(
+            return adapt_model(model, moments, None)
+        return adapt_model(
             model,
             moments,
             _block_maximiser(model, task, lam)[np.newaxis],
             fit_info={"lam": lam},
-            warnings=rank_warnings([task], k=model.k) if lam == 0 else (),
+            warnings=few_rows_warnings([task], k=model.k) if lam == 0 else (),
         )
 
 
@@ -227,7 +227,7 @@ def _fit_info(choice: Choice, lam: float) -> dict[str, Any]:
 def _warnings(
     optimum: Optimum, lam: float, tasks: Sequence[Task], params: RMTPCAParams
 ) -> tuple[str, ...]:
-    scarce = rank_warnings(tasks, k=params.k) if lam == 0 else ()
+    scarce = few_rows_warnings(tasks, k=params.k) if lam == 0 else ()
     if optimum.reason == "max_iter":
         late = (
             f"stopped after {params.max_iter} iterations with a relative gradient of "

@@ -12,7 +12,7 @@ from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
-from algorithms.subspaces.moments import check_dimension, order_of
+from algorithms.subspaces.moments import check_dimension, max_matrix_order
 from algorithms.subspaces.params import SubspaceParams
 
 P = TypeVar("P", bound=SubspaceParams)
@@ -26,7 +26,7 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
     Model = SubspaceModel
 
     @abstractmethod
-    def learn(
+    def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the model of tasks that fit."""
@@ -42,5 +42,5 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         """Return the subspaces; small problems have one thread, and the same bits anywhere."""
         self.check(tasks.summaries(), params)
         check_sizes(tasks)
-        with limit_blas_threads(order_of(tasks)):
-            return self.learn(tasks, params, trace=trace, rng=rng)
+        with limit_blas_threads(max_matrix_order(tasks)):
+            return self._fit(tasks, params, trace=trace, rng=rng)

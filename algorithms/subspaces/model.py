@@ -181,7 +181,7 @@ def build_model(
     )
 
 
-def extend_model(
+def adapt_model(
     model: SubspaceModel,
     moments: Moments,
     U: Array | None,
@@ -221,7 +221,7 @@ def extend_model(
     )
 
 
-def rank_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
+def few_rows_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
     """Return a warning where some tasks have too few rows to determine k dimensions alone."""
     scarce = [task.name for task in tasks if task.input == "rows" and task.n_samples <= k]
     if not scarce:

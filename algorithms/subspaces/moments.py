@@ -65,7 +65,7 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
     return Moments(names, means, C)
 
 
-def order_of(tasks: Iterable[Task]) -> int:
+def max_matrix_order(tasks: Iterable[Task]) -> int:
     """Return the order of the largest matrix that PCA of these tasks needs: of their joint span."""
     every = list(tasks)
     d = every[0].n_features
