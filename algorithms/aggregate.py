@@ -83,7 +83,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return U_i = W_i P, with the parameters as given or chosen on these rows."""
-        trace.expect(2 if params.selection == "cv" else 1)
+        trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
         params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
@@ -109,7 +109,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             ),
         )
 
-    def join(
+    def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
         """Return the model with one more task: its own PCA, and the P of the others."""

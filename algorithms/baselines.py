@@ -80,7 +80,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
             warnings=few_rows_warnings(tasks.tasks, k=params.k),
         )
 
-    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
+    def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with one more task, from its own rows."""
         del trace
         moments = estimate_moments([task], k=model.k)
@@ -133,7 +133,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
             shared_mean=mean,
         )
 
-    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
+    def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with one more task in the common subspace."""
         del trace
         return adapt_model(model, estimate_moments([task], k=model.k), None)

@@ -21,7 +21,7 @@ from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import TargetKind, Task, TaskSet, check_sizes
+from algorithms.interface.tasks import TargetKind, Task, TaskSet, check_magnitudes
 from algorithms.interface.trace import Trace
 
 Array = NDArray[np.float64]
@@ -167,7 +167,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         """Return the means and shares of each task."""
         del rng
         self.check(tasks.summaries(), params)
-        check_sizes(tasks)
+        check_magnitudes(tasks)
         joined = trace.run_once(
             "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
         )
@@ -175,7 +175,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
         return ConstantModel(self.name, tasks.names, parts)
 
-    def join(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
+    def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
         """Return the model with one more task, from its own rows."""
         del trace
         self.check([task.summary()], ConstantParams())

@@ -28,7 +28,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.interface.grid_ends import end_warnings_by_task
-from algorithms.interface.tasks import Task, TaskSet, counted
+from algorithms.interface.tasks import Task, TaskSet, describe_tasks
 from algorithms.interface.trace import Trace
 from algorithms.numerics.ratio_trace import (
     NULL_RTOL,
@@ -128,7 +128,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projection of each task, its parameters as given or chosen on its own rows."""
-        trace.expect(len(tasks) * (2 if params.selection == "cv" else 1))
+        trace.expect_loops(len(tasks) * (2 if params.selection == "cv" else 1))
         seed = int(rng.integers(2**32))
         learned = {task.name: self._learn(task, params, trace=trace, seed=seed) for task in tasks}
         return ProjectionClassifier(
@@ -144,12 +144,12 @@ class TaskByTask(ProjectionAlgorithm[P]):
             warnings=(*_warnings(learned), *_end_warnings(learned, params)),
         )
 
-    def join(
+    def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
         """Return the model with one more task, from its own rows, as the others were learned."""
         params = self.params_for(model, task)
-        trace.expect(2 if params.selection == "cv" else 1)
+        trace.expect_loops(2 if params.selection == "cv" else 1)
         new = self._learn(task, params, trace=trace, seed=model.fit_info["seed"])
         learned = {task.name: new}
         warnings = (*_warnings(learned), *_end_warnings(learned, params))
@@ -324,8 +324,8 @@ def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
     regular = [n for n, one in learned.items() if one.fit_info.get("has_null_space") is False]
     flat = [name for name, one in learned.items() if not one.part.references.any()]
     plain = (
-        f"{counted(regular, len(learned))} have no direction in which every class is one point and "
-        "got the plain LDA"
+        f"{describe_tasks(regular, len(learned))} have no direction in which every class is one "
+        "point and got the plain LDA"
         if regular
         else ""
     )

@@ -19,7 +19,7 @@ from pydantic import Field
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
@@ -94,13 +94,13 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     ) -> LatentModel:
         """Return the models of the chosen rows."""
         self.check(tasks.summaries(), params)
-        check_sizes(tasks)
+        check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         seed = int(rng.integers(2**32))
         ordered = tasks.by_name().tasks
         labelled = {task.name: _labelled(task, source, params) for task in tasks}
         n_models = len(tasks) if params.rows == "own" else 1
-        trace.expect(
+        trace.expect_loops(
             params.n_init * n_models + sum(n_projections(t, labelled[t.name]) for t in tasks)
         )
         with limit_blas_threads(params.r):
@@ -135,11 +135,11 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             ),
         )
 
-    def join(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
+    def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with one more task: of its own rows, or served as the others are."""
         params = GPLVMParams.model_validate(model.fit_info["params"])
         source = model.part_of(model.fit_info["source"])
-        trace.expect(1 + params.n_init * (params.rows == "own"))
+        trace.expect_loops(1 + params.n_init * (params.rows == "own"))
         with limit_blas_threads(params.r):
             if params.rows == "own":
                 self.check([task.summary()], params.model_copy(update={"source": ""}))

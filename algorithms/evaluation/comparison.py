@@ -25,7 +25,13 @@ from algorithms.evaluation.families import Contest, contest, verdict_of
 from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain, holm
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import Scores, in_splits, mean_known, mean_score, means
+from algorithms.evaluation.validation import (
+    Scores,
+    mean_known,
+    mean_score,
+    mean_scores,
+    score_per_split,
+)
 from algorithms.interface.algorithm import Algorithm, Role
 
 #: What predicts the same for every row of a task; every comparison has it.
@@ -155,7 +161,7 @@ def compare(
     names = list(methods[0].scores["by_task"][metric.name])
     whole = _Table(
         methods,
-        [in_splits(entry.scores, metric.name, options.average) for entry in methods],
+        [score_per_split(entry.scores, metric.name, options.average) for entry in methods],
         metric,
         ratio,
     )
@@ -275,7 +281,7 @@ def _method(entry: MethodScores, metric: Metric, average: Average) -> dict[str, 
         **entry.label(),
         "params": entry.method.values,
         "value": mean_score(scores, metric.name, average),
-        **means(scores),
+        **mean_scores(scores),
         "by_task": {
             task: mean_known(values) for task, values in scores["by_task"][metric.name].items()
         },

@@ -24,7 +24,7 @@ from algorithms.numerics.row_hashes import mix
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-Least = int | Indices
+MinRows = int | Indices
 
 #: The fold of a unit that is never held out.
 NEVER: Final = -1
@@ -100,14 +100,14 @@ class Rows:
         return columns, amounts
 
 
-def spread_folds(rows: Rows, *, n_folds: int, least: Least = 1) -> Indices:
+def spread_folds(rows: Rows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
     """Return the fold of each row, (n_rows,); :data:`NEVER` is never held out.
 
     Every class of every task keeps a row in every training part.
 
     Parameters
     ----------
-    least : number, or (n_tasks,)
+    min_rows : number, or (n_tasks,)
         Rows of a task that every training part keeps.
     """
     folds = np.full(len(rows.sizes), NEVER, dtype=np.intp)
@@ -123,15 +123,15 @@ def spread_folds(rows: Rows, *, n_folds: int, least: Least = 1) -> Indices:
         folds[units] = _cheapest(cost, step, len(units))
         counts = np.bincount(folds[units], minlength=n_folds)
         load[:, columns] += counts[:, np.newaxis] * amounts
-    return _with_training_rows(rows, folds, least=least)[rows.unit]
+    return _with_training_rows(rows, folds, min_rows=min_rows)[rows.unit]
 
 
-def draw_part(rows: Rows, *, size: float, least: Least = 1) -> NDArray[np.bool_]:
+def draw_part(rows: Rows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.bool_]:
     """Return which rows to hold out, (n_rows,): a part of every class of every task.
 
     Parameters
     ----------
-    least
+    min_rows
         As in :func:`spread_folds`.
     """
     is_held = np.zeros(len(rows.sizes), dtype=bool)
@@ -143,7 +143,7 @@ def draw_part(rows: Rows, *, size: float, least: Least = 1) -> NDArray[np.bool_]
         n_wanted = max(round(size * int(rows.totals[cell])) - int(held[cell]), 0)
         is_held[units[:n_wanted]] = True
     folds = np.where(is_held, 0, NEVER)
-    return np.equal(_with_training_rows(rows, folds, least=least), 0)[rows.unit]
+    return np.equal(_with_training_rows(rows, folds, min_rows=min_rows), 0)[rows.unit]
 
 
 def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
@@ -222,13 +222,13 @@ def _draw_units(rows: Rows, is_held: NDArray[np.bool_], held: Array, *, size: fl
             held[columns] += amounts
 
 
-def _with_training_rows(rows: Rows, folds: Indices, *, least: Least) -> Indices:
+def _with_training_rows(rows: Rows, folds: Indices, *, min_rows: MinRows) -> Indices:
     """Return the folds (n_units,) with units taken out of them that must train.
 
     Small units are taken first, of equal ones the last of the random order.
     """
     folds = folds.copy()
-    for key, n_kept in ((rows.cell, np.ones(1)), (rows.task, np.atleast_1d(least))):
+    for key, n_kept in ((rows.cell, np.ones(1)), (rows.task, np.atleast_1d(min_rows))):
         n_folds = int(folds.max()) + 1
         is_held = folds[rows.unit] != NEVER
         pairs = key[is_held] * n_folds + folds[rows.unit[is_held]]

@@ -15,7 +15,7 @@ from algorithms.interface.trace import Trace
 Algo = Algorithm[Any, Any]
 
 
-def groups(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[list[int]]:
+def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[list[int]]:
     """Return the positions of candidates, those together that differ along a path alone.
 
     Parameters
@@ -32,10 +32,10 @@ def groups(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[lis
     return list(found.values())
 
 
-def fit_all(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
+def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
     """Return what makes the models of some training rows, one for each candidate."""
     params = [algorithm.parse(values) for values in candidates]
-    parts = groups(algorithm, candidates)
+    parts = group_by_path(algorithm, candidates)
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         models: dict[int, Model] = {}

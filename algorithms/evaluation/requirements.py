@@ -12,7 +12,7 @@ from algorithms.interface.tasks import TaskSummary
 Algo = Algorithm[Any, Any]
 
 
-def least_rows(algorithm: Algo, params: Sequence[Any], tasks: Sequence[TaskSummary]) -> int:
+def min_train_rows(algorithm: Algo, params: Sequence[Any], tasks: Sequence[TaskSummary]) -> int:
     """Return with how few rows in every task the algorithm still takes the tasks.
 
     Where parameters are chosen inside the rows, some class has two of them.
@@ -23,12 +23,12 @@ def least_rows(algorithm: Algo, params: Sequence[Any], tasks: Sequence[TaskSumma
         Parameters of candidates, all of which take the tasks as they are.
     """
     is_choice = any(getattr(one, "selection", "given") != "given" for one in params)
-    least = 1 + max(1, *(task.n_classes for task in tasks)) if is_choice else 1
+    min_rows = 1 + max(1, *(task.n_classes for task in tasks)) if is_choice else 1
     most = max(task.n_samples for task in tasks)
     for one in params:
-        while least < most and not _takes(algorithm, one, tasks, n_samples=least):
-            least += 1
-    return least
+        while min_rows < most and not _takes(algorithm, one, tasks, n_samples=min_rows):
+            min_rows += 1
+    return min_rows
 
 
 def _takes(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_samples: int) -> bool:
@@ -41,26 +41,28 @@ def _takes(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_samp
 
 
 def check_splits(
-    algorithm: Algo, tasks: Sequence[TaskSummary], splits: Splits, *, least: int
+    algorithm: Algo, tasks: Sequence[TaskSummary], splits: Splits, *, min_rows: int
 ) -> None:
     """Raise InvalidData where the splits leave nothing to judge by, or too little to learn from.
 
     Parameters
     ----------
-    least
+    min_rows
         Rows of every task that must train.
     """
     splits.check(tasks)
     if splits.scheme == "given":
         for rows in splits.given or []:
             for task in tasks:
-                _check_left(algorithm, task, len(rows.get(task.name, ())), least=least)
+                _check_left(algorithm, task, len(rows.get(task.name, ())), min_rows=min_rows)
             if algorithm.needs.shared_rows:
                 _check_alike(algorithm, tasks, [rows.get(task.name, []) for task in tasks])
         return
     size = 0.5 if splits.scheme == "kfold" else splits.test_size
-    if not any(_can_hold_out(task, size, least=least) for task in tasks):
-        needed = "" if least == 1 else f", and {algorithm.name} needs {least} rows to learn from"
+    if not any(_can_hold_out(task, size, min_rows=min_rows) for task in tasks):
+        needed = (
+            "" if min_rows == 1 else f", and {algorithm.name} needs {min_rows} rows to learn from"
+        )
         raise InvalidData(
             f"no split holds out a row by which task '{tasks[0].name}' or another can be judged: "
             "each has one row of each class, too few rows, or rows that belong together (with the "
@@ -69,22 +71,22 @@ def check_splits(
         )
 
 
-def _can_hold_out(task: TaskSummary, size: float, *, least: int) -> bool:
+def _can_hold_out(task: TaskSummary, size: float, *, min_rows: int) -> bool:
     """Return whether a part of the rows can be held out, as far as the shape tells."""
     n_classes = max(task.n_classes, 1)
     largest = task.n_samples - n_classes + 1  # rows of a class, at the most
     n_held = min(largest - 1, max(round(size * largest), round(size * task.n_samples)))
     if task.n_divisible is not None:
         n_held = min(n_held, task.n_divisible)
-    return min(n_held, task.n_samples - least) > 0
+    return min(n_held, task.n_samples - min_rows) > 0
 
 
-def _check_left(algorithm: Algo, task: TaskSummary, n_held: int, *, least: int) -> None:
+def _check_left(algorithm: Algo, task: TaskSummary, n_held: int, *, min_rows: int) -> None:
     n_left = task.n_samples - n_held
-    if n_held and n_left < least:
+    if n_held and n_left < min_rows:
         raise InvalidData(
             f"a split leaves {n_left} row(s) of task '{task.name}' to learn from, and "
-            f"{algorithm.name} needs {least}; hold out fewer",
+            f"{algorithm.name} needs {min_rows}; hold out fewer",
             task=task.name,
         )
 

@@ -21,7 +21,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import Scores, joined, mean_score
+from algorithms.evaluation.validation import Scores, concatenate_scores, mean_score
 from algorithms.interface.errors import InvalidParams
 
 #: Most candidates in one search, and how many are drawn where no number is given.
@@ -92,7 +92,7 @@ class Round:
     n_splits: int
 
 
-def candidates(
+def list_candidates(
     values: Mapping[str, Any], search: SearchOptions, *, seed: int
 ) -> list[dict[str, Any]]:
     """Return what is to be tried, each with the other parameters as given.
@@ -131,7 +131,7 @@ def candidates(
     return [{**values, **combination} for combination in different.values()]
 
 
-def rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
+def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
     """Return the rounds in order; all splits are spent on those of the last."""
     n_splits, factor = search.splits().count(), search.factor
     n_rounds = 1
@@ -144,7 +144,7 @@ def rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
     ]
 
 
-def ranked(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
+def rank_candidates(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
     """Return the candidates from the best to the worst; of equal ones the first comes first."""
     sign = -1.0 if metric.larger_is_better else 1.0
     means = {which: mean_score(scores, metric.name, average) for which, scores in results.items()}
@@ -156,18 +156,18 @@ def ranked(results: Mapping[int, Scores], metric: Metric, average: Average) -> l
 Judge = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 
 
-def best(search: SearchOptions, n_candidates: int, judge: Judge, metric: Metric) -> int:
+def select_best(search: SearchOptions, n_candidates: int, judge: Judge, metric: Metric) -> int:
     """Return the position of the best candidate, round after round."""
     results: dict[int, Scores] = {}
     left, n_done = list(range(n_candidates)), 0
-    for step in rounds(search, n_candidates):
+    for step in plan_rounds(search, n_candidates):
         left = left[: step.n_candidates]
         found = judge(left, range(n_done, step.n_splits))
         results = {
-            which: joined([*([results[which]] if n_done else []), scores])
+            which: concatenate_scores([*([results[which]] if n_done else []), scores])
             for which, scores in zip(left, found, strict=True)
         }
-        left, n_done = ranked(results, metric, search.average), step.n_splits
+        left, n_done = rank_candidates(results, metric, search.average), step.n_splits
     return left[0]
 
 

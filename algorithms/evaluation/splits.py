@@ -15,7 +15,7 @@ from algorithms.interface.units import Units, cells_of, tie_of, units_of
 
 Indices = NDArray[np.intp]
 #: Which rows of each task are held out.
-Held = Mapping[str, NDArray[np.bool_]]
+HeldOut = Mapping[str, NDArray[np.bool_]]
 V = TypeVar("V", bound=np.generic)
 
 
@@ -98,7 +98,7 @@ class Splits(BaseModel):
         n_test = [sum(len(set(rows)) for rows in split.values()) for split in self.given or ()]
         return float(np.mean([n / (n_rows - n) for n in n_test]))
 
-    def split(self, tasks: TaskSet, index: int, *, seed: int, least: int = 1) -> Split | None:
+    def split(self, tasks: TaskSet, index: int, *, seed: int, min_rows: int = 1) -> Split | None:
         """Return a split; None where it would hold out no row of any task.
 
         Raises
@@ -106,12 +106,12 @@ class Splits(BaseModel):
         InvalidData
             Rows are named that are not there, or all rows of a task.
         """
-        (held,) = self.held(tasks, [index], seed=seed, least=least)
+        (held,) = self.held_out(tasks, [index], seed=seed, min_rows=min_rows)
         return divide(tasks, held)
 
-    def held(
-        self, tasks: TaskSet, indices: Sequence[int], *, seed: int, least: int = 1
-    ) -> list[Held]:
+    def held_out(
+        self, tasks: TaskSet, indices: Sequence[int], *, seed: int, min_rows: int = 1
+    ) -> list[HeldOut]:
         """Return the rows that some of the splits hold out.
 
         Rows of one unit (:mod:`algorithms.interface.units`) are on the same side of every split,
@@ -119,7 +119,7 @@ class Splits(BaseModel):
 
         Parameters
         ----------
-        least
+        min_rows
             Rows of every task that every training part keeps, where rows are not named.
 
         Raises
@@ -132,13 +132,13 @@ class Splits(BaseModel):
         units = units_of(tasks)
         if self.scheme == "holdout":
             return [
-                by_task(tasks, draw_part(rows, size=self.test_size, least=least))
+                by_task(tasks, draw_part(rows, size=self.test_size, min_rows=min_rows))
                 for rows in (rows_of(tasks, units, seed=[seed, index]) for index in indices)
             ]
         repeats = {index // self.n_folds for index in indices}
         folds = {
             repeat: folds_of(
-                tasks, n_folds=self.n_folds, seed=seed + repeat, units=units, least=least
+                tasks, n_folds=self.n_folds, seed=seed + repeat, units=units, min_rows=min_rows
             )
             for repeat in sorted(repeats)
         }
@@ -193,7 +193,7 @@ def _training_rows(task: Task, n_train: int, rng: np.random.Generator) -> NDArra
 
 
 def folds_of(
-    tasks: TaskSet, *, n_folds: int, seed: int, units: Units | None = None, least: int = 1
+    tasks: TaskSet, *, n_folds: int, seed: int, units: Units | None = None, min_rows: int = 1
 ) -> dict[str, Indices]:
     """Return the fold of each row of each task; -1 is never held out.
 
@@ -204,11 +204,11 @@ def folds_of(
 
     Parameters
     ----------
-    least
+    min_rows
         Rows of every task that every training part keeps.
     """
     rows = rows_of(tasks, units_of(tasks) if units is None else units, seed=[seed])
-    return by_task(tasks, spread_folds(rows, n_folds=n_folds, least=least))
+    return by_task(tasks, spread_folds(rows, n_folds=n_folds, min_rows=min_rows))
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
@@ -255,12 +255,12 @@ def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
 def nothing_to_hold_out(tasks: TaskSet) -> InvalidData:
     """Return the error for tasks of which no row can be held out to choose parameters by."""
     return InvalidData(
-        f"{why_none_is_held(tasks)}; give the parameters instead of choosing them",
+        f"{explain_nothing_held_out(tasks)}; give the parameters instead of choosing them",
         task=tasks.names[0],
     )
 
 
-def why_none_is_held(tasks: TaskSet) -> str:
+def explain_nothing_held_out(tasks: TaskSet) -> str:
     """Return why no row can be held out, as a clause: too few rows, or which of them are tied."""
     units = units_of(tasks)
     ties = [tie for task in tasks if (tie := tie_of(task, units.of(task.name))) is not None]
@@ -278,7 +278,7 @@ def labels_of(task: Task) -> NDArray[Any]:
     return task.y
 
 
-def divide(tasks: TaskSet, held: Held) -> Split | None:
+def divide(tasks: TaskSet, held: HeldOut) -> Split | None:
     """Return the tasks without the rows that are held out, and those; None where there are none."""
     train, test = [], []
     for task in tasks:
@@ -296,7 +296,7 @@ def by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
     return dict(zip(ordered.names, np.split(values, ends[:-1]), strict=True))
 
 
-def _named(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> Held:
+def _named(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> HeldOut:
     _check_rows(rows, {task.name: task.n_samples for task in tasks})
     held = {}
     for task in tasks:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import Average, Metric
-from algorithms.evaluation.splits import Split, Splits, divide, why_none_is_held
+from algorithms.evaluation.splits import Split, Splits, divide, explain_nothing_held_out
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
@@ -41,7 +41,7 @@ Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Judged(LoopState):
+class _SplitScores(LoopState):
     """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), the last of all rows.
 
     NaN where there is none.
@@ -51,7 +51,7 @@ class _Judged(LoopState):
     n_done: int
 
 
-def judge(
+def score_splits(
     fit: Fit,
     tasks: TaskSet,
     splits: Splits,
@@ -61,7 +61,7 @@ def judge(
     metrics: Sequence[Metric],
     seed: int,
     trace: Trace,
-    least: int = 1,
+    min_rows: int = 1,
 ) -> list[Scores]:
     """Give, for each candidate, every metric on the held-out rows in some of the splits.
 
@@ -70,12 +70,12 @@ def judge(
     fit
         Called with the training rows of a split, and a generator that depends on ``seed`` and the
         split alone.
-    least
+    min_rows
         Rows of every task that every training part keeps.
     """
-    held = splits.held(tasks, indices, seed=seed, least=least)
+    held = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
 
-    def step(state: _Judged) -> _Judged:
+    def step(state: _SplitScores) -> _SplitScores:
         which = state.n_done
         values = state.values.copy()
         split = divide(tasks, held[which])
@@ -83,17 +83,17 @@ def judge(
             models = fit(split.train, np.random.default_rng([seed, indices[which]]))
             for candidate, model in enumerate(models):
                 values[which, candidate] = _values(model, split, tasks.names, metrics)
-        return _judged(values, n_done=which + 1)
+        return _split_scores(values, n_done=which + 1)
 
     shape = (len(held), n_candidates, len(metrics), len(tasks) + 1)
-    start = _judged(np.full(shape, np.nan), n_done=0)
+    start = _split_scores(np.full(shape, np.nan), n_done=0)
     values = trace.run("splits", step, start, max_iter=len(held), tolerance=0.0).values
     return [
         _scores(values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
     ]
 
 
-def joined(pieces: Sequence[Scores]) -> Scores:
+def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
     """Return the scores of some splits and of others as those of all, in their order."""
     whole: Scores = {"by_task": {}, "over_rows": {}}
     for piece in pieces:
@@ -105,13 +105,14 @@ def joined(pieces: Sequence[Scores]) -> Scores:
     return whole
 
 
-def check_judged(scores: Scores, tasks: TaskSet) -> None:
+def check_has_scores(scores: Scores, tasks: TaskSet) -> None:
     """Raise InvalidData where nothing could be held out in any split."""
     by_task = (values for found in scores["by_task"].values() for values in found.values())
     if all(value is None for values in by_task for value in values):
         raise InvalidData(
             f"no split holds out a row by which task '{tasks.names[0]}' or another can be judged: "
-            f"{why_none_is_held(tasks)}, or the splits name too few; add rows, or hold out more"
+            f"{explain_nothing_held_out(tasks)}, or the splits name too few; add rows, or hold "
+            "out more"
         )
 
 
@@ -126,14 +127,14 @@ def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
     return mean_known([mean_known(values) for values in scores["by_task"][metric].values()])
 
 
-def in_splits(scores: Scores, metric: str, average: Average) -> list[float | None]:
+def score_per_split(scores: Scores, metric: str, average: Average) -> list[float | None]:
     """Return the value in each split: of all rows, or the mean over tasks."""
     if average == "rows":
         return scores["over_rows"][metric]
     return [mean_known(values) for values in zip(*scores["by_task"][metric].values(), strict=True)]
 
 
-def means(scores: Scores) -> dict[str, dict[str, float | None]]:
+def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
     """Return the mean over tasks and that over rows of every metric, as JSON."""
     return {
         name: {metric: mean_score(scores, metric, average) for metric in scores["over_rows"]}
@@ -176,12 +177,12 @@ def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> S
     }
 
 
-def _judged(values: Array, *, n_done: int) -> _Judged:
+def _split_scores(values: Array, *, n_done: int) -> _SplitScores:
     done = values[:n_done, :, 0, :-1]
     known = done[np.isfinite(done)]
     objective = float(known.mean()) if known.size else 0.0
     left = 1.0 - n_done / len(values)
-    return _Judged(objective=objective, residual=left, values=values, n_done=n_done)
+    return _SplitScores(objective=objective, residual=left, values=values, n_done=n_done)
 
 
 def _known(value: np.float64) -> float | None:

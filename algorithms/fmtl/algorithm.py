@@ -110,7 +110,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
         kernel = penalty_of(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 
-    def join(self, model: KernelMachine, task: Task, *, trace: Trace) -> KernelMachine:
+    def adapt_task(self, model: KernelMachine, task: Task, *, trace: Trace) -> KernelMachine:
         """Return the model with one more task, the α of the others frozen.
 
         They answer as before. The gap of the new task's own problem is among the metrics, and a

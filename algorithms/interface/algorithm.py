@@ -14,7 +14,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 
 P = TypeVar("P", bound=Params)
@@ -109,7 +109,7 @@ class Algorithm(ABC, Generic[P, M]):
         del params
         self.needs.check(summaries, algorithm=self.name)
 
-    def check_choice(self, summaries: Sequence[TaskSummary], params: P) -> None:
+    def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData where a fit could hold out no row to choose parameters by."""
         is_chosen = getattr(params, "selection", "given") != "given"
         if is_chosen and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
@@ -150,22 +150,22 @@ class Algorithm(ABC, Generic[P, M]):
         InvalidData
             The algorithm takes no new tasks, or the task is none that a fit would take.
         """
-        if not self.takes_new_tasks():
+        if not self.supports_adaptation():
             raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
         self._check_new_task(model, task)
-        return self.join(model, task, trace=trace or Trace())
+        return self.adapt_task(model, task, trace=trace or Trace())
 
-    def join(self, model: M, task: Task, *, trace: Trace) -> M:
+    def adapt_task(self, model: M, task: Task, *, trace: Trace) -> M:
         """Return what :meth:`adapt` does, for a task that has its name, needs, width and sizes."""
         raise NotImplementedError
 
-    def takes_new_tasks(self) -> bool:
+    def supports_adaptation(self) -> bool:
         """Return whether :meth:`adapt` does something."""
-        return type(self).join is not Algorithm.join
+        return type(self).adapt_task is not Algorithm.adapt_task
 
     def _check_new_task(self, model: M, task: Task) -> None:
         model.check_new_name(task.name)
         self.needs.check_task(task.summary(), algorithm=self.name)
         if self.needs.same_features:
             model.check_width_of(task)
-        check_sizes([task])
+        check_magnitudes([task])

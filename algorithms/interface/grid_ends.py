@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
 from algorithms.interface.params import Params
-from algorithms.interface.tasks import counted
+from algorithms.interface.tasks import describe_tasks
 
 End = Literal["smallest", "largest"]
 
@@ -50,7 +50,7 @@ def end_warnings_by_task(
             params,
             name,
             end,
-            f"{chosen[names[0]][name]:g}, for {counted(names, len(chosen))},",
+            f"{chosen[names[0]][name]:g}, for {describe_tasks(names, len(chosen))},",
         )
         for (name, end), names in tasks.items()
     )

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.interface.tasks import Task, TaskSet, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, check_magnitudes
 from algorithms.numerics.moderated_scales import ScalePrior, estimate_prior
 
 Array = NDArray[np.float64]
@@ -75,7 +75,7 @@ def own_scales(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[
     """
     if how in ("all", "none"):
         return {}
-    check_sizes(tasks)
+    check_magnitudes(tasks)
     prior = scale_prior(tasks.tasks, how, is_centered=is_centered)
     return {task.name: target_scale(task, prior, is_centered=is_centered) for task in tasks}
 

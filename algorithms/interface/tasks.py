@@ -246,7 +246,7 @@ class TaskSet:
         return tuple(task.summary() for task in self.tasks)
 
 
-def check_sizes(tasks: Iterable[Task]) -> None:
+def check_magnitudes(tasks: Iterable[Task]) -> None:
     """Raise InvalidData where squares of values, or of targets, would be no numbers."""
     for task in tasks:
         rows = tuple(range(task.X.ndim - 1))
@@ -286,7 +286,7 @@ def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
     return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
 
 
-def counted(names: Sequence[str], n_tasks: int) -> str:
+def describe_tasks(names: Sequence[str], n_tasks: int) -> str:
     """Return the subject of a warning that is true of some tasks: how many, and the first."""
     return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
 

@@ -130,7 +130,7 @@ class Trace:
         """Why the last loop stopped; ``None`` before any has."""
         return next(reversed(self.stop_reasons.values()), None)
 
-    def expect(self, n_loops: int) -> None:
+    def expect_loops(self, n_loops: int) -> None:
         """Say how many loops the fit will run, for the estimate of the rest."""
         self._n_expected = max(n_loops, 1)
 

@@ -49,7 +49,7 @@ class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
         """Return the machine and the Θ_tt of each output."""
         kernel = penalty_of(params, mean_rows(prepared.examples))
         n_outputs = prepared.examples.n_outputs
-        trace.expect(len(trace.stop_reasons) + n_outputs)
+        trace.expect_loops(len(trace.stop_reasons) + n_outputs)
         found = []
         for r in range(n_outputs):
             problem = _problem_of_output(prepared, r, params, kernel)

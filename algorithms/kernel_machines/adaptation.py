@@ -66,7 +66,7 @@ def adapt_to_task(
     """
     first = len(model.output_names)
     (target,) = examples.targets
-    trace.expect(target.n_outputs)
+    trace.expect_loops(target.n_outputs)
     rows = Standardiser(model.mean, model.deviation).apply(examples.X)
     F, primal, gap = [], 0.0, 0.0
     for r in range(target.n_outputs):

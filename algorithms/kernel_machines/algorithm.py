@@ -58,7 +58,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     ) -> KernelMachine:
         """Return the model for C as given, or as chosen by cross-validation of these rows."""
         self.check(tasks.summaries(), params)
-        trace.expect(2 if params.selection == "cv" else 1)
+        trace.expect_loops(2 if params.selection == "cv" else 1)
         fit_info: dict[str, Any] = {}
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":

@@ -10,7 +10,7 @@ from scipy.sparse.linalg import eigsh
 
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.target_scales import scale_prior
-from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.kernel_machines.examples import Examples, examples_of
 from algorithms.kernel_machines.input_kernels import (
     InputKernel,
@@ -102,7 +102,7 @@ def check_memory(n_rows: int, params: KernelParams) -> None:
 
 def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) -> Prepared:
     """Return examples, kernel and standardisation of the tasks."""
-    check_sizes(tasks)
+    check_magnitudes(tasks)
     is_relative = params.scale == "relative"
     prior = scale_prior(
         tasks.by_name().tasks, params.target_scaling, is_centered=params.center_targets == "task"

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import check_classes
 from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
-from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.linear.bases import Basis, Kernel, Standardise, standardising
 from algorithms.linear.targets import (
     Targets,
@@ -156,7 +156,7 @@ def prepare(
     InvalidData
         Values are so large or so small that no unit helps; names task and column.
     """
-    check_sizes(tasks)
+    check_magnitudes(tasks)
     ordered = tasks.by_name()
     union = np.concatenate([task.X for task in ordered])
     mean, scale = standardising(union, form.standardise)

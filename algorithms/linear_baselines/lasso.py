@@ -96,7 +96,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     ) -> LinearModel:
         """Return the functions, with the regularisation as given or chosen."""
         self.check(tasks.summaries(), params)
-        trace.expect(1 + (params.selection == "cv"))
+        trace.expect_loops(1 + (params.selection == "cv"))
         fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
             "selection": params.selection,

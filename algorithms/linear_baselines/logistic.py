@@ -89,7 +89,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     ) -> LinearModel:
         """Return the function of each task, or one for all, with gamma as given or chosen."""
         self.check(tasks.summaries(), params)
-        trace.expect(1 + (params.selection == "cv"))
+        trace.expect_loops(1 + (params.selection == "cv"))
         fit_info: dict[str, Any] = {
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
@@ -141,7 +141,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         gammas = {name: one.gamma for name, one in own.items()}
         return common.params, gammas, {"cv_errors": list(common.losses)}
 
-    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+    def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: from its own rows, or with the common function."""
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.fit_info["params"])

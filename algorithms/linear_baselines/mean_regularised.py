@@ -113,7 +113,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         """Return w_0 and the w_t, the regularisation as given or chosen."""
         del rng
         self.check(tasks.summaries(), params)
-        trace.expect(1 + (params.selection == "loo"))
+        trace.expect_loops(1 + (params.selection == "loo"))
         design = prepare(
             tasks,
             Form(params.standardise),
@@ -138,7 +138,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             )
         )
 
-    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+    def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: its own part, the common one frozen."""
         del trace
         check_new_task(model, task)

@@ -83,7 +83,7 @@ class _RidgeRegression(LinearBaseline[P]):
         unit = column_variance(design)
         belongs = units_of(tasks)
         units = [belongs.unit] if params.form == "pooled" else belongs.by_task()
-        trace.expect(1 + (params.selection == "loo"))
+        trace.expect_loops(1 + (params.selection == "loo"))
 
         def errors(gamma: float) -> list[float]:
             squares = _loo_squares(parts, params, gamma * unit, units)
@@ -131,7 +131,7 @@ class Ridge(_RidgeRegression[RidgeParams]):
         """Return the columns."""
         return Form(params.standardise)
 
-    def join(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
+    def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: from its own rows, or with the common function."""
         del trace
         check_new_task(model, task)

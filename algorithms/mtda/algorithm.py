@@ -154,7 +154,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
         """Return the projections that maximise eq. 3, the parameters as given or chosen."""
-        trace.expect(2 if params.selection == "cv" else 1)
+        trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
         params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
@@ -182,7 +182,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             ),
         )
 
-    def join(
+    def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
         """Return the model with one more task: the top-d of S_b - αS_t, the others and α frozen."""

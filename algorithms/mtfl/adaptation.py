@@ -40,7 +40,7 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
         V, b = ridge_regression(A, targets.Y, ridge=gamma, has_intercept=params.fit_intercept)
     else:
         loss = MARGIN_LOSSES[model.fit_info["loss"]]
-        trace.expect(targets.Y.shape[1])
+        trace.expect_loops(targets.Y.shape[1])
         fits = [
             _fit_margins(
                 Block(A, y[:, np.newaxis], np.zeros(1, dtype=np.intp)), params, gamma=gamma,

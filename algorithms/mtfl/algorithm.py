@@ -137,7 +137,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         self.check(tasks.summaries(), params)
         loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
         design = design_of(tasks, params)
-        trace.expect(n_loops(design, params, loss) + 1)
+        trace.expect_loops(n_loops(design, params, loss) + 1)
         choice = choose_gamma(tasks, design, params, loss=loss, trace=trace, rng=rng)
         gamma = choice.gamma * gamma_unit(design, params)
         solution = solve(
@@ -178,7 +178,9 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         }
         return [models[i] for i in range(len(params))]
 
-    def join(self, model: SharedFeatureModel, task: Task, *, trace: Trace) -> SharedFeatureModel:
+    def adapt_task(
+        self, model: SharedFeatureModel, task: Task, *, trace: Trace
+    ) -> SharedFeatureModel:
         """Return the model with one more task: its own fit in the metric of D, which is frozen."""
         check_new_task(model, task)
         self.check([task.summary()], MTFLParams.model_validate(model.fit_info["params"]))

@@ -11,7 +11,7 @@ from scipy.spatial.distance import cdist
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
-from algorithms.interface.tasks import counted
+from algorithms.interface.tasks import describe_tasks
 from algorithms.projections.parts import TaskProjection, nearest_class, per_class
 
 Array = NDArray[np.float64]
@@ -227,7 +227,7 @@ def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, 
 
 def no_variance_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
     """Return a warning where tasks, given by name, have no variance at all."""
-    return (f"{counted(flat, n_tasks)} have no variance at all",) if flat else ()
+    return (f"{describe_tasks(flat, n_tasks)} have no variance at all",) if flat else ()
 
 
 def _check_shapes(model: ProjectionClassifier) -> None:

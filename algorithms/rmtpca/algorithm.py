@@ -93,7 +93,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     ) -> SubspaceModel:
         """Return the subspaces that maximise eq. 4 for the chosen coupling."""
         n_climbs = 1 if params.starts == "single" else N_MANY_STARTS
-        trace.expect(n_loops(params) + n_climbs)
+        trace.expect_loops(n_loops(params) + n_climbs)
         ordered = tasks.by_name().tasks
         choice = choose_coupling(ordered, params, trace=trace, rng=rng)
         moments = estimate_moments(ordered, k=params.k)
@@ -120,7 +120,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         with limit_blas_threads(max_matrix_order(tasks)):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
-    def join(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
+    def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
 
         That is the exact maximiser of eq. 4 over the new block.

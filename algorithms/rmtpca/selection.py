@@ -188,7 +188,7 @@ def inner_splits(tasks: Sequence[Task], *, n_folds: int, seed: int) -> list[Spli
     # a row is in the fold of its place in the random order, not of its turn
     place = np.concatenate([np.argsort(rank) for rank in by_task(bare, rows.rank).values()])
     least = np.array([2 if task.input == "rows" else 1 for task in bare.by_name()])
-    folds = by_task(bare, spread_folds(replace(rows, rank=place), n_folds=n_folds, least=least))
+    folds = by_task(bare, spread_folds(replace(rows, rank=place), n_folds=n_folds, min_rows=least))
     splits = [
         divide(bare, {name: own == fold for name, own in folds.items()}) for fold in range(n_folds)
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.subspaces.model import SubspaceModel
@@ -41,6 +41,6 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
     ) -> SubspaceModel:
         """Return the subspaces; small problems have one thread, and the same bits anywhere."""
         self.check(tasks.summaries(), params)
-        check_sizes(tasks)
+        check_magnitudes(tasks)
         with limit_blas_threads(max_matrix_order(tasks)):
             return self._fit(tasks, params, trace=trace, rng=rng)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, read_relations
-from algorithms.interface.tasks import Task, counted
+from algorithms.interface.tasks import Task, describe_tasks
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
 from algorithms.subspaces.moments import Moments, retained_ratio
@@ -227,7 +227,7 @@ def few_rows_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
     if not scarce:
         return ()
     warning = (
-        f"{counted(scarce, len(tasks))} have at most k = {k} "
+        f"{describe_tasks(scarce, len(tasks))} have at most k = {k} "
         "rows, which leaves part of their subspace undetermined; lower k or add rows"
     )
     return (warning,)
@@ -248,7 +248,7 @@ def _variance_warnings(moments: Moments) -> tuple[str, ...]:
     flat = [name for name, v in zip(moments.names, moments.C.traces, strict=True) if v == 0]
     if not flat:
         return ()
-    return (f"{counted(flat, len(moments.names))} have no variance at all",)
+    return (f"{describe_tasks(flat, len(moments.names))} have no variance at all",)
 
 
 def _own_or_shared(stack: Array, index: int) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.tasks import Task, TaskSummary, check_sizes
+from algorithms.interface.tasks import Task, TaskSummary, check_magnitudes
 from algorithms.numerics.centering import is_flat
 from algorithms.numerics.covariances import (
     Covariances,
@@ -53,7 +53,7 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
     InvalidData
         A value or a variance is too large or too small to compute with.
     """
-    check_sizes(tasks)
+    check_magnitudes(tasks)
     names = tuple(task.name for task in tasks)
     if all(task.input == "rows" for task in tasks):
         means, factors = centre_rows([task.X for task in tasks])

@@ -90,7 +90,7 @@ import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
@@ -171,11 +171,11 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     ) -> LatentModel:
         """Return the source's latent variable model, and what each target makes of it."""
         self.check(tasks.summaries(), params)
-        check_sizes(tasks)
+        check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         targets = [task for task in tasks.by_name() if task is not source]
         labelled = {task.name: labelled_task(task, source) for task in tasks}
-        trace.expect(
+        trace.expect_loops(
             params.n_init
             + N_LOOPS * len(targets)
             + sum(n_projections(task, labelled[task.name]) for task in tasks)
@@ -218,7 +218,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             ),
         )
 
-    def join(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
+    def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with one more target, from the source's active rows; no fit anew.
 
         A target without labels is not given those of the source, whose other rows are not kept.
@@ -228,7 +228,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         process = part.process
         gp = LatentGP(process.theta, process.active, model.source_rows, model.fit_info["objective"])
         labelled = task if task.target == "classes" else None
-        trace.expect(N_LOOPS + n_projections(task, labelled))
+        trace.expect_loops(N_LOOPS + n_projections(task, labelled))
         with limit_blas_threads(2 * params.r):
             learned, new = _learn(
                 gp, task, params, labelled=labelled, scale=part.scale, trace=trace

@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 from algorithms.latent.source import check_own_rows, choose_source
 from algorithms.numerics.centering import centre_columns
@@ -73,7 +73,7 @@ class TransferPCA(_SourceAndTarget[TransferPCAParams, SubspaceModel]):
         self.check(tasks.summaries(), params)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         moments = estimate_moments(tasks.by_name().tasks, k=params.k)
-        trace.expect(len(moments.names))
+        trace.expect_loops(len(moments.names))
         U = [
             _decompose(_weighted_factor(source, tasks[name], params.weight), params.k, trace, name)
             for name in moments.names
@@ -111,9 +111,9 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         """Return W and σ² of each task in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
         del rng
         self.check(tasks.summaries(), params)
-        check_sizes(tasks)
+        check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
-        trace.expect(len(tasks))
+        trace.expect_loops(len(tasks))
         learned = [self._learn(source, task, params, trace=trace) for task in tasks]
         return PPCAModel(
             algorithm=self.name,

@@ -148,7 +148,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
     _check_tasks(algorithm, tasks, params)
-    algorithm.check_choice(tasks, params)
+    algorithm.check_selection(tasks, params)
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
         return ValidatedJob(complete, None, warnings)
@@ -219,7 +219,7 @@ def _find_adapted(
     if found.row.algorithm != algorithm.name:
         detail = f"'{options.model}' was trained by {found.row.algorithm}, not by {algorithm.name}"
         raise Problem("invalid-request", detail, errors=[place("/algorithm", detail)])
-    if not algorithm.takes_new_tasks():
+    if not algorithm.supports_adaptation():
         detail = f"{algorithm.name} cannot add tasks to a trained model; train a new one"
         raise Problem("invalid-request", detail, errors=[place("/adapt", detail)])
     return found

@@ -479,7 +479,7 @@ MISFITS: dict[str, Callable[[Task], Task]] = {
 @over_algorithms
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_a_fit_refuses_cannot_join_later(algorithm, misfit) -> None:
-    if not algorithm.takes_new_tasks():
+    if not algorithm.supports_adaptation():
         pytest.skip("takes no new tasks")
     tasks = PROBLEMS["related"](kinds_of_targets(algorithm)[0])
     new = MISFITS[misfit](tasks.tasks[0])
@@ -497,7 +497,7 @@ def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     old = tasks.tasks[0]
     new = Task("new", old.X, old.input, old.y)
-    if not algorithm.takes_new_tasks():
+    if not algorithm.supports_adaptation():
         with pytest.raises(InvalidData, match="'new'"):
             algorithm.adapt(model, new)
         return
@@ -514,7 +514,7 @@ def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
 
 @over_cases
 def test_tasks_join_under_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
-    if not algorithm.takes_new_tasks():
+    if not algorithm.supports_adaptation():
         pytest.skip("takes no new tasks")
     model, old = fit(algorithm, tasks), tasks.tasks[0]
     new = [Task(name, old.X, old.input, old.y) for name in ("new", "newer")]

@@ -240,4 +240,4 @@ def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name
     )
     params = algorithm.parse({"selection": algorithm.Params.CHOSEN})
     with pytest.raises(InvalidData, match="one row, which leaves none to choose"):
-        algorithm.check_choice(tasks.summaries(), params)
+        algorithm.check_selection(tasks.summaries(), params)

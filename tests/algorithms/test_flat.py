@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.evaluation.paths import fit_all
+from algorithms.evaluation.paths import fit_candidates
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import judge, mean_score
+from algorithms.evaluation.validation import mean_score, score_splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.targets import Targets, training_scores
@@ -55,8 +55,8 @@ def regression(*, flat: float | None, n_tasks=5) -> TaskSet:
 def test_a_flat_task_is_left_out_of_the_mean_over_tasks(metric) -> None:
     algorithm = ALGORITHMS["ridge"]
     tasks = regression(flat=0.1)
-    (scores,) = judge(
-        fit_all(algorithm, [{}]),
+    (scores,) = score_splits(
+        fit_candidates(algorithm, [{}]),
         tasks,
         Splits(repeats=1),
         range(5),

@@ -5,9 +5,9 @@ import pytest
 
 from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.metrics import METRICS, metrics_for
-from algorithms.evaluation.paths import fit_all
+from algorithms.evaluation.paths import fit_candidates
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import in_splits, judge
+from algorithms.evaluation.validation import score_per_split, score_splits
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -66,8 +66,8 @@ def test_no_held_out_row_is_known(algorithm, metric) -> None:
         tasks = meaningless(
             metric, np.random.default_rng(seed), is_shared=algorithm.needs.shared_rows
         )
-        (scores,) = judge(
-            fit_all(algorithm, [params]),
+        (scores,) = score_splits(
+            fit_candidates(algorithm, [params]),
             tasks,
             Splits(n_folds=3, repeats=1),
             range(3),
@@ -75,7 +75,7 @@ def test_no_held_out_row_is_known(algorithm, metric) -> None:
             seed=seed,
             trace=Trace(),
         )
-        found += in_splits(scores, metric, "rows")
+        found += score_per_split(scores, metric, "rows")
     assert len(found) == 3 * N_SETS
     sign = 1 if METRICS[metric].larger_is_better else -1
     assert sign * (np.mean(found) - CHANCE[metric]) < SLACK[metric]

@@ -9,10 +9,23 @@ from sklearn.metrics import accuracy_score, explained_variance_score, r2_score
 
 from algorithms.evaluation.choices import with_fixed_values
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
-from algorithms.evaluation.paths import fit_all, groups
-from algorithms.evaluation.search import Range, SearchOptions, best, candidates, ranked, rounds
+from algorithms.evaluation.paths import fit_candidates, group_by_path
+from algorithms.evaluation.search import (
+    Range,
+    SearchOptions,
+    list_candidates,
+    plan_rounds,
+    rank_candidates,
+    select_best,
+)
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import in_splits, joined, judge, mean_score, means
+from algorithms.evaluation.validation import (
+    concatenate_scores,
+    mean_score,
+    mean_scores,
+    score_per_split,
+    score_splits,
+)
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -45,7 +58,7 @@ def regression(*sizes, seed=0) -> TaskSet:
 
 def test_a_grid_is_the_product_and_keeps_what_is_given() -> None:
     space = {"a": [1, 2], "b": ["x", "y", "z"]}
-    tried = candidates({"c": 7, "a": 9}, search(space=space), seed=0)
+    tried = list_candidates({"c": 7, "a": 9}, search(space=space), seed=0)
     assert [(one["a"], one["b"], one["c"]) for one in tried] == [
         (a, b, 7) for a in (1, 2) for b in ("x", "y", "z")
     ]
@@ -55,10 +68,10 @@ def test_a_grid_is_the_product_and_keeps_what_is_given() -> None:
 def test_draws_from_lists_are_all_different(n) -> None:
     space = {"a": [1, 2, 3], "b": [1, 2, 3, 4]}
     asked = search(space=space, method="random", n_candidates=n)
-    tried = candidates({}, asked, seed=3)
+    tried = list_candidates({}, asked, seed=3)
     assert len({(one["a"], one["b"]) for one in tried}) == len(tried) == min(n, 12)
-    assert tried == candidates({}, asked, seed=3)
-    assert n == 100 or tried != candidates({}, asked, seed=4)
+    assert tried == list_candidates({}, asked, seed=3)
+    assert n == 100 or tried != list_candidates({}, asked, seed=4)
 
 
 def test_draws_from_a_range_are_even_on_its_scale() -> None:
@@ -93,14 +106,14 @@ def test_draws_from_a_range_are_even_on_its_scale() -> None:
 )
 def test_a_space_that_cannot_be_is_refused(values, told) -> None:
     with pytest.raises(InvalidParams, match=told):
-        candidates({}, search(**values), seed=0)
+        list_candidates({}, search(**values), seed=0)
 
 
 # --- rounds --------------------------------------------------------------------------------------
 
 
 def test_a_grid_has_one_round() -> None:
-    assert [(r.n_candidates, r.n_splits) for r in rounds(search(n_folds=7), 50)] == [(50, 7)]
+    assert [(r.n_candidates, r.n_splits) for r in plan_rounds(search(n_folds=7), 50)] == [(50, 7)]
 
 
 @pytest.mark.parametrize(
@@ -114,7 +127,7 @@ def test_a_grid_has_one_round() -> None:
     ],
 )
 def test_halving_leaves_one_of_so_many_in_each_round(n, n_folds, factor, expected) -> None:
-    found = rounds(search(method="halving", n_folds=n_folds, factor=factor), n)
+    found = plan_rounds(search(method="halving", n_folds=n_folds, factor=factor), n)
     assert [(r.n_candidates, r.n_splits) for r in found] == expected
 
 
@@ -130,7 +143,7 @@ def test_halving_finds_what_the_grid_finds_for_less() -> None:
             seen += [(w, i) for w in which for i in indices]
             return [scores(table[w, list(indices)]) for w in which]
 
-        assert best(asked, 27, judged, RMSE) == 11
+        assert select_best(asked, 27, judged, RMSE) == 11
         assert len(set(seen)) == len(seen)  # nothing is judged twice
         spent[method] = len(seen)
     assert spent == {"grid": 27 * 9, "halving": 27 + 9 * 2 + 3 * 6}
@@ -138,12 +151,12 @@ def test_halving_finds_what_the_grid_finds_for_less() -> None:
 
 def test_of_equal_candidates_the_first_is_best_and_one_without_a_value_is_last() -> None:
     results = {4: scores([None]), 0: scores([2.0]), 2: scores([1.0]), 1: scores([1.0])}
-    assert ranked(results, RMSE, "tasks") == [1, 2, 0, 4]
+    assert rank_candidates(results, RMSE, "tasks") == [1, 2, 0, 4]
     results = {
         which: {**found, "by_task": {"r2": found["by_task"]["rmse"]}}
         for which, found in results.items()
     }
-    assert ranked(results, METRICS["r2"], "tasks") == [0, 1, 2, 4]
+    assert rank_candidates(results, METRICS["r2"], "tasks") == [0, 1, 2, 4]
 
 
 # --- what is measured ----------------------------------------------------------------------------
@@ -154,8 +167,8 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
     ridge = ALGORITHMS["ridge"]
     splits = Splits(n_folds=2, repeats=1)
     metrics = metrics_for([ridge], tasks.tasks)
-    (found,) = judge(
-        fit_all(ridge, [{}]), tasks, splits, [0, 1], metrics=metrics, seed=0, trace=Trace()
+    (found,) = score_splits(
+        fit_candidates(ridge, [{}]), tasks, splits, [0, 1], metrics=metrics, seed=0, trace=Trace()
     )
     for name, public in (("explained_variance", explained_variance_score), ("r2", r2_score)):
         by_task, whole = [], []
@@ -169,9 +182,9 @@ def test_means_over_tasks_and_over_rows_are_those_of_a_public_library() -> None:
             by_task.append([public(*pair) for pair in zip(y, f, strict=True)])
             whole.append(public(np.concatenate(y), np.concatenate(f)))
         assert mean_score(found, name, "tasks") == pytest.approx(np.mean(by_task))
-        assert in_splits(found, name, "tasks") == pytest.approx(np.mean(by_task, axis=1))
-        assert in_splits(found, name, "rows") == pytest.approx(whole)
-        assert means(found)["over_rows"][name] == pytest.approx(np.mean(whole))
+        assert score_per_split(found, name, "tasks") == pytest.approx(np.mean(by_task, axis=1))
+        assert score_per_split(found, name, "rows") == pytest.approx(whole)
+        assert mean_scores(found)["over_rows"][name] == pytest.approx(np.mean(whole))
 
 
 def test_labels_of_unlike_kinds_are_counted_over_all_rows() -> None:
@@ -208,10 +221,10 @@ def test_scores_of_some_splits_and_of_others_are_those_of_all() -> None:
     splits = Splits(n_folds=4, repeats=1)
 
     def of(indices):
-        fit = fit_all(ridge, [{}])
-        return judge(fit, tasks, splits, indices, metrics=metrics, seed=1, trace=Trace())[0]
+        fit = fit_candidates(ridge, [{}])
+        return score_splits(fit, tasks, splits, indices, metrics=metrics, seed=1, trace=Trace())[0]
 
-    assert joined([of([0]), of([1, 2]), of([3])]) == of(range(4))
+    assert concatenate_scores([of([0]), of([1, 2]), of([3])]) == of(range(4))
 
 
 # --- paths ---------------------------------------------------------------------------------------
@@ -222,9 +235,9 @@ def test_candidates_that_differ_along_a_path_alone_are_together() -> None:
         path = "lam"
 
     tried = [{"lam": lam, "k": k} for k in (1, 2) for lam in (0.1, 1.0)]
-    assert groups(Along, tried) == [[0, 1], [2, 3]]
+    assert group_by_path(Along, tried) == [[0, 1], [2, 3]]
     Along.path = None
-    assert groups(Along, tried) == [[0], [1], [2], [3]]
+    assert group_by_path(Along, tried) == [[0], [1], [2], [3]]
 
 
 def answers_of(model, tasks):

@@ -399,7 +399,7 @@ def test_few_rows_of_alike_spread_are_not_hurt() -> None:
 def test_a_new_task_is_learned_in_the_unit_of_its_own_rows(name) -> None:
     algorithm, tasks = ALGORITHMS[name], made(8, n_tasks=5)
     model = fit(name, TaskSet(tasks.tasks[:4]), scale_targets="task")
-    if not algorithm.takes_new_tasks():
+    if not algorithm.supports_adaptation():
         return
     new = tasks.tasks[4]
     here = algorithm.adapt(model, new)

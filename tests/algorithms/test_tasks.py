@@ -3,7 +3,7 @@ import pytest
 
 from algorithms.interface.errors import InvalidData, UnknownTask
 from algorithms.interface.needs import Needs
-from algorithms.interface.tasks import Task, TaskSet, check_sizes
+from algorithms.interface.tasks import Task, TaskSet, check_magnitudes
 
 ROWS = np.arange(6.0).reshape(3, 2)
 
@@ -125,10 +125,10 @@ def test_any_target_is_numbers_or_classes_but_one_kind() -> None:
 def test_values_whose_squares_are_no_numbers_are_refused(size) -> None:
     X = np.array([[1.0, 0.0], [2.0, size]])
     with pytest.raises(InvalidData, match=r"task 'a', column 1 has values up to 1e[+-]200 in size"):
-        check_sizes([Task.from_rows("a", X)])
+        check_magnitudes([Task.from_rows("a", X)])
     with pytest.raises(InvalidData, match=r"task 'a' has targets up to 1e[+-]200 in size"):
-        check_sizes([Task.from_rows("a", np.ones((2, 1)), y=[0.0, size])])
-    check_sizes([Task.from_rows("a", np.zeros((2, 1)), y=[0.0, 0.0])])
+        check_magnitudes([Task.from_rows("a", np.ones((2, 1)), y=[0.0, size])])
+    check_magnitudes([Task.from_rows("a", np.zeros((2, 1)), y=[0.0, 0.0])])
 
 
 def test_tasks_of_other_names_or_another_order_are_refused_where_columns_are_shared() -> None:

@@ -103,7 +103,7 @@ def test_cancel_is_seen_by_a_loop_that_would_not_step() -> None:
 
 def test_progress_covers_all_expected_loops() -> None:
     trace = Trace()
-    trace.expect(2)
+    trace.expect_loops(2)
     run(trace, loop="first")
     assert trace.history[-1].fraction == pytest.approx(0.5)
     run(trace, loop="second")
@@ -154,7 +154,7 @@ def test_state_survives_its_arrays() -> None:
 def test_parts_divide_the_whole_evenly_and_go_on_after_a_cancel(tmp_path) -> None:
     trace, seen = Trace(), []
     for name in trace.parts(["a", "b", "c", "d"]):
-        trace.expect(2)
+        trace.expect_loops(2)
         for half in range(2):
             run(trace, loop=f"{name}{half}")
             seen.append(trace.history[-1].fraction)

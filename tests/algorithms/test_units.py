@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from algorithms.evaluation import fold_split, folds_of, stratified_split
 from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_all
+from algorithms.evaluation.paths import fit_candidates
 from algorithms.evaluation.splits import Splits, fold_splits
 from algorithms.evaluation.tied_rows import describe_rows
-from algorithms.evaluation.validation import in_splits, judge
+from algorithms.evaluation.validation import score_per_split, score_splits
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -71,7 +71,7 @@ def test_no_pair_of_rows_that_belong_together_is_ever_divided(tasks, n_folds, se
         Splits(scheme="holdout", n_splits=3, test_size=1 / n_folds),
     ]
     for splits in schemes:
-        for held in splits.held(tasks, range(splits.count()), seed=seed):
+        for held in splits.held_out(tasks, range(splits.count()), seed=seed):
             sides = [(task, held[task.name]) for task in tasks]
             for a, of_a in sides:
                 for b, of_b in sides:
@@ -171,7 +171,7 @@ def test_the_repeats_of_labels_that_are_all_different_differ() -> None:
     X = np.random.default_rng(0).normal(size=(32, 3))
     tasks = TaskSet(tuple(Task.from_rows(f"t{t}", X, y=bits[:, t]) for t in range(5)))
     for splits in (Splits(n_folds=4, repeats=4), Splits(scheme="holdout", n_splits=4)):
-        found = splits.held(tasks, range(0, splits.count(), splits.count() // 4), seed=0)
+        found = splits.held_out(tasks, range(0, splits.count(), splits.count() // 4), seed=0)
         assert len({held["t0"].tobytes() for held in found}) == 4
 
 
@@ -180,7 +180,7 @@ def test_few_large_groups_take_turns_in_a_holdout() -> None:
     groups = np.repeat([0, 1, 2], [50, 50, 100])
     task = Task.from_rows("t", np.random.default_rng(0).normal(size=(200, 2)), groups=groups)
     splits = Splits(scheme="holdout", n_splits=40, test_size=0.3)
-    held = splits.held(TaskSet((task,)), range(40), seed=0)
+    held = splits.held_out(TaskSet((task,)), range(40), seed=0)
     first = [set(groups[one["t"]]) for one in held]
     assert all(len(found) == 1 for found in first)
     assert set.union(*first) == {0, 1}
@@ -263,8 +263,8 @@ def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, schem
     for seed in range(4):
         tasks = coin_flips(kind, np.random.default_rng(seed))
         splits = Splits(scheme=scheme, n_folds=4, repeats=1, n_splits=4, test_size=0.25)
-        (scores,) = judge(
-            fit_all(algorithm, [params]),
+        (scores,) = score_splits(
+            fit_candidates(algorithm, [params]),
             tasks,
             splits,
             range(4),
@@ -272,7 +272,7 @@ def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, schem
             seed=seed,
             trace=Trace(),
         )
-        found += in_splits(scores, "error_rate", "rows")
+        found += score_per_split(scores, "error_rate", "rows")
     # 16 splits of 6 coins: four standard errors of a share of a half
     assert np.mean(found) > 0.5 - 4 * 0.5 / np.sqrt(16 * 6)
 

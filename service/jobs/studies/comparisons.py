@@ -14,11 +14,16 @@ from algorithms.evaluation.comparison import (
     compared_methods,
 )
 from algorithms.evaluation.metrics import METRICS, Metric, deciding_metric, metrics_for
-from algorithms.evaluation.requirements import check_splits, least_rows
+from algorithms.evaluation.requirements import check_splits, min_train_rows
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.tied_rows import describe_rows
-from algorithms.evaluation.validation import check_judged, joined, mean_known, means
+from algorithms.evaluation.validation import (
+    check_has_scores,
+    concatenate_scores,
+    mean_known,
+    mean_scores,
+)
 from algorithms.evaluation.verdict import conclude
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
@@ -76,7 +81,7 @@ def plan_evaluation(
     metrics_for([algorithm], tasks)
     method = ComparedMethod(algorithm.name, "candidate", dict(values))
     min_rows = _min_rows(method, tasks)
-    check_splits(algorithm, tasks, options.splits, least=min_rows)
+    check_splits(algorithm, tasks, options.splits, min_rows=min_rows)
     return {
         "options": options.model_dump(mode="json"),
         "methods": [asdict(method)],
@@ -128,7 +133,7 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     failures = [(ComparedMethod(**plan["methods"][which]), why) for which, why in failed.items()]
     left_out = _left_out(failures, before=plan["left_out"])
     scores = _scores(plan, results, without=failed)
-    check_judged(scores[0].scores, tasks)
+    check_has_scores(scores[0].scores, tasks)
     _check_any_baseline([entry.method for entry in scores], left_out)
     comparison = compare(scores, metric, options, ratio=ratio)
     rows = describe_rows(tasks, options.splits)
@@ -139,13 +144,13 @@ def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     """Return the report of an evaluation."""
     options = EvaluateOptions.model_validate(plan["options"], strict=False)
     (scored,) = _scores(plan, results)
-    check_judged(scored.scores, tasks)
+    check_has_scores(scored.scores, tasks)
     return {
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
         "rows": describe_rows(tasks, options.splits),
         "params": scored.method.values,
-        **means(scored.scores),
+        **mean_scores(scored.scores),
         "by_task": {
             metric: {task: mean_known(values) for task, values in by_task.items()}
             for metric, by_task in scored.scores["by_task"].items()
@@ -164,7 +169,7 @@ def _scores(
     return [
         MethodScores(
             ComparedMethod(**method),
-            joined(
+            concatenate_scores(
                 [result["scores"][0] for result in results if result["plan"]["method"] == which]
             ),
         )
@@ -183,7 +188,7 @@ def _narrow(splits: Splits, indices: Sequence[int]) -> tuple[Splits, list[int]]:
 
 def _min_rows(method: ComparedMethod, tasks: Sequence[TaskSummary]) -> int:
     algorithm = ALGORITHMS[method.algorithm]
-    return least_rows(algorithm, [algorithm.parse(method.values)], tasks)
+    return min_train_rows(algorithm, [algorithm.parse(method.values)], tasks)
 
 
 def _fitting(
@@ -195,7 +200,7 @@ def _fitting(
     """Return the methods that fit the tasks and the metric, and those left out with the reason."""
     candidate, *baselines = methods
     min_rows = _min_rows(candidate, tasks)
-    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, least=min_rows)
+    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, min_rows=min_rows)
     fitting, rejected = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
@@ -203,7 +208,7 @@ def _fitting(
             algorithm.check(tasks, algorithm.parse(method.values))
             metric.check(algorithm, tasks)
             min_rows = _min_rows(method, tasks)
-            check_splits(algorithm, tasks, splits, least=min_rows)
+            check_splits(algorithm, tasks, splits, min_rows=min_rows)
         except AlgorithmError as error:
             rejected.append((method, error.message))
         else:

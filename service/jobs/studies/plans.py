@@ -13,10 +13,10 @@ from typing import Any, Final
 
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_all
+from algorithms.evaluation.paths import fit_candidates
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.validation import Fit, judge
+from algorithms.evaluation.validation import Fit, score_splits
 from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -137,7 +137,7 @@ def run_child_job(
     """Fit and score the candidates of a child job; return its result."""
     candidates = plan["param_sets"]
     if plan["search"] is None:
-        fit = fit_all(algorithm, candidates)
+        fit = fit_candidates(algorithm, candidates)
     else:
         (values,) = candidates
         fit = fit_with_search(
@@ -154,7 +154,7 @@ def run_child_job(
 def _score(
     plan: Plan, fit: Fit, algorithm: Algo, tasks: TaskSet, *, seed: int, trace: Trace
 ) -> dict[str, Any]:
-    scores = judge(
+    scores = score_splits(
         fit,
         tasks,
         Splits.model_validate(plan["splits"], strict=False),
@@ -163,7 +163,7 @@ def _score(
         metrics=metrics_for([algorithm], tasks.tasks),
         seed=seed,
         trace=trace,
-        least=plan.get("min_rows", 1),
+        min_rows=plan.get("min_rows", 1),
     )
     return {"scores": scores, "plan": plan}
 

@@ -7,17 +7,23 @@ import numpy as np
 
 from algorithms.evaluation.choices import with_fixed_values
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
-from algorithms.evaluation.paths import fit_all, groups
-from algorithms.evaluation.requirements import check_splits, least_rows
-from algorithms.evaluation.search import SearchOptions, best, candidates, ranked, rounds
+from algorithms.evaluation.paths import fit_candidates, group_by_path
+from algorithms.evaluation.requirements import check_splits, min_train_rows
+from algorithms.evaluation.search import (
+    SearchOptions,
+    list_candidates,
+    plan_rounds,
+    rank_candidates,
+    select_best,
+)
 from algorithms.evaluation.validation import (
     Fit,
     Scores,
-    check_judged,
-    joined,
-    judge,
+    check_has_scores,
+    concatenate_scores,
     mean_known,
-    means,
+    mean_scores,
+    score_splits,
 )
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.model import Model
@@ -53,15 +59,15 @@ def plan_search(
             field=f"space/{name}",
         )
     param_sets = []
-    for candidate in candidates(values, search, seed=seed):
+    for candidate in list_candidates(values, search, seed=seed):
         params = algorithm.parse(
             with_fixed_values(algorithm, candidate, search.space), place="space"
         )
         algorithm.check(tasks, params)
         algorithm.check_held_out(params)
         param_sets.append(params)
-    min_rows = least_rows(algorithm, param_sets, tasks)
-    check_splits(algorithm, tasks, search.splits(), least=min_rows)
+    min_rows = min_train_rows(algorithm, param_sets, tasks)
+    check_splits(algorithm, tasks, search.splits(), min_rows=min_rows)
     return {
         "options": search.model_dump(mode="json"),
         "metric": metric.name,
@@ -72,15 +78,15 @@ def plan_search(
 
 def count_child_jobs(algorithm: Algo, plan: Plan) -> int:
     """Return the largest possible number of child jobs in all rounds."""
-    n_groups = len(groups(algorithm, plan["param_sets"]))
-    steps = rounds(_options(plan), len(plan["param_sets"]))
+    n_groups = len(group_by_path(algorithm, plan["param_sets"]))
+    steps = plan_rounds(_options(plan), len(plan["param_sets"]))
     return sum(min(n_groups, step.n_candidates) for step in steps)
 
 
 def child_jobs_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) -> list[ChildJob]:
     """Return the child jobs of the round after those with results; none after the last round."""
     search, param_sets = _options(plan), plan["param_sets"]
-    steps = rounds(search, len(param_sets))
+    steps = plan_rounds(search, len(param_sets))
     n_done = 1 + max((result["plan"]["round"] for result in results), default=-1)
     if n_done == len(steps):
         return []
@@ -89,7 +95,7 @@ def child_jobs_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) 
         left, first_split = _ranked(plan, results), steps[n_done - 1].n_splits
     left = left[: steps[n_done].n_candidates]
     children = []
-    for group in groups(algorithm, [param_sets[which] for which in left]):
+    for group in group_by_path(algorithm, [param_sets[which] for which in left]):
         chosen = [left[which] for which in group]
         inner = {
             "of": SEARCH,
@@ -112,7 +118,7 @@ def report_search(
     search, metric = _options(plan), METRICS[plan["metric"]]
     scores = _scores(results)
     chosen = _ranked(plan, results)[0]
-    check_judged(scores[chosen], tasks)
+    check_has_scores(scores[chosen], tasks)
     report = {
         "method": search.method,
         "metric": metric.name,
@@ -125,7 +131,7 @@ def report_search(
             {
                 "params": {name: plan["param_sets"][which][name] for name in search.space},
                 "n_splits": len(scores[which]["over_rows"][metric.name]),
-                **means(scores[which]),
+                **mean_scores(scores[which]),
                 "by_task": {
                     task: mean_known(values)
                     for task, values in scores[which]["by_task"][metric.name].items()
@@ -146,14 +152,14 @@ def fit_with_search(
         metrics = metrics_for([algorithm], train.tasks)
         param_sets = [
             with_fixed_values(algorithm, candidate, search.space)
-            for candidate in candidates(values, search, seed=seed)
+            for candidate in list_candidates(values, search, seed=seed)
         ]
         parsed = [algorithm.parse(params) for params in param_sets]
-        min_rows = least_rows(algorithm, parsed, train.summaries())
+        min_rows = min_train_rows(algorithm, parsed, train.summaries())
 
         def score(which: Sequence[int], indices: Sequence[int]) -> list[Scores]:
-            return judge(
-                fit_all(algorithm, [param_sets[i] for i in which]),
+            return score_splits(
+                fit_candidates(algorithm, [param_sets[i] for i in which]),
                 train,
                 search.splits(),
                 indices,
@@ -161,10 +167,10 @@ def fit_with_search(
                 metrics=metrics,
                 seed=seed,
                 trace=Trace(),
-                least=min_rows,
+                min_rows=min_rows,
             )
 
-        chosen = best(search, len(param_sets), score, deciding_metric(metrics, search))
+        chosen = select_best(search, len(param_sets), score, deciding_metric(metrics, search))
         return [algorithm.fit(train, algorithm.parse(param_sets[chosen]), trace=Trace(), rng=rng)]
 
     return fit
@@ -184,7 +190,7 @@ def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
         if result["plan"]["round"] == last
         for which in result["plan"]["candidates"]
     }
-    return ranked(left, METRICS[plan["metric"]], _options(plan).average)
+    return rank_candidates(left, METRICS[plan["metric"]], _options(plan).average)
 
 
 def _scores(results: Sequence[Result]) -> dict[int, Scores]:
@@ -193,4 +199,4 @@ def _scores(results: Sequence[Result]) -> dict[int, Scores]:
     for result in results:
         for which, scores in zip(result["plan"]["candidates"], result["scores"], strict=True):
             pieces.setdefault(which, []).append(scores)
-    return {which: joined(found) for which, found in pieces.items()}
+    return {which: concatenate_scores(found) for which, found in pieces.items()}
