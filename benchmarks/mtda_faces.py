@@ -35,7 +35,7 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 from threadpoolctl import threadpool_limits
 
-from algorithms.evaluation import candidates_of, error_rates, select_params, stratified_split
+from algorithms.evaluation import error_rates, grid_candidates, select_params, stratified_split
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -81,7 +81,7 @@ def trial(split: int, *, tasks: TaskSet, p: int) -> Array:
         params = algorithm.Params(**values, n_folds=min(p, 3))
         rng = np.random.default_rng(split)
         if label in JOINT:
-            tried, trace = candidates_of(params, falling=("gamma",)), Trace()
+            tried, trace = grid_candidates(params, prefer_large=("gamma",)), Trace()
             params = select_params(
                 algorithm, parts.train, tried, n_folds=params.n_folds, trace=trace, rng=rng
             ).params

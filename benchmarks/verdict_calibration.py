@@ -37,7 +37,7 @@ from algorithms.evaluation.comparison import ComparedMethod, CompareOptions, Met
 from algorithms.evaluation.gains import LEVEL
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.verdict import conclude
+from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -176,7 +176,7 @@ def simple(tasks: TaskSet, splits: Splits, *, seed: int) -> dict[str, Any]:
     ]
     metric = METRICS["error_rate"]
     report = compare(methods, metric, CompareOptions(splits=splits), ratio=splits.ratio(tasks))
-    return {**report, **conclude(report)}
+    return {**report, **summarize_comparison(report)}
 
 
 def by_mean(X: Any, y: Any, rows: Any) -> Any:

@@ -64,7 +64,12 @@ that does not repeat over several random splits is none.
 """
 
 from algorithms.evaluation.metrics import error_rates, held_out_loss, mean_error_rate
-from algorithms.evaluation.selection import Selection, candidates_of, select_params, select_per_task
+from algorithms.evaluation.selection import (
+    Selection,
+    grid_candidates,
+    select_params,
+    select_per_task,
+)
 from algorithms.evaluation.splits import (
     Split,
     fold_split,
@@ -76,11 +81,11 @@ from algorithms.evaluation.splits import (
 __all__ = [
     "Selection",
     "Split",
-    "candidates_of",
     "error_rates",
     "fold_split",
     "fold_splits",
     "folds_of",
+    "grid_candidates",
     "held_out_loss",
     "mean_error_rate",
     "select_params",

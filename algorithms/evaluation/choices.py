@@ -21,7 +21,7 @@ def with_inner_selection(
         for name, grid in params.GRIDS.items()
         if name in values and grid not in values
     }
-    return {**values, **given, "selection": params.CHOSEN}
+    return {**values, **given, "selection": params.INNER_SELECTION}
 
 
 def with_fixed_values(

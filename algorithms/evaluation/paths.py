@@ -23,11 +23,11 @@ def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> l
     candidates
         Parameters, all with the same names.
     """
-    if algorithm.path is None:
+    if algorithm.path_param is None:
         return [[which] for which in range(len(candidates))]
     found: dict[str, list[int]] = {}
     for which, values in enumerate(candidates):
-        rest = {name: value for name, value in values.items() if name != algorithm.path}
+        rest = {name: value for name, value in values.items() if name != algorithm.path_param}
         found.setdefault(repr(sorted(rest.items())), []).append(which)
     return list(found.values())
 

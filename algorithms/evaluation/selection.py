@@ -43,16 +43,16 @@ class Selection(Generic[P]):
     losses: tuple[float, ...]
 
 
-def candidates_of(params: P, *, falling: Collection[str] = ()) -> list[P]:
+def grid_candidates(params: P, *, prefer_large: Collection[str] = ()) -> list[P]:
     """Return every combination of the grids of some parameters, the one to prefer first.
 
     Parameters
     ----------
-    falling
+    prefer_large
         Parameters of which a large value is preferred to a small one.
     """
     grids = [
-        sorted(set(getattr(params, grid)), reverse=name in falling)
+        sorted(set(getattr(params, grid)), reverse=name in prefer_large)
         for name, grid in params.GRIDS.items()
     ]
     return [

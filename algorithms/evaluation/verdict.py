@@ -15,7 +15,7 @@ _ROLES: Final = {
 }
 
 
-def conclude(comparison: Mapping[str, Any]) -> dict[str, Any]:
+def summarize_comparison(comparison: Mapping[str, Any]) -> dict[str, Any]:
     """Return the verdict on learning together, the sentences, and those on each task."""
     sentences = [
         *_sharing(comparison),

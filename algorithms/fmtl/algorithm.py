@@ -80,21 +80,25 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     baselines = (
-        Baseline("kernel-tasks", "single_task", shares=SHARED_PARAMS, values={"selection": "cv"}),
+        Baseline(
+            "kernel-tasks", "single_task", copied_params=SHARED_PARAMS, values={"selection": "cv"}
+        ),
         Baseline(
             "kernel-tasks",
             "single_task",
-            shares=SHARED_PARAMS,
+            copied_params=SHARED_PARAMS,
             values={"selection": "cv", "selection_scope": "task"},
             variant="C per task",
         ),
         Baseline(
             "kernel-scaled",
             "single_task",
-            shares=SHARED_PARAMS + PENALTY_PARAMS,
+            copied_params=SHARED_PARAMS + PENALTY_PARAMS,
             values={"selection": "cv"},
         ),
-        Baseline("kernel-mean", "multi_task", shares=SHARED_PARAMS, values={"selection": "cv"}),
+        Baseline(
+            "kernel-mean", "multi_task", copied_params=SHARED_PARAMS, values={"selection": "cv"}
+        ),
     )
     Params = FMTLParams
 

@@ -34,26 +34,26 @@ class Baseline:
     ----------
     algorithm
         Name in the registry.
-    shares
+    copied_params
         Parameters that it takes over as the user gave them, so that both answer the same question.
     values
         Its other parameters; what they leave out has its default.
     variant
         What tells it from another baseline of the same algorithm and role.
-    renamed
+    renamed_params
         Parameters that it takes over under a name of its own: that name, and the other's.
     """
 
     algorithm: str
     role: Role
-    shares: tuple[str, ...] = ()
+    copied_params: tuple[str, ...] = ()
     values: Mapping[str, Any] = field(default_factory=dict)
     variant: str = ""
-    renamed: Mapping[str, str] = field(default_factory=dict)
+    renamed_params: Mapping[str, str] = field(default_factory=dict)
 
     def params_from(self, params: Params) -> dict[str, Any]:
         """Return its parameters, beside these of the other algorithm."""
-        names = {**{name: name for name in self.shares}, **self.renamed}
+        names = {**{name: name for name in self.copied_params}, **self.renamed_params}
         return {**{own: getattr(params, name) for own, name in names.items()}, **self.values}
 
 
@@ -71,7 +71,7 @@ class Algorithm(ABC, Generic[P, M]):
     #: What it is compared with, to tell whether learning together helps.
     baselines: ClassVar[tuple[Baseline, ...]] = ()
     #: Parameter of which many values are learned faster one after the other than each by itself.
-    path: ClassVar[str | None] = None
+    path_param: ClassVar[str | None] = None
     #: Direction in which theory says that the objective moves, if it says so.
     monotone: ClassVar[Literal["up", "down"] | None] = None
     Params: type[P]
@@ -130,7 +130,7 @@ class Algorithm(ABC, Generic[P, M]):
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[M]:
-        """Return the model of each of some parameters, which differ in :attr:`path` alone.
+        """Return the model of each of some parameters, which differ in :attr:`path_param` alone.
 
         To the tolerance of the fit they are those of :meth:`fit`.
         """

@@ -25,4 +25,4 @@ class Params(BaseModel):
     #: The parameters that a ``selection`` chooses, and the field of the values that it tries.
     GRIDS: ClassVar[dict[str, str]] = {}
     #: The value of ``selection`` that chooses inside the training rows.
-    CHOSEN: ClassVar[str] = "cv"
+    INNER_SELECTION: ClassVar[str] = "cv"

@@ -46,7 +46,7 @@ def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) 
     """
     if how == "none" or tasks[0].target != "numbers":
         return ScalePrior(1.0, math.inf)
-    parts = [numbers_of(task) for task in tasks]
+    parts = [numeric_targets(task) for task in tasks]
     if how == "all":
         return ScalePrior(deviation(parts, is_centered=is_centered) or 1.0, math.inf)
     own = [_own(y, is_centered=is_centered) for y in parts]
@@ -62,10 +62,10 @@ def target_scale(task: Task, prior: ScalePrior, *, is_centered: bool) -> float:
     """Return what the targets of a task are divided by; 1 for class labels."""
     if task.target != "numbers":
         return 1.0
-    return prior.moderate(*_own(numbers_of(task), is_centered=is_centered))
+    return prior.moderate(*_own(numeric_targets(task), is_centered=is_centered))
 
 
-def own_scales(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[str, float]:
+def scales_by_task(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[str, float]:
     """Return the scales of tasks that have scales of their own; none under 'all' and 'none'.
 
     Raises
@@ -92,7 +92,7 @@ def deviation(parts: Sequence[Array], *, is_centered: bool) -> float:
     return peak * float(np.sqrt(np.mean(rest**2 / peak**2)))
 
 
-def numbers_of(task: Task) -> Array:
+def numeric_targets(task: Task) -> Array:
     """Return the numeric targets of a task, (n_samples,)."""
     assert task.y is not None
     return task.y.astype(np.float64)

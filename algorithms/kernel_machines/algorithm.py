@@ -12,7 +12,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
-from algorithms.interface.target_scales import own_scales
+from algorithms.interface.target_scales import scales_by_task
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution, build_machine
@@ -28,7 +28,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     """Kernel machines of several tasks: choose C, prepare, solve, build."""
 
     needs = Needs(same_features=True, target="any")
-    path = "C"
+    path_param = "C"
     monotone = "up"
     Model = KernelMachine
 
@@ -135,4 +135,4 @@ def candidates(params: P) -> list[P]:
 def selection_loss(tasks: TaskSet, params: MachineParams) -> Loss:
     """Return what is to be small on held-out rows, errors of numbers in units of their tasks."""
     is_centered = params.center_targets == "task"
-    return held_out_loss(own_scales(tasks, params.target_scaling, is_centered=is_centered))
+    return held_out_loss(scales_by_task(tasks, params.target_scaling, is_centered=is_centered))

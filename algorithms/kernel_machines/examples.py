@@ -7,7 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.target_scales import numbers_of, target_scale
+from algorithms.interface.target_scales import numeric_targets, target_scale
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.moderated_scales import ScalePrior
@@ -192,7 +192,7 @@ def _have_same_rows(a: Task, b: Task) -> bool:
 def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target:
     if task.target == "numbers":
         is_centered = center == "task"
-        mean = float(column_means(numbers_of(task)[:, np.newaxis])[0]) if is_centered else 0.0
+        mean = float(column_means(numeric_targets(task)[:, np.newaxis])[0]) if is_centered else 0.0
         scale = target_scale(task, prior, is_centered=is_centered)
         return Target(task.name, first, 1, None, mean, scale)
     assert task.y is not None
@@ -217,7 +217,7 @@ def _encode_targets(task: Task, target: Target, *, negative: Collection[str | in
         Classes that are -1 in tasks of two: so they are where they stand alone.
     """
     if target.classes is None:
-        return [(numbers_of(task) - target.center) / target.scale]
+        return [(numeric_targets(task) - target.center) / target.scale]
     if len(target.classes) == 1:
         return [np.full(task.n_samples, -1.0 if target.classes[0] in negative else 1.0)]
     positive = target.classes if target.n_outputs > 1 else target.classes[-1:]

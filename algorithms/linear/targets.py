@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from algorithms.interface.target_scales import (
     ScaleTargets,
     deviation,
-    numbers_of,
+    numeric_targets,
     scale_prior,
 )
 from algorithms.interface.tasks import Task
@@ -46,7 +46,7 @@ class Targets:
 def code_targets(task: Task, scale: float) -> Targets:
     """Return the targets of a task as columns, numbers divided by a scale."""
     if task.target == "numbers":
-        return Targets((numbers_of(task) / scale)[:, np.newaxis], None, scale)
+        return Targets((numeric_targets(task) / scale)[:, np.newaxis], None, scale)
     assert task.y is not None
     labels = np.unique(task.y)
     positive = labels[1:] if len(labels) == 2 else labels
@@ -65,7 +65,7 @@ def prior_of_targets(
     """
     if how not in ("all", "none") or tasks[0].target != "numbers":
         return scale_prior(tasks, how, is_centered=has_intercept)
-    parts = [numbers_of(task) for task in tasks]
+    parts = [numeric_targets(task) for task in tasks]
     size = deviation(parts, is_centered=has_intercept) or deviation(parts, is_centered=False)
     return ScalePrior(power_of_two(size), math.inf)
 

@@ -6,7 +6,7 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.evaluation import candidates_of, held_out_loss, select_params
+from algorithms.evaluation import grid_candidates, held_out_loss, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -52,7 +52,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         selection = select_params(
             self,
             tasks.by_name(),
-            candidates_of(params, falling=params.GRIDS),
+            grid_candidates(params, prefer_large=params.GRIDS),
             n_folds=n_folds,
             trace=trace,
             rng=rng,

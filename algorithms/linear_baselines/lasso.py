@@ -19,7 +19,7 @@ from pydantic import Field
 
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Folds, Grid, Iterations, Params
-from algorithms.interface.target_scales import ScaleTargetsField, own_scales
+from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, Form, prepare
@@ -107,7 +107,9 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
                 tasks,
                 params,
                 n_folds=params.n_folds,
-                scales=own_scales(tasks, params.scale_targets, is_centered=params.fit_intercept),
+                scales=scales_by_task(
+                    tasks, params.scale_targets, is_centered=params.fit_intercept
+                ),
                 trace=trace,
                 rng=rng,
             )

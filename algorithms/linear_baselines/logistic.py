@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from algorithms.evaluation import candidates_of, select_per_task
+from algorithms.evaluation import grid_candidates, select_per_task
 from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
@@ -133,7 +133,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         common, own = select_per_task(
             self,
             tasks.by_name(),
-            candidates_of(params, falling=params.GRIDS),
+            grid_candidates(params, prefer_large=params.GRIDS),
             n_folds=params.n_folds,
             trace=trace,
             rng=rng,

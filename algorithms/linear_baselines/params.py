@@ -73,7 +73,7 @@ class PooledParams(LinearParams):
 class LeaveOneOutParams(LinearParams):
     """Parameters of a method with a leave-one-out error in closed form."""
 
-    CHOSEN: ClassVar = "loo"
+    INNER_SELECTION: ClassVar = "loo"
 
     selection: Literal["given", "loo"] = Field(
         "loo",

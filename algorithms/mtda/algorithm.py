@@ -128,7 +128,7 @@ COLLAPSED = 1.0 - 1e-9
 
 def _baseline(name: str, role: Role, *shares: str) -> Baseline:
     common = ("standardise", "classifier", "n_folds", "d_grid")
-    return Baseline(name, role, shares=(*common, *shares), values={"selection": "cv"})
+    return Baseline(name, role, copied_params=(*common, *shares), values={"selection": "cv"})
 
 
 class MTDA(ProjectionAlgorithm[MTDAParams]):

@@ -113,7 +113,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
             "mean-regularised", "multi_task", (*SHARED, "scale_targets"), {"selection": "loo"}
         ),
     )
-    path = "gamma"
+    path_param = "gamma"
     Params = MTFLParams
     Model = SharedFeatureModel
 

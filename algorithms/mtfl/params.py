@@ -17,7 +17,7 @@ class MTFLParams(Params):
     """Parameters of multi-task feature learning."""
 
     GRIDS: ClassVar = {"gamma": "grid"}
-    CHOSEN: ClassVar = "auto"
+    INNER_SELECTION: ClassVar = "auto"
 
     gamma: Gamma = Field(
         0.3,

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from algorithms.evaluation import Split, fold_splits
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.stopping import StoppingRule
-from algorithms.interface.target_scales import numbers_of
+from algorithms.interface.target_scales import numeric_targets
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.interface.units import units_of
@@ -285,7 +285,7 @@ def _held_out(
         columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
         answer = decode(design.basis(task.X) @ weights[:, columns] + b[columns], targets.classes)
         if targets.classes is None:
-            total += float(np.sum((answer - numbers_of(task) / targets.scale) ** 2))
+            total += float(np.sum((answer - numeric_targets(task) / targets.scale) ** 2))
         else:
             total += float(np.sum(answer != task.y))
     return design.target_unit**2 * total

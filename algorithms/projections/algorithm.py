@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from algorithms.evaluation import candidates_of, select_params
+from algorithms.evaluation import grid_candidates, select_params
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs, check_classes
@@ -60,7 +60,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         if params.selection == "given":
             return params, {"selection": "given"}
         # fewer dimensions before more, and stronger shrinkage before weaker
-        tried = candidates_of(params, falling=("gamma",))
+        tried = grid_candidates(params, prefer_large=("gamma",))
         selection = select_params(
             self, tasks, tried, n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
         )

@@ -77,10 +77,10 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
     baselines = (
-        Baseline("pca", "single_task", shares=("k",)),
-        Baseline("common-pca", "pooled", shares=("k",)),
+        Baseline("pca", "single_task", copied_params=("k",)),
+        Baseline("common-pca", "pooled", copied_params=("k",)),
     )
-    path = "lam"
+    path_param = "lam"
     Params = RMTPCAParams
 
     def check(self, summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:

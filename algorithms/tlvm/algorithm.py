@@ -117,7 +117,7 @@ SHARED = (*SourceParams.model_fields, *LatentParams.model_fields)
 
 def _latent(rows: str, role: Role) -> Baseline:
     """Return the latent variable model of these rows, otherwise alike."""
-    return Baseline("gp-lvm", role, shares=SHARED, values={"rows": rows})
+    return Baseline("gp-lvm", role, copied_params=SHARED, values={"rows": rows})
 
 
 def _linear(name: str, weight: float, **values: Any) -> Baseline:
@@ -125,10 +125,10 @@ def _linear(name: str, weight: float, **values: Any) -> Baseline:
     return Baseline(
         name,
         "multi_task",
-        shares=("source",),
+        copied_params=("source",),
         values={**values, "weight": weight},
         variant=f"target weight {weight:g}",
-        renamed={"k": "L"},
+        renamed_params={"k": "L"},
     )
 
 
@@ -150,7 +150,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     needs = Needs(same_features=True)
     baselines = (
         _latent("own", "single_task"),
-        Baseline("pca", "single_task", renamed={"k": "L"}),
+        Baseline("pca", "single_task", renamed_params={"k": "L"}),
         _latent("pooled", "pooled"),
         _latent("source", "multi_task"),
         _linear("transfer-pca", weight=10.0),

@@ -163,13 +163,13 @@ def rows_of_four_tasks(is_flat):
 def test_variance_warning_is_about_the_flat_tasks_and_no_others(is_flat, monkeypatch) -> None:
     # the message has the number of tasks and the first name: record the whole list as well
     lists = []
-    counted = subspace_model.counted
+    describe_tasks = subspace_model.describe_tasks
 
     def record(names, n_tasks):
         lists.append(list(names))
-        return counted(names, n_tasks)
+        return describe_tasks(names, n_tasks)
 
-    monkeypatch.setattr(subspace_model, "counted", record)
+    monkeypatch.setattr(subspace_model, "describe_tasks", record)
     rows = rows_of_four_tasks(is_flat)
     for names in permutations("abcd"):
         lists.clear()

@@ -15,7 +15,7 @@ from algorithms.evaluation.comparison import (
 from algorithms.evaluation.gains import benjamini_hochberg, gain, holm
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
-from algorithms.evaluation.verdict import conclude
+from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -231,7 +231,7 @@ def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **mean
         scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": list(values.mean(axis=0))}}
         methods.append(MethodScores(ComparedMethod(label, role, {}), scores))
     found = compare(methods, RMSE, compare_by or CompareOptions(), ratio=0.25)
-    return {**found, **conclude(found)}
+    return {**found, **summarize_comparison(found)}
 
 
 def test_sharing_helps_where_another_way_of_sharing_is_better_still() -> None:

@@ -441,7 +441,7 @@ def test_a_choice_at_an_end_of_its_grid_is_warned_of(algorithm, name) -> None:
     tasks = TaskSet(tuple(Task.from_rows(f"t{i}", X, y=targets[kind]) for i, X in enumerate(rows)))
     grids = algorithm.Params.GRIDS
     others = {grid: INNER_GRIDS[other][:1] for other, grid in grids.items() if other != name}
-    values = {"selection": algorithm.Params.CHOSEN, **others}
+    values = {"selection": algorithm.Params.INNER_SELECTION, **others}
     if "ends" in algorithm.Params.model_fields:
         values["ends"] = "none"
     tried = INNER_GRIDS[name]

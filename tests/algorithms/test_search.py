@@ -232,11 +232,11 @@ def test_scores_of_some_splits_and_of_others_are_those_of_all() -> None:
 
 def test_candidates_that_differ_along_a_path_alone_are_together() -> None:
     class Along:
-        path = "lam"
+        path_param = "lam"
 
     tried = [{"lam": lam, "k": k} for k in (1, 2) for lam in (0.1, 1.0)]
     assert group_by_path(Along, tried) == [[0, 1], [2, 3]]
-    Along.path = None
+    Along.path_param = None
     assert group_by_path(Along, tried) == [[0], [1], [2], [3]]
 
 
@@ -258,7 +258,8 @@ def answers_of(model, tasks):
 def test_what_is_learned_along_a_path_is_what_is_learned_alone(name, values, tried, atol) -> None:
     algorithm, tasks = ALGORITHMS[name], regression(30, 20, 25)
     params = [
-        algorithm.parse({**values, "selection": "given", algorithm.path: value}) for value in tried
+        algorithm.parse({**values, "selection": "given", algorithm.path_param: value})
+        for value in tried
     ]
 
     def rng():

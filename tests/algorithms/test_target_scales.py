@@ -5,7 +5,7 @@ import pytest
 from scipy.special import digamma, polygamma
 
 from algorithms.fmtl import FMTL
-from algorithms.interface.target_scales import own_scales, scale_prior
+from algorithms.interface.target_scales import scale_prior, scales_by_task
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.mtfl import MTFL
@@ -294,7 +294,7 @@ def test_the_size_of_a_constant_does_not_reach_other_tasks(name) -> None:
 def test_a_task_of_one_row_takes_the_unit_that_is_typical(name) -> None:
     tasks = made(7, spreads=(2.0, 2.0, 2.0, 2.0))
     one = TaskSet((*tasks, Task("one", ROWS[:1], "rows", np.array([5.0]))))
-    scales = own_scales(one, "task", is_centered=True)
+    scales = scales_by_task(one, "task", is_centered=True)
     known = sorted(task.y.std(ddof=1) for task in tasks)
     assert scales["one"] == pytest.approx((known[1] + known[2]) / 2)
     assert fit(name, one, scale_targets="task").predict(ROWS[:1], task="one") == pytest.approx(5.0)
@@ -345,8 +345,8 @@ def test_deviations_that_chance_explains_are_one() -> None:
         Task.from_rows(f"t{t:02d}", np.zeros((4, 1)), y=rng.standard_normal(4)) for t in range(30)
     ]
     prior = scale_prior(tasks, "moderated", is_centered=True)
-    scales = own_scales(TaskSet(tuple(tasks)), "moderated", is_centered=True).values()
-    own = own_scales(TaskSet(tuple(tasks)), "task", is_centered=True).values()
+    scales = scales_by_task(TaskSet(tuple(tasks)), "moderated", is_centered=True).values()
+    own = scales_by_task(TaskSet(tuple(tasks)), "task", is_centered=True).values()
     assert max(scales) / min(scales) < 0.3 * max(own) / min(own)
     assert prior.scale == pytest.approx(1.0, abs=0.3)
 
@@ -358,8 +358,8 @@ def test_deviations_that_differ_twentyfold_are_better_known_together() -> None:
         Task.from_rows(f"t{t:02d}", np.zeros((12, 1)), y=s * rng.standard_normal(12))
         for t, s in enumerate(spreads)
     ]
-    scales = list(own_scales(TaskSet(tuple(tasks)), "moderated", is_centered=True).values())
-    own = list(own_scales(TaskSet(tuple(tasks)), "task", is_centered=True).values())
+    scales = list(scales_by_task(TaskSet(tuple(tasks)), "moderated", is_centered=True).values())
+    own = list(scales_by_task(TaskSet(tuple(tasks)), "task", is_centered=True).values())
     missed, missed_alone = (np.std(np.log(found / spreads)) for found in (scales, own))
     assert missed < missed_alone < 0.3
 
@@ -442,4 +442,4 @@ def test_an_artifact_without_scales_is_one_of_unscaled_targets(name) -> None:
 def test_baselines_of_numbers_scale_targets_like_the_candidate(algorithm) -> None:
     for baseline in algorithm.baselines:
         if "scale_targets" in ALGORITHMS[baseline.algorithm].Params.model_fields:
-            assert "scale_targets" in baseline.shares
+            assert "scale_targets" in baseline.copied_params

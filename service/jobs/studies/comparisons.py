@@ -24,7 +24,7 @@ from algorithms.evaluation.validation import (
     mean_known,
     mean_scores,
 )
-from algorithms.evaluation.verdict import conclude
+from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import AlgorithmError, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.registry import ALGORITHMS
@@ -137,7 +137,7 @@ def report_comparison(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> 
     _check_any_baseline([entry.method for entry in scores], left_out)
     comparison = compare(scores, metric, options, ratio=ratio)
     rows = describe_rows(tasks, options.splits)
-    return {**comparison, "rows": rows, "left_out": left_out, **conclude(comparison)}
+    return {**comparison, "rows": rows, "left_out": left_out, **summarize_comparison(comparison)}
 
 
 def report_evaluation(plan: Plan, results: Sequence[Result], tasks: TaskSet) -> dict[str, Any]:

@@ -142,7 +142,7 @@ CASES = [
 def test_a_study_is_rejected_or_has_values(name, kind, what) -> None:
     algorithm, values = ALGORITHMS[name], cheap(ALGORITHMS[name])
     if what == "evaluate a choice":
-        values["selection"] = algorithm.Params.CHOSEN
+        values["selection"] = algorithm.Params.INNER_SELECTION
     tasks, known = stored(kind)
     study_options = options(algorithm, what)
     values = {
