@@ -1,19 +1,21 @@
-"""RMT-PCA: principal subspaces of several tasks, drawn towards each other.
+"""RMT-PCA: principal subspaces of several tasks, coupled so that they are similar.
 
-Each task t has a covariance C_t (d, d). Learned are subspaces with orthonormal bases U_t (d, k)
-that retain much of their own variance and lie close to each other in projection distance:
+Each task t has a covariance C_t (d, d). The model is one subspace per task, with orthonormal basis
+U_t (d, k), that retains much of the variance of its task and is close to the other subspaces in
+projection distance:
 
     max J = ½ Σ_t tr(U_tᵀ C_t U_t) + λ/4 Σ_{s≠t} tr(U_sU_sᵀ U_tU_tᵀ),  U_t on Gr(d, k)   (eq. 4)
 
 λ = 0 is PCA per task; λ → ∞ gives every task the top-k of the unweighted sum of the C_t. The
-objective is not concave: one start misses the best known optimum in 1 to 3 % of random problems.
+objective is not concave: a single start misses the best known optimum in 1 to 3 % of random
+problems.
 
-Method: the best of three good starts, then Riemannian Newton steps by truncated conjugate
-gradients in a trust region; about ten steps. One product with the Hessian costs O(T k d²); the
-eigendecompositions before, O(T d³), or O(T n² d) where rows are few.
+Method: Riemannian trust-region Newton steps, solved by truncated conjugate gradients, from the best
+of three informed starting points; about ten steps. A Hessian product costs O(T k d²), and the
+initial eigendecompositions O(T d³), or O(T n² d) with few rows.
 
-Deviations from the paper: its projection distance is printed 2d - 2 tr(PP'), which must be
-2k - 2 tr(PP'); it calls I-PCA undetermined for n_t < k, but n_t <= k already is.
+Deviations from the paper: it prints the projection distance as 2d - 2 tr(PP'), which must be
+2k - 2 tr(PP'); it calls I-PCA undetermined for n_t < k, which also holds for n_t = k.
 
 Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html
@@ -71,8 +73,8 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     name = "rmt-pca"
     title = "Regularised multi-task PCA"
     summary = (
-        "Principal subspaces of several tasks, drawn towards each other. For related tasks with "
-        "too few rows for a PCA of their own, yet too different for a common one; the coupling "
+        "Principal subspaces of several tasks, coupled so that they are similar. For related tasks "
+        "with too few rows for a separate PCA, yet too different for a common one; the coupling "
         "can be chosen by cross-validation."
     )
     reference = "Yamane et al. (2016), https://proceedings.mlr.press/v63/yamane65.html"
@@ -84,7 +86,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     Params = RMTPCAParams
 
     def check(self, summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the algorithm cannot fit these tasks."""
         super().check(summaries, params)
         check_folds(summaries, params)
 
@@ -92,8 +94,8 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         self, tasks: TaskSet, params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
         """Return the subspaces that maximise eq. 4 for the chosen coupling."""
-        n_climbs = 1 if params.starts == "single" else N_MANY_STARTS
-        trace.expect_loops(n_loops(params) + n_climbs)
+        n_runs = 1 if params.starts == "single" else N_MANY_STARTS
+        trace.expect_loops(n_loops(params) + n_runs)
         ordered = tasks.by_name().tasks
         choice = choose_coupling(ordered, params, trace=trace, rng=rng)
         moments = estimate_moments(ordered, k=params.k)
@@ -109,21 +111,21 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> list[SubspaceModel]:
-        """Return the model of each coupling, from the optima along the path of ``selection='cv'``.
+        """Return one model per coupling, from the path of warm starts of ``selection='cv'``.
 
-        The path may reach another local optimum than one climb does, not seldom a better one.
+        The path can reach a different local optimum than a single fit, often a better one.
         """
         first = params[0]
-        if any(one.selection != "given" or one.starts != "single" for one in params):
+        if any(p.selection != "given" or p.starts != "single" for p in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), first)
         with limit_blas_threads(max_matrix_order(tasks)):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with one more task: the top-k of C_new + λ Σ_s P_s, the others frozen.
+        """Return the model with one more task: the top-k of C_new + λ Σ_s P_s.
 
-        That is the exact maximiser of eq. 4 over the new block.
+        It is the exact maximiser of eq. 4 over the new subspace with all others fixed.
         """
         del trace
         moments = estimate_moments([task], k=model.k)
@@ -142,30 +144,30 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
 def _along_path(
     tasks: TaskSet, params: Sequence[RMTPCAParams], *, trace: Trace, rng: np.random.Generator
 ) -> list[SubspaceModel]:
-    """Return the model of each coupling; the parameters differ in it alone."""
+    """Return one model per coupling; the parameters differ only in the coupling."""
     first = params[0]
     moments = estimate_moments(tasks.by_name().tasks, k=first.k)
-    lams = [absolute_coupling(moments, one.lam, scale=one.lam_scale) for one in params]
+    lams = [absolute_coupling(moments, p.lam, scale=p.lam_scale) for p in params]
     stopping = StoppingRule(tolerance=first.rtol, max_iter=first.max_iter)
-    rising = sorted({lam for lam in lams if 0 < lam < np.inf})
+    increasing = sorted({lam for lam in lams if 0 < lam < np.inf})
     path = follow_path(
-        moments.C, lams=rising, k=first.k, stopping=stopping, trace=trace, loop="path"
+        moments.C, lams=increasing, k=first.k, stopping=stopping, trace=trace, loop="path"
     )
-    optima = dict(zip(rising, path, strict=True))
-    for lam, one in zip(lams, params, strict=True):
+    optima = dict(zip(increasing, path, strict=True))
+    for lam, p in zip(lams, params, strict=True):
         if lam not in optima:
-            optima[lam] = _maximise(moments.C, lam, one, trace=trace, rng=rng)
+            optima[lam] = _maximise(moments.C, lam, p, trace=trace, rng=rng)
     return [
-        _model(tasks, moments, one, optima[lam], Choice.given(one.lam), lam=lam)
-        for lam, one in zip(lams, params, strict=True)
+        _model(tasks, moments, p, optima[lam], Choice.given(p.lam), lam=lam)
+        for lam, p in zip(lams, params, strict=True)
     ]
 
 
 def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
     """Return λ for a new task, None for the common subspace.
 
-    A model of one task has λ = 0 on the relative scale, whatever its coupling c: a single task has
-    nothing to be drawn to. Its first new task gets the λ of a fit of both.
+    A model of a single task has λ = 0 on the relative scale for any coupling c, since there is no
+    other task. The second task gets the λ that a fit of both would have.
     """
     lam: float | None = model.fit_info["lam"]
     c: float | None = model.fit_info["coupling"]
@@ -176,7 +178,7 @@ def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
 
 
 def _block_maximiser(model: SubspaceModel, task: Task, lam: float) -> Array:
-    """Return the top-k of C_new + λ Σ_s P_s as rows (k, d), by thin factors where rows are few."""
+    """Return the top-k of C_new + λ Σ_s P_s as rows (k, d), from thin factors if given rows."""
     others = np.sqrt(lam) * np.concatenate(list(np.swapaxes(model.U, 1, 2)))
     if task.input == "covariances":
         return leading_of_dense(task_covariance(task) + others.T @ others, model.k)
@@ -215,7 +217,7 @@ def _model(
 
 
 def _fit_info(choice: Choice, lam: float) -> dict[str, Any]:
-    """Return what was decided, as JSON; ``lam`` is null for the common subspace."""
+    """Return the chosen coupling and λ as JSON; ``lam`` is null for the common subspace."""
     is_common = np.isinf(lam)
     return {
         **choice.fit_info,
@@ -227,18 +229,17 @@ def _fit_info(choice: Choice, lam: float) -> dict[str, Any]:
 def _warnings(
     optimum: Optimum, lam: float, tasks: Sequence[Task], params: RMTPCAParams
 ) -> tuple[str, ...]:
-    scarce = few_rows_warnings(tasks, k=params.k) if lam == 0 else ()
+    few_rows = few_rows_warnings(tasks, k=params.k) if lam == 0 else ()
     if optimum.reason == "max_iter":
-        late = (
+        not_converged = (
             f"stopped after {params.max_iter} iterations with a relative gradient of "
             f"{optimum.residual:.1e}, above the tolerance {params.rtol:g}; raise max_iter"
         )
-        return (*scarce, late)
+        return (*few_rows, not_converged)
     if optimum.residual > params.rtol:
-        stuck = (
-            f"no step rises at working precision, with a relative gradient of "
-            f"{optimum.residual:.1e} above the tolerance {params.rtol:g}; the result is as good "
-            "as rounding allows"
+        stalled = (
+            f"stopped with a relative gradient of {optimum.residual:.1e}, above the tolerance "
+            f"{params.rtol:g}, the best that rounding errors allow"
         )
-        return (*scarce, stuck)
-    return scarce
+        return (*few_rows, stalled)
+    return few_rows

@@ -1,4 +1,4 @@
-"""Maximise the coupled objective for given covariances: starts, one climb, many climbs, a path."""
+"""Maximisation of the coupled objective: starting points, one or many runs, a path over λ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,24 +12,24 @@ from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.coupled_traces import BlasCoupledTraces, CoupledTraces
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.grassmann import projector_distance, random_points
-from algorithms.rmtpca.newton import NewtonState, climb, start_at
+from algorithms.rmtpca.newton import NewtonState, start_at, trust_region_newton
 
 Array = NDArray[np.float64]
 
-#: Projection distance within which a climb would find an optimum that is known: some 15 degrees.
-NEAR = 0.4
-#: Sweeps of the block-wise ascent that lead to a start.
+#: Projection distance (about 15 degrees) within which a start is taken to converge to an optimum.
+NEAR_DISTANCE = 0.4
+#: Sweeps of block-wise ascent that produce a starting point.
 N_SWEEPS = 5
 N_RANDOM_STARTS = 5
-#: Loops of :func:`maximise_from_many`: three good starts, two by sweeps, the rest random.
+#: Starting points of :func:`maximise_from_many`: three informed, two from sweeps, the rest random.
 N_MANY_STARTS = 5 + N_RANDOM_STARTS
-#: Relative difference of objectives that counts as one optimum.
+#: Objectives within this relative difference count as the same optimum.
 SAME_OPTIMUM = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Optimum:
-    """Where a climb ended.
+    """Result of one optimiser run.
 
     Parameters
     ----------
@@ -44,24 +44,25 @@ class Optimum:
 
 
 def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
-    """Return the objective in the form that is fastest for matrices of this size."""
+    """Return the fastest implementation of the objective for matrices of this size."""
     if C.dense is not None:
         return compile_for(C, lam=lam, k=k)
     return BlasCoupledTraces(C, lam, k)
 
 
-def good_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
-    """Return I-PCA, C-PCA, and one parallel step of ascent from C-PCA, each (T, k, d).
+def informed_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
+    """Return I-PCA, C-PCA, and one parallel ascent step from C-PCA, each (T, k, d).
 
-    The parallel step U_t = top-k(C_t + λG), with G = T·P at C-PCA including the task's own
-    projector, cannot lower J: without coupling terms of its own J is convex in the projectors.
+    The step takes U_t = top-k(C_t + λG) for all tasks at once. At C-PCA G = T·P, which includes the
+    projector of task t itself. With that term J is convex in the projectors, so the step cannot
+    lower it.
     """
-    own = C.leading(k)
+    separate = C.leading(k)
     if lam == 0 or C.n_tasks == 1:
-        return [own]
+        return [separate]
     common = C.leading_of_sum(k)
     stepped = C.leading_with(np.sqrt(lam * C.n_tasks) * common, k)
-    return [own, np.broadcast_to(common, own.shape).copy(), stepped]
+    return [separate, np.broadcast_to(common, separate.shape).copy(), stepped]
 
 
 def maximise(
@@ -73,11 +74,11 @@ def maximise(
     trace: Trace,
     loop: str = "newton",
 ) -> Optimum:
-    """Return the critical point above the best of the good starts."""
+    """Return the critical point reached from the best of the informed starting points."""
     objective = coupled_traces(C, lam=lam, k=k)
-    states = [start_at(objective, U) for U in good_starts(C, lam=lam, k=k)]
+    states = [start_at(objective, U) for U in informed_starts(C, lam=lam, k=k)]
     start = max(states, key=lambda state: state.objective)
-    return _climbed(objective, start, loop=loop, stopping=stopping, trace=trace)
+    return _maximise_from(objective, start, loop=loop, stopping=stopping, trace=trace)
 
 
 def maximise_from_many(
@@ -89,41 +90,42 @@ def maximise_from_many(
     trace: Trace,
     rng: np.random.Generator,
 ) -> Optimum:
-    """Return the best critical point above ten starts."""
+    """Return the best critical point reached from ten starting points."""
     objective = coupled_traces(C, lam=lam, k=k)
-    good = good_starts(C, lam=lam, k=k)
-    if len(good) == 1:
+    informed = informed_starts(C, lam=lam, k=k)
+    if len(informed) == 1:
         return maximise(C, lam=lam, k=k, stopping=stopping, trace=trace)
-    swept = [sweep_blocks(C, U, lam=lam) for U in good[:2]]
-    drawn = [
+    swept = [sweep_blocks(C, U, lam=lam) for U in informed[:2]]
+    random = [
         random_points(rng, n_points=C.n_tasks, k=k, d=C.n_features) for _ in range(N_RANDOM_STARTS)
     ]
     optima = [
-        _climbed(
+        _maximise_from(
             objective, start_at(objective, U), loop=f"start {i}", stopping=stopping, trace=trace
         )
-        for i, U in enumerate([*good, *swept, *drawn], start=1)
+        for i, U in enumerate([*informed, *swept, *random], start=1)
     ]
     return best_of(optima)
 
 
 def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
-    """Return the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the matrices.
+    """Return the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the covariances.
 
     The objective is the finite part of eq. 4, ½ Σ_t tr(U_tᵀ C_t U_t).
     """
     U = np.broadcast_to(C.leading_of_sum(k), (C.n_tasks, k, C.n_features)).copy()
-    own = BlasCoupledTraces(C, 0.0, k)
-    J, _, F = own.evaluate(U)
+    uncoupled = BlasCoupledTraces(C, 0.0, k)
+    J, _, F = uncoupled.evaluate(U)
     state = NewtonState(objective=J, residual=0.0, U=U, F=F, radius=0.0)
     end = trace.run("common", lambda s: s, state, max_iter=1, tolerance=0.0)
     return Optimum(end.U[:1], end.objective, 0.0, "converged")
 
 
 def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEEPS) -> Array:
-    """Return the bases after sweeps in which each task in turn takes its exact maximiser.
+    """Return the bases after block-wise sweeps, which never lower J.
 
-    That is the top-k of C_t + λ Σ_{s≠t} P_s, which never lowers J.
+    A sweep replaces the basis of each task in turn by its exact maximiser, the top-k of
+    C_t + λ Σ_{s≠t} P_s.
 
     Parameters
     ----------
@@ -146,11 +148,12 @@ def follow_path(
     trace: Trace,
     loop: str,
 ) -> list[Optimum]:
-    """Return an optimum for each λ of a rising sequence.
+    """Return an optimum for each λ of an increasing sequence, with warm starts.
 
-    Once upwards from I-PCA and once downwards from C-PCA, each climb from the last one's end, and
-    the better kept: upwards alone, blocks lock into their own starts before λ is large. On its
-    way down a climb that would begin near the optimum of the way up begins, and so ends, there.
+    One pass goes up from I-PCA and one goes down from C-PCA; the better optimum is kept for each λ.
+    The upward pass alone is not enough: the tasks stay near their separate subspaces before λ is
+    large. Where the downward pass gets near the optimum of the upward pass, it starts from that
+    optimum.
     """
     first = coupled_traces(C, lam=lams[0], k=k) if lams else None
     objectives = [first.with_weight(C, lam) for lam in lams] if first is not None else []
@@ -159,37 +162,30 @@ def follow_path(
     for i, objective in enumerate(objectives):
         start = start_at(objective, U)
         name = f"{loop} up {i + 1}"
-        rising.append(_climbed(objective, start, loop=name, stopping=stopping, trace=trace))
+        rising.append(_maximise_from(objective, start, loop=name, stopping=stopping, trace=trace))
         U = rising[-1].U
     U = np.broadcast_to(C.leading_of_sum(k), U.shape).copy()
     best: list[Optimum] = []
     for i, objective in reversed(list(enumerate(objectives))):
-        is_near = projector_distance(U, rising[i].U).max() < NEAR
+        is_near = projector_distance(U, rising[i].U).max() < NEAR_DISTANCE
         start = start_at(objective, rising[i].U if is_near else U)
         name = f"{loop} down {i + 1}"
-        falling = _climbed(objective, start, loop=name, stopping=stopping, trace=trace)
+        falling = _maximise_from(objective, start, loop=name, stopping=stopping, trace=trace)
         best.append(best_of([rising[i], falling]))
         U = falling.U
     return best[::-1]
 
 
 def best_of(optima: Sequence[Optimum]) -> Optimum:
-    """Return the optimum of largest objective, the first of those that differ by rounding only."""
-    highest = max(optimum.objective for optimum in optima)
-    least = highest - SAME_OPTIMUM * abs(highest)
-    return next(optimum for optimum in optima if optimum.objective >= least)
+    """Return the first optimum whose objective is the maximum up to rounding."""
+    best = max(optimum.objective for optimum in optima)
+    threshold = best - SAME_OPTIMUM * abs(best)
+    return next(optimum for optimum in optima if optimum.objective >= threshold)
 
 
-def _climbed(
+def _maximise_from(
     objective: CoupledTraces, start: NewtonState, *, loop: str, stopping: StoppingRule, trace: Trace
 ) -> Optimum:
-    end = climb(
-        objective,
-        start,
-        loop=loop,
-        max_iter=stopping.max_iter,
-        rtol=stopping.tolerance,
-        trace=trace,
-    )
+    end = trust_region_newton(objective, start, stopping=stopping, trace=trace, loop=loop)
     reason = trace.stop_reasons[loop]
     return Optimum(objective.unpack(end.U), end.objective, end.residual, reason)

@@ -7,13 +7,13 @@ from pydantic import Field
 from algorithms.interface.params import Folds, Grid, Iterations
 from algorithms.subspaces.params import SubspaceParams
 
-#: Thirteen couplings, evenly spaced in logarithm: 0.03 hardly couples, 100 is nearly C-PCA.
+#: 13 log-spaced couplings: 0.03 is close to PCA per task, 100 is close to common PCA.
 DEFAULT_GRID = (0.03, 0.06, 0.12, 0.23, 0.45, 0.9, 1.7, 3.4, 6.7, 13.0, 26.0, 51.0, 100.0)
 
-#: On the relative scale. In the middle of what is good for related tasks of few rows.
+#: On the relative scale; the middle of the range that works for related tasks with few rows.
 DEFAULT_COUPLING = 5.0
 
-#: On the absolute scale λ has the units of a variance, which goes up to 1e100.
+#: On the absolute scale λ has the unit of a variance, and variances up to 1e100 are allowed.
 Coupling = Annotated[float, Field(ge=0.0, le=1e100)]
 
 
@@ -25,25 +25,25 @@ class RMTPCAParams(SubspaceParams):
     lam: Coupling = Field(
         DEFAULT_COUPLING,
         title="Coupling λ",
-        description="How strongly the subspaces of the tasks are drawn together: 0 is PCA per "
-        "task, a large value one common subspace. Not used when 'selection' is 'cv'.",
+        description="Strength of the coupling between the subspaces of the tasks: 0 is PCA per "
+        "task, and large values approach one common subspace. Ignored when 'selection' is 'cv'.",
     )
     lam_scale: Literal["relative", "absolute"] = Field(
         "relative",
         title="Scale of λ",
-        description="'relative': the coupling is the given number times the mean variance of a "
-        "feature, divided by the number of other tasks; good values then lie in 0.03 to 100 "
-        "for any data. 'absolute': λ of the paper's equation 4.",
+        description="'relative': λ is this number times the mean variance of a feature, "
+        "divided by the number of other tasks; useful values are then 0.03 to 100 for any data. "
+        "'absolute': λ of equation 4 of the paper.",
     )
     selection: Literal["given", "cv"] = Field(
         "given",
         title="Choice of λ",
-        description="'given': take 'lam'. 'cv': choose from 'grid' by cross-validation of the "
-        "retained variance ratio on held-out samples, then fit on all. Taken is the coupling "
-        "nearest to 5 (relative) that is within one standard error of the best one. From some five "
-        "tasks of ten rows on it beats one common subspace reliably. For tasks known to be related "
-        "'lam' = 5 is as good or better; the choice pays where they may be related less or more, "
-        "and unrelated tasks want PCA per task, so compare.",
+        description="'given': use 'lam'. 'cv': choose from 'grid' by cross-validation of the "
+        "retained variance ratio on held-out samples, then fit on all samples. The choice is the "
+        "coupling nearest to 5 (relative) within one standard error of the best one. With five or "
+        "more tasks of ten rows it is reliably better than one common subspace. If the tasks are "
+        "known to be related, 'lam' = 5 is as good or better; use 'cv' if that is uncertain. "
+        "For unrelated tasks use PCA per task.",
     )
     grid: Grid[Coupling] = Field(
         DEFAULT_GRID,
@@ -62,18 +62,20 @@ class RMTPCAParams(SubspaceParams):
     )
     starts: Literal["single", "many"] = Field(
         "single",
-        title="Starts",
-        description="The objective has local optima. 'single': climb from the best of three "
-        "good starts; misses the best known optimum in 1 to 3 % of random problems, by up to "
-        "2 % of the objective. 'many' (quality mode): climb from ten starts, three good, two "
-        "by block-wise sweeps, five random, and keep the best.",
+        title="Starting points",
+        description="The objective has local optima. 'single': optimise from the best of three "
+        "informed starting points; misses the best known optimum in 1 to 3 % of random problems, "
+        "by up to 2 % of the objective. 'many': optimise from ten starting points (three "
+        "informed, two from block-wise sweeps, five random) and keep the best result.",
     )
-    max_iter: Iterations = Field(200, description="Most Newton iterations from one start.")
+    max_iter: Iterations = Field(
+        200, description="Maximum number of Newton iterations per starting point."
+    )
     rtol: float = Field(
         5e-9,
         ge=1e-13,
         le=1e-2,
         title="Tolerance",
         description="Stop when the gradient of every task is below this fraction of the task's "
-        "total variance plus coupling.",
+        "total variance plus its coupling.",
     )

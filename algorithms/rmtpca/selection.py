@@ -1,4 +1,4 @@
-"""Choose the coupling λ: as given, or by cross-validation of the retained variance ratio."""
+"""Choice of the coupling λ: as given, or by cross-validation of the retained variance ratio."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -21,12 +21,12 @@ from algorithms.subspaces.moments import Moments, estimate_moments, held_out_rat
 
 Array = NDArray[np.float64]
 
-#: From this relative coupling on the subspaces are one to working precision: λ counts as infinite.
+#: From this relative coupling on, all subspaces are equal to working precision: λ is infinite.
 COMMON_COUPLING = 1e9
-#: A grid without a coupling within this factor of the default has none to prefer.
-NEAR_FACTOR = 10.0
-#: Mean ratios that differ by less are equal.
-SAME_SCORE = 1e-12
+#: A grid without a coupling within this factor of the default has no preferred coupling.
+MAX_DEFAULT_FACTOR = 10.0
+#: Mean scores that differ by less are equal.
+SCORE_ATOL = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ class Choice:
     Parameters
     ----------
     c
-        On the scale of the parameters; 0 is I-PCA, infinity C-PCA.
+        Coupling on the scale of the parameters; 0 is I-PCA, infinity is C-PCA.
     fit_info
         How it was chosen, as JSON.
     warnings
@@ -49,14 +49,14 @@ class Choice:
 
     @classmethod
     def given(cls, c: float) -> "Choice":
-        """Return the choice of whoever gave the coupling."""
+        """Return a coupling that the caller gave."""
         return cls(c, {"selection": "given"})
 
 
 def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
-    """Return λ of eq. 4 for a coupling; on the relative scale c · mean_t(tr C_t)/d/(T-1).
+    """Return λ of eq. 4 for a coupling; on the relative scale it is c · mean_t(tr C_t)/d/(T-1).
 
-    Infinity from :data:`COMMON_COUPLING` on, where the covariances are lost in the rounding of J.
+    λ is infinite from :data:`COMMON_COUPLING` on, where rounding of J hides the covariances.
     """
     n_tasks = moments.C.n_tasks
     if n_tasks == 1:
@@ -66,8 +66,8 @@ def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
     return np.inf if unit > 0 and lam >= COMMON_COUPLING * unit else lam
 
 
-def candidates(params: RMTPCAParams) -> list[float]:
-    """Return the couplings to try, rising; infinity stands for the common subspace."""
+def candidate_couplings(params: RMTPCAParams) -> list[float]:
+    """Return the couplings to try in increasing order; infinity is the common subspace."""
     ends = {"none": [], "common": [np.inf], "both": [0.0, np.inf]}[params.ends]
     return sorted({*params.grid, *ends})
 
@@ -76,26 +76,27 @@ def n_loops(params: RMTPCAParams) -> int:
     """Return the number of loops that :func:`choose_coupling` runs."""
     if params.selection == "given":
         return 0
-    return 2 * params.n_folds * len(_inner(candidates(params)))
+    return 2 * params.n_folds * len(_finite_positive(candidate_couplings(params)))
 
 
 def choose_coupling(
     tasks: Sequence[Task], params: RMTPCAParams, *, trace: Trace, rng: np.random.Generator
 ) -> Choice:
-    """Return the coupling as given, or the one that cross-validation settles for.
+    """Return the coupling as given, or choose one by cross-validation.
 
-    With few tasks the held-out RVR hardly tells couplings apart, and the best of them is far off by
-    chance. So the default is left only as far as the data ask for: of the couplings on the way from
-    the default to the best one, the first is taken that is within one standard error of it.
+    With few tasks the held-out RVR differs little between couplings, and its maximum can be far
+    from the true optimum by chance. The choice therefore stays as close to the default as the data
+    allow: between the default and the best coupling, take the first one whose score is within one
+    standard error of the best score.
     """
     if params.selection == "given":
         return Choice.given(params.lam)
-    tried = candidates(params)
+    couplings = candidate_couplings(params)
     seed = int(rng.integers(2**32))
     splits = inner_splits(tasks, n_folds=params.n_folds, seed=seed)
     scores = np.concatenate(
         [
-            _fold_scores(split, tried, params, fold=fold, trace=trace)
+            _fold_scores(split, couplings, params, fold=fold, trace=trace)
             for fold, split in enumerate(splits)
         ],
         axis=1,
@@ -103,80 +104,83 @@ def choose_coupling(
     means = scores.mean(axis=1)
     fit_info = {
         "selection": "cv",
-        "cv_couplings": [_as_json(c) for c in tried],
+        "cv_couplings": [_as_json(c) for c in couplings],
         "cv_rvr": [float(mean) for mean in means],
-        "cv_best": _as_json(tried[int(np.argmax(means))]),
+        "cv_best": _as_json(couplings[int(np.argmax(means))]),
     }
-    c = tried[settle(scores, start=_nearest(tried, _default(tasks, params)))]
-    # with PCA per task, or the common subspace, among the candidates nothing lies beyond the grid
-    is_inside = min(tried) < c < max(tried) or c in (0.0, np.inf)
+    preferred = _nearest(couplings, _default(tasks, params))
+    c = couplings[choose_within_standard_error(scores, preferred=preferred)]
+    # no larger grid can go beyond PCA per task or the common subspace
+    is_inside = min(couplings) < c < max(couplings) or c in (0.0, np.inf)
     return Choice(c, fit_info, () if is_inside else end_warnings(params, {"lam": c}))
 
 
-def settle(scores: Array, *, start: int | None) -> int:
-    """Return the first candidate from ``start`` to the best one within one standard error of it.
+def choose_within_standard_error(scores: Array, *, preferred: int | None) -> int:
+    """Return the candidate closest to the preferred one within one standard error of the best.
 
-    The standard error is that of the mean difference to the best one.
+    Candidates between the preferred and the best one are compared with the best one; the standard
+    error is that of the mean difference.
 
     Parameters
     ----------
     scores : (n_candidates, n)
-        Paired: a column is one task in one fold.
-    start
-        The candidate to prefer; None: the best one.
+        Paired scores: a column is one task in one fold.
+    preferred
+        Position of the preferred candidate; ``None`` for the best one.
     """
     means = scores.mean(axis=1)
-    best = int(np.argmax(means >= means.max() - SAME_SCORE))
+    best = int(np.argmax(means >= means.max() - SCORE_ATOL))
     n = scores.shape[1]
-    if start is None or n < 2:
+    if preferred is None or n < 2:
         return best
-    step = 1 if best >= start else -1
-    for i in range(start, best, step):
-        worse = scores[best] - scores[i]
-        if worse.mean() <= worse.std(ddof=1) / np.sqrt(n) + SAME_SCORE:
+    step = 1 if best >= preferred else -1
+    for i in range(preferred, best, step):
+        loss = scores[best] - scores[i]
+        if loss.mean() <= loss.std(ddof=1) / np.sqrt(n) + SCORE_ATOL:
             return i
     return best
 
 
 def _default(tasks: Sequence[Task], params: RMTPCAParams) -> float:
-    """Return the coupling to prefer, on the scale of the parameters."""
+    """Return the default coupling on the scale of the parameters."""
     if params.lam_scale == "relative":
         return DEFAULT_COUPLING
     moments = estimate_moments(tasks, k=params.k)
     return absolute_coupling(moments, DEFAULT_COUPLING, scale="relative")
 
 
-def _nearest(tried: Sequence[float], c: float) -> int | None:
-    """Return the position of the coupling nearest to c in ratio; None where none is near."""
-    inner = _inner(tried)
-    if c == 0 or not inner:
+def _nearest(couplings: Sequence[float], c: float) -> int | None:
+    """Return the position of the coupling with ratio to c closest to 1; None if none is near."""
+    finite = _finite_positive(couplings)
+    if c == 0 or not finite:
         return None
-    nearest = min(inner, key=lambda one: abs(np.log(one / c)))
-    return tried.index(nearest) if 1 / NEAR_FACTOR <= nearest / c <= NEAR_FACTOR else None
+    nearest = min(finite, key=lambda coupling: abs(np.log(coupling / c)))
+    is_near = 1 / MAX_DEFAULT_FACTOR <= nearest / c <= MAX_DEFAULT_FACTOR
+    return couplings.index(nearest) if is_near else None
 
 
 def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
-    """Raise InvalidData where a task cannot be split into the folds."""
+    """Raise InvalidData if a task has too few samples for the folds."""
     if params.selection == "given":
         return
     K = params.n_folds
     for task in summaries:
         n, noun = task.n_samples, "rows" if task.input == "rows" else "covariance matrices"
-        n_left = n - -(-n // K)
-        if n < K or n_left < (2 if task.input == "rows" else 1):
-            least = 4 if noun == "rows" and K == 2 else K  # two rows must be left to train on
+        n_train = n - -(-n // K)
+        if n < K or n_train < (2 if task.input == "rows" else 1):
+            n_min = 4 if noun == "rows" and K == 2 else K  # two rows are needed for training
             raise InvalidData(
                 f"task '{task.name}' has {n} {noun}; cross-validation with {K} folds needs at "
-                f"least {least} in every task, so lower n_folds or give λ",
+                f"least {n_min} in every task; lower 'n_folds' or set 'lam' instead",
                 task=task.name,
             )
 
 
 def inner_splits(tasks: Sequence[Task], *, n_folds: int, seed: int) -> list[Split]:
-    """Return the split of every fold that holds samples; targets do not count.
+    """Return the split of every fold that is not empty; targets are ignored.
 
-    The folds depend on the seed and the units of the rows, not on the order of the tasks. Two rows
-    of a task are left to train on, or one covariance matrix.
+    The folds depend on the seed and the units of the rows, not on the order of the tasks. Every
+    split leaves two rows, or one covariance matrix, of each task for training.
 
     Raises
     ------
@@ -185,36 +189,38 @@ def inner_splits(tasks: Sequence[Task], *, n_folds: int, seed: int) -> list[Spli
     """
     bare = TaskSet(tuple(replace(task, y=None) for task in tasks))
     rows = rows_of(bare, units_of(bare), seed=[seed])
-    # a row is in the fold of its place in the random order, not of its turn
-    place = np.concatenate([np.argsort(rank) for rank in by_task(bare, rows.rank).values()])
-    least = np.array([2 if task.input == "rows" else 1 for task in bare.by_name()])
-    folds = by_task(bare, spread_folds(replace(rows, rank=place), n_folds=n_folds, min_rows=least))
+    # the fold of a row depends on its position in the random order
+    positions = np.concatenate([np.argsort(rank) for rank in by_task(bare, rows.rank).values()])
+    min_rows = np.array([2 if task.input == "rows" else 1 for task in bare.by_name()])
+    ordered = replace(rows, rank=positions)
+    folds = by_task(bare, spread_folds(ordered, n_folds=n_folds, min_rows=min_rows))
     splits = [
-        divide(bare, {name: own == fold for name, own in folds.items()}) for fold in range(n_folds)
+        divide(bare, {name: task_folds == fold for name, task_folds in folds.items()})
+        for fold in range(n_folds)
     ]
-    found = [split for split in splits if split is not None]
-    if not found:
+    nonempty = [split for split in splits if split is not None]
+    if not nonempty:
         raise nothing_to_hold_out(bare)
-    return found
+    return nonempty
 
 
 def _fold_scores(
-    split: Split, tried: Sequence[float], params: RMTPCAParams, *, fold: int, trace: Trace
+    split: Split, couplings: Sequence[float], params: RMTPCAParams, *, fold: int, trace: Trace
 ) -> Array:
-    """Return the RVR of each held-out task for each coupling, (n_couplings, n_held)."""
+    """Return the RVR of each held-out task for each coupling, (n_couplings, n_test_tasks)."""
     moments = estimate_moments(split.train.tasks, k=params.k)
     C = moments.C
-    lams = [absolute_coupling(moments, c, scale=params.lam_scale) for c in tried]
-    rising = sorted({lam for lam in lams if 0 < lam < np.inf})
+    lams = [absolute_coupling(moments, c, scale=params.lam_scale) for c in couplings]
+    increasing = sorted({lam for lam in lams if 0 < lam < np.inf})
     path = follow_path(
         C,
-        lams=rising,
+        lams=increasing,
         k=params.k,
         stopping=StoppingRule(tolerance=params.rtol, max_iter=params.max_iter),
         trace=trace,
         loop=f"fold {fold + 1}",
     )
-    bases = dict(zip(rising, (optimum.U for optimum in path), strict=True))
+    bases = dict(zip(increasing, (optimum.U for optimum in path), strict=True))
     if 0.0 in lams:
         bases[0.0] = C.leading(params.k)
     if np.inf in lams:
@@ -223,17 +229,17 @@ def _fold_scores(
     return np.array([_ratios(split.test, moments, C.lift(bases[lam])) for lam in lams])
 
 
-def _ratios(held: TaskSet, moments: Moments, U: Array) -> list[float]:
+def _ratios(test: TaskSet, moments: Moments, U: Array) -> list[float]:
     """Return the retained variance ratio of each task with held-out samples."""
-    places = [moments.names.index(task.name) for task in held]
+    positions = [moments.names.index(task.name) for task in test]
     return [
         held_out_ratio(task, mean=moments.means[t], U=U[t])
-        for t, task in zip(places, held, strict=True)
+        for t, task in zip(positions, test, strict=True)
     ]
 
 
-def _inner(tried: Sequence[float]) -> list[float]:
-    return [c for c in tried if 0 < c < np.inf]
+def _finite_positive(couplings: Sequence[float]) -> list[float]:
+    return [c for c in couplings if 0 < c < np.inf]
 
 
 def _as_json(c: float) -> float | None:

@@ -30,12 +30,12 @@ from algorithms.problems import covariance_tasks, tilted_gaussians, unrelated_ga
 from algorithms.rmtpca import RMTPCA, RMTPCAParams
 from algorithms.rmtpca.coupled import (
     follow_path,
-    good_starts,
+    informed_starts,
     maximise,
     maximise_from_many,
     sweep_blocks,
 )
-from algorithms.rmtpca.selection import inner_splits, settle
+from algorithms.rmtpca.selection import choose_within_standard_error, inner_splits
 from algorithms.subspaces.moments import estimate_moments, held_out_ratio
 
 #: Central differences of J lose half its digits.
@@ -305,7 +305,7 @@ def test_another_solver_finds_nothing_above(seed) -> None:
     optimum = maximise(C, lam=lam, k=2, stopping=STOPPING, trace=Trace())
     objective = BlasCoupledTraces(C, lam, 2)
     # block-wise ascent from the same best start, exact in each block, and monotone
-    start = max(good_starts(C, lam=lam, k=2), key=lambda U: objective.evaluate(U).J)
+    start = max(informed_starts(C, lam=lam, k=2), key=lambda U: objective.evaluate(U).J)
     swept = sweep_blocks(C, start, lam=lam, n_sweeps=2000)
     end = objective.evaluate(swept)
     assert end.residual <= 1e-7
@@ -333,7 +333,7 @@ def test_starts_and_sweeps_are_the_maximisers_that_they_claim_to_be() -> None:
     def top(A):
         return np.linalg.eigh(A)[1][:, -2:]
 
-    own, common, stepped = good_starts(C, lam=lam, k=2)
+    own, common, stepped = informed_starts(C, lam=lam, k=2)
     P = top(C.dense.sum(axis=0)) @ top(C.dense.sum(axis=0)).T
     for t in range(3):
         assert projector_distance(own[t], top(C.dense[t]).T) <= SUBSPACE_ATOL
@@ -506,17 +506,17 @@ def test_the_default_is_left_only_by_more_than_one_standard_error() -> None:
     # the standard error is 0.5
     spread = np.array([1.0, -1.0, 1.0, -1.0]) * np.sqrt(3) / 2
 
-    def settled(*lags, start):
+    def choose(*lags, preferred):
         scores = np.array([10.0 - lag * (1 + 0 * spread) - (lag > 0) * spread for lag in lags])
-        return settle(scores, start=start)
+        return choose_within_standard_error(scores, preferred=preferred)
 
-    assert settled(0.49, 0.0, start=0) == 0
-    assert settled(0.51, 0.0, start=0) == 1
+    assert choose(0.49, 0.0, preferred=0) == 0
+    assert choose(0.51, 0.0, preferred=0) == 1
     # the first on the way that is good enough, from either side
-    assert settled(0.9, 0.51, 0.4, 0.1, 0.0, start=0) == 2
-    assert settled(0.0, 0.1, 0.4, 0.51, 0.9, start=4) == 2
-    assert settled(0.4, 0.0, 0.4, start=1) == 1
-    assert settled(0.1, 0.0, start=None) == 1
+    assert choose(0.9, 0.51, 0.4, 0.1, 0.0, preferred=0) == 2
+    assert choose(0.0, 0.1, 0.4, 0.51, 0.9, preferred=4) == 2
+    assert choose(0.4, 0.0, 0.4, preferred=1) == 1
+    assert choose(0.1, 0.0, preferred=None) == 1
 
 
 def test_with_few_tasks_the_chosen_coupling_beats_common_pca() -> None:
