@@ -15,7 +15,7 @@ from service.context import Services
 from service.datasets.canonical import feature_names_by_task
 from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
-from service.inference.call import Wish
+from service.inference.call import InputSpec
 from service.inference.formats.table import positions_of
 from service.jobs.queue import store
 from service.jobs.studies.child_jobs import INFER, Plan
@@ -201,8 +201,10 @@ class _ColumnOrders:
         try:
             width = self.model.width(method, task=called)
             known = self.known.get(called)
-            wish = Wish(called, method, width, is_missing_taken=False, columns=lambda: known)
-            yield positions_of(self.names[name], entry["n_features"], wish)
+            input_spec = InputSpec(
+                called, method, width, allow_missing=False, columns=lambda: known
+            )
+            yield positions_of(self.names[name], entry["n_features"], input_spec)
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"

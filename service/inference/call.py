@@ -16,7 +16,7 @@ Columns = Callable[[], tuple[str, ...] | None]
 
 
 # these are named tuples, which are made several times as fast as frozen dataclasses
-class Wish(NamedTuple):
+class InputSpec(NamedTuple):
     """What rows a method takes for a task.
 
     Attributes
@@ -28,7 +28,7 @@ class Wish(NamedTuple):
     task: str
     method: str
     width: int
-    is_missing_taken: bool
+    allow_missing: bool
     columns: Columns
 
     def __str__(self) -> str:
@@ -41,7 +41,7 @@ class Rows(Protocol):
     def n_values(self) -> int:
         """Return the number of values in all rows."""
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows (n_rows, width), NaN where a value is missing, or say what is wrong."""
 
 
@@ -52,7 +52,7 @@ class Call(NamedTuple):
     rows: Rows
 
 
-class Answer(NamedTuple):
+class InferenceResult(NamedTuple):
     """What a model made of the rows, in their order.
 
     Attributes
@@ -78,24 +78,26 @@ class ArrayRows(NamedTuple):
         """Return the number of values."""
         return self.array.size
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows, without a copy where they are float64."""
-        if self.array.ndim != 2 or self.array.shape[1] != wish.width:
-            misfit(f"{wish}, got an array of shape {self.array.shape}", task=wish.task)
-        return widened(self.array, task=wish.task)
+        if self.array.ndim != 2 or self.array.shape[1] != spec.width:
+            raise_invalid_data(f"{spec}, got an array of shape {self.array.shape}", task=spec.task)
+        return to_float64(self.array, task=spec.task)
 
 
 #: From here on float64 has no place of its own for every integer.
-_EXACT = 2**53
+_MAX_EXACT = 2**53
 
 
-def widened(array: NDArray[Any], *, task: str) -> Matrix:
+def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
     """Return numbers (n_rows, n_columns) as float64, or say which integer would not be itself."""
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        is_beyond = (array > _EXACT) | (array < -_EXACT if array.dtype.kind == "i" else False)
+        is_beyond = (array > _MAX_EXACT) | (
+            array < -_MAX_EXACT if array.dtype.kind == "i" else False
+        )
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
-            misfit(
+            raise_invalid_data(
                 f"task '{task}', row {row}, column {column} is {array[row, column]}; integers "
                 "beyond 2**53 are not exact as float64, send floats",
                 task=task,
@@ -105,7 +107,7 @@ def widened(array: NDArray[Any], *, task: str) -> Matrix:
     return array.astype(np.float64, copy=False)
 
 
-def misfit(
+def raise_invalid_data(
     detail: str,
     *,
     task: str | None = None,
@@ -120,7 +122,7 @@ def misfit(
     raise Problem("invalid-data", detail, errors=[entry])
 
 
-def invalid(place: str, detail: str) -> NoReturn:
+def raise_invalid_request(place: str, detail: str) -> NoReturn:
     """Raise the problem of a request: a pointer into its body, or ``query:name``."""
     kind = "parameter" if place.startswith(("query:", "header:")) else "pointer"
     entry = {kind: place, "code": "invalid", "detail": detail}

@@ -10,15 +10,15 @@ from numpy.typing import NDArray
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from service.context import Services
 from service.errors import Problem
-from service.inference.call import Answer, Call, Matrix, Wish, misfit
+from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
 from service.inference.resolver import ResolvedModel
 from service.models.store import ServableVersion
 
 #: More rows than this are tried with one first, so that the size of the answer is known.
-_TRIED_ROWS = 1000
+_MIN_PROBED_ROWS = 1000
 
 
-def compute(services: Services, resolved: ResolvedModel, call: Call) -> Answer:
+def compute(services: Services, resolved: ResolvedModel, call: Call) -> InferenceResult:
     """Return the outputs of a method of a model for some rows.
 
     Raises
@@ -35,7 +35,7 @@ def compute(services: Services, resolved: ResolvedModel, call: Call) -> Answer:
         raise Problem("unsupported-method", f"model {detail}")
     model = services.models.get(served)
     outputs, classes = _apply(services, served, model, method, call)
-    return Answer(served.name, served.version, call.task, method, outputs, classes)
+    return InferenceResult(served.name, served.version, call.task, method, outputs, classes)
 
 
 def _apply(
@@ -46,8 +46,8 @@ def _apply(
         raise Problem("invalid-data", "no row names a task, so no width is known; send rows")
     width = _width(model, method, tasks)
     columns = partial(_names, services, served, method, tasks)
-    wish = Wish(tasks[0], method, width, method in model.takes_missing, columns)
-    rows = call.rows.as_matrix(wish)
+    spec = InputSpec(tasks[0], method, width, method in model.takes_missing, columns)
+    rows = call.rows.as_matrix(spec)
     limit = services.settings.max_inference_rows
     if len(rows) > limit:
         raise Problem("too-many-rows", f"{len(rows)} rows came, more than {limit} at a time")
@@ -64,7 +64,7 @@ def _width(model: Model, method: str, tasks: list[str]) -> int:
     for task in tasks[1:]:
         other = model.width(method, task=task)
         if other != width:
-            misfit(
+            raise_invalid_data(
                 f"task '{tasks[0]}' takes rows of {width} numbers, task '{task}' of {other}; send "
                 "the rows of each width in a call of their own",
                 task=task,
@@ -82,7 +82,7 @@ def _names(
     names = names_of[tasks[0]]
     for task in tasks[1:]:
         if names_of[task] != names:
-            misfit(
+            raise_invalid_data(
                 f"tasks '{tasks[0]}' and '{task}' were trained on columns of other names; send the "
                 "rows of each in a call of their own",
                 task=task,
@@ -100,7 +100,7 @@ class _Run:
 
     def of(self, rows: Matrix, task: str, *, n_rows: int) -> NDArray[Any]:
         """Give the outputs of rows, where those of ``n_rows`` like them are not too many."""
-        if n_rows > _TRIED_ROWS:
+        if n_rows > _MIN_PROBED_ROWS:
             one = apply(self.model, self.method, rows[:1], task=task)
             if one.nbytes * n_rows > self._max_bytes:
                 detail = f"the answer to {n_rows} rows has {one.nbytes * n_rows} bytes, more than"
@@ -113,7 +113,9 @@ def _by_task(
 ) -> tuple[NDArray[Any], tuple[Any, ...]]:
     """Give the outputs of rows that each name their task, in the order of the rows."""
     if len(task_of) != len(rows):
-        misfit(f"{len(rows)} rows came with {len(task_of)} tasks; name one task for each row")
+        raise_invalid_data(
+            f"{len(rows)} rows came with {len(task_of)} tasks; name one task for each row"
+        )
     _check_finite(run, rows, task_of)
     number = {task: i for i, task in enumerate(tasks)}
     which = np.array([number[task] for task in task_of])
@@ -136,7 +138,7 @@ def _check_finite(run: _Run, rows: Matrix, task_of: Sequence[str]) -> None:
     is_bad = np.isinf(rows) if takes_missing else ~np.isfinite(rows)
     if is_bad.any():
         row, column = (int(i) for i in np.argwhere(is_bad)[0])
-        misfit(
+        raise_invalid_data(
             f"task '{task_of[row]}', row {row}, column {column} is {rows[row, column]}; every "
             "value must be a finite number",
             task=task_of[row],
@@ -153,7 +155,7 @@ def _check_alike(run: _Run, parts: Sequence[NDArray[Any]], tasks: list[str]) -> 
         if run.method in CLASS_METHODS and part.ndim == 2:
             is_alike &= run.model.classes(task) == run.model.classes(tasks[0])
         if not is_alike:
-            misfit(
+            raise_invalid_data(
                 f"what {run.method} gives for task '{task}' has other columns or kinds of values "
                 f"than for task '{tasks[0]}'; call them one by one",
                 task=task,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
 from service.context import Services
-from service.inference.call import Answer, Body, Call
+from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
 from service.inference.encoding import compress, expand
 from service.inference.latency import LatencyEstimator
@@ -18,7 +18,7 @@ from service.inference.resolver import ResolvedModel, Target
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 
 #: JSON of this size is read sooner than a thread wakes.
-LIGHT_BYTES: Final = 64 * 1024
+MAX_INLINE_BYTES: Final = 64 * 1024
 #: What takes longer is computed in a thread, because nobody else is answered meanwhile.
 _MAX_INLINE_NS: Final = 1_000_000
 
@@ -68,11 +68,11 @@ class InferenceHandler(ABC):
 
     Attributes
     ----------
-    is_light
+    is_cheap_to_parse
         The body is read sooner than a thread wakes.
     """
 
-    is_light: bool
+    is_cheap_to_parse: bool
 
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         self.services = services
@@ -105,7 +105,7 @@ class InferenceHandler(ABC):
         """Parse the body."""
 
     @abstractmethod
-    def write(self, answer: Answer) -> Reply:
+    def write(self, result: InferenceResult) -> Reply:
         """Write the answer as the caller wants it."""
 
     async def run(self) -> Reply:
@@ -121,7 +121,7 @@ class InferenceHandler(ABC):
 
     def try_inline(self) -> Reply | None:
         """Return the reply if that takes little time and no query, else None."""
-        if not self.is_light:
+        if not self.is_cheap_to_parse:
             return None
         resolved = self._resolved = self.services.resolver.cached(self._target)
         if resolved is None:
@@ -143,7 +143,7 @@ class InferenceHandler(ABC):
     async def run_in_pool(self) -> Reply:
         """Return the reply, computed in a thread; what was done of it is not done again."""
         services = self.services
-        if self._resolved is None and self.is_light:
+        if self._resolved is None and self.is_cheap_to_parse:
             await services.resolver.resolve_in_pool(self._target, self.find, services.compute)
             reply = self.try_inline()
             if reply is not None:
@@ -178,14 +178,14 @@ class InferenceHandler(ABC):
         clock = self.clock
         clock.end(QUEUE)
         try:
-            answer = compute(self.services, resolved, call)
+            result = compute(self.services, resolved, call)
             clock.end(INFER)
-            reply = self.write(answer)
+            reply = self.write(result)
             clock.end(OUTPUT)
         except Exception:
             self._count_failure()
             raise
-        n_rows = len(answer.outputs)
+        n_rows = len(result.outputs)
         self.services.statistics.succeeded(self.parsed.owner, resolved, clock, n_rows)
         return reply
 

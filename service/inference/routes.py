@@ -7,10 +7,10 @@ from fastapi import APIRouter, Query, Response
 from algorithms.interface.model import METHODS
 from service.context import Context, Services
 from service.http import JSON, Owner, StrictRequest, problems, secured
-from service.inference.call import Answer, Body, Call
+from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.handler import (
-    LIGHT_BYTES,
+    MAX_INLINE_BYTES,
     InferenceHandler,
     ParsedCall,
     Reply,
@@ -71,8 +71,8 @@ class MethodHandler(InferenceHandler):
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
         self._format = format_of(headers.get("content-type", JSON))
-        is_small = self._format.is_light and len(body) <= LIGHT_BYTES
-        self.is_light = is_small and "content-encoding" not in headers
+        is_small = self._format.is_cheap_to_parse and len(body) <= MAX_INLINE_BYTES
+        self.is_cheap_to_parse = is_small and "content-encoding" not in headers
 
     def find(self) -> ResolvedModel:
         """Return the version."""
@@ -84,9 +84,9 @@ class MethodHandler(InferenceHandler):
         """Parse the rows."""
         return self._format.read(self.expanded(), self.parsed.task)
 
-    def write(self, answer: Answer) -> Reply:
+    def write(self, result: InferenceResult) -> Reply:
         """Write the outputs in the format that is accepted."""
-        content = FORMATS[self._media_type].write(answer)
+        content = FORMATS[self._media_type].write(result)
         headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
         return self.compressed(content, headers)
 

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from service.client import Client
 from service.errors import Problem
-from service.inference.call import Wish
+from service.inference.call import InputSpec
 from service.inference.v2.request import read_request
 
 LENGTH = "Inference-Header-Content-Length"
@@ -22,7 +22,7 @@ PATH = "/v2/models/shared/infer"
 DATATYPES = ["FP16", "FP32", "FP64", "INT8", "INT64", "UINT8", "UINT64", "BYTES", "BOOL", "x"]
 #: Sizes of the pieces that a body comes in.
 PIECES = (1, 7, 64)
-WISH = Wish("north", "transform", 5, is_missing_taken=False, columns=lambda: None)
+SPEC = InputSpec("north", "transform", 5, allow_missing=False, columns=lambda: None)
 
 json_values = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5),
@@ -61,7 +61,7 @@ def decode(content, length=None):
     """Read a body as the service does, down to the matrix; a problem is an answer."""
     with contextlib.suppress(Problem):
         _, call = read_request(content, length, ("north", None, None))
-        rows = call.rows.as_matrix(WISH)
+        rows = call.rows.as_matrix(SPEC)
         assert rows.dtype == np.float64
         assert rows.shape[1] == 5
         return rows

@@ -7,7 +7,7 @@ from typing import Final
 
 from service.errors import Problem
 from service.http import JSON
-from service.inference.call import Answer, Body, Call
+from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.arrow import read_arrow, read_parquet, write_arrow, write_parquet
 from service.inference.formats.csv_body import read_csv, write_csv
 from service.inference.formats.json_body import read_json, write_json
@@ -20,19 +20,19 @@ class Format:
 
     Attributes
     ----------
-    is_light
+    is_cheap_to_parse
         A small body is read at once: it holds few values, and nothing expands.
     """
 
     read: Callable[[Body, str | None], Call]
-    write: Callable[[Answer], bytes]
-    is_light: bool = False
+    write: Callable[[InferenceResult], bytes]
+    is_cheap_to_parse: bool = False
 
 
 #: By media type; the first is given to those who accept anything.
 FORMATS: Final = {
-    JSON: Format(read_json, write_json, is_light=True),
-    "application/x-npy": Format(read_npy, write_npy, is_light=True),
+    JSON: Format(read_json, write_json, is_cheap_to_parse=True),
+    "application/x-npy": Format(read_npy, write_npy, is_cheap_to_parse=True),
     "application/vnd.apache.arrow.stream": Format(read_arrow, write_arrow),
     "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
     "text/csv": Format(read_csv, write_csv),

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from service.errors import Problem
-from service.inference.call import Answer, Body, Call, misfit
+from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
 #: Bytes of all columns together, however small the body: runs and dictionaries expand.
@@ -65,19 +65,19 @@ def read_parquet(body: Body, task: str | None) -> Call:
         _refuse("Parquet file", error)
 
 
-def write_arrow(answer: Answer) -> bytes:
+def write_arrow(result: InferenceResult) -> bytes:
     """Return an IPC stream of one batch."""
-    table = _table(answer)
+    table = _table(result)
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, table.schema) as writer:
         writer.write_table(table)
     return bytes(sink.getvalue())
 
 
-def write_parquet(answer: Answer) -> bytes:
+def write_parquet(result: InferenceResult) -> bytes:
     """Return a Parquet file."""
     sink = pa.BufferOutputStream()
-    pq.write_table(_table(answer), sink)
+    pq.write_table(_table(result), sink)
     return bytes(sink.getvalue())
 
 
@@ -94,9 +94,11 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
     for field in schema:
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         if field.name != TASK and not is_number:
-            misfit(f"column '{field.name}' holds {field.type}; expected numbers", column=field.name)
+            raise_invalid_data(
+                f"column '{field.name}' holds {field.type}; expected numbers", column=field.name
+            )
         if field.name == TASK and not _is_text(field.type):
-            misfit(f"the column 'task' holds {field.type}; expected texts", column=TASK)
+            raise_invalid_data(f"the column 'task' holds {field.type}; expected texts", column=TASK)
     kept = list(_bounded(batches))
     table = pa.Table.from_batches(kept, schema)
     # offsets are believed only once they have been checked against the buffers
@@ -150,13 +152,13 @@ def _names(column: Any) -> list[str]:
     """Return the task of each row."""
     if column.null_count:
         row = column.is_null().index(True).as_py()
-        misfit(f"row {row} names no task", row=row, column=TASK)
+        raise_invalid_data(f"row {row} names no task", row=row, column=TASK)
     names: list[str] = []
     for chunk in column.chunks:
         texts = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         known = texts.dictionary
         if known.null_count or any(len(name) > _MAX_NAME for name in known.to_pylist()):
-            misfit(f"the column 'task' holds names of more than {_MAX_NAME} characters")
+            raise_invalid_data(f"the column 'task' holds names of more than {_MAX_NAME} characters")
         table = known.to_pylist()
         names += [table[i] for i in texts.indices.to_pylist()]
     return names
@@ -175,8 +177,8 @@ def _numbers(column: Any) -> NDArray[Any]:
     return np.asarray(column.to_numpy())
 
 
-def _table(answer: Answer) -> Any:
-    return pa.table({name: pa.array(values) for name, values in columns_of(answer).items()})
+def _table(result: InferenceResult) -> Any:
+    return pa.table({name: pa.array(values) for name, values in columns_of(result).items()})
 
 
 def _refuse(what: str, error: Exception) -> NoReturn:

@@ -7,7 +7,7 @@ from typing import Final, NoReturn
 import numpy as np
 
 from service.errors import Problem
-from service.inference.call import Answer, Body, Call, misfit
+from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
 _SHOWN: Final = 40
@@ -37,7 +37,7 @@ def read_csv(body: Body, task: str | None) -> Call:
     width = len(records[0]) if records else 0
     for i, record in enumerate(body_records):
         if len(record) != width:
-            misfit(f"row {i} has {len(record)} cells, the first line {width}", row=i)
+            raise_invalid_data(f"row {i} has {len(record)} cells, the first line {width}", row=i)
     tasks = None
     if names is not None and TASK in names:
         position = names.index(TASK)
@@ -49,9 +49,9 @@ def read_csv(body: Body, task: str | None) -> Call:
     return call_of(rows, tasks, task)
 
 
-def write_csv(answer: Answer) -> bytes:
+def write_csv(result: InferenceResult) -> bytes:
     """Return a header and one line a row; floats are written so that they read as the same bits."""
-    columns = columns_of(answer)
+    columns = columns_of(result)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
     writer.writerow(columns)
@@ -75,7 +75,7 @@ def _numbers(
                 column = j if names is None else names[j]
                 shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
                 detail = f"row {i}, column '{column}': expected a number, got {shown}"
-                misfit(detail, row=i, column=column)
+                raise_invalid_data(detail, row=i, column=column)
             matrix[i, j] = float(cell) if cell.strip() else np.nan
     return matrix
 

@@ -9,11 +9,19 @@ import orjson
 
 from service.errors import Problem, json_pointer
 from service.http import parse_json
-from service.inference.call import Answer, Body, Call, Matrix, Wish, invalid, misfit
-from service.inference.formats.numbers import TOKEN, beginning_of, cut_out
+from service.inference.call import (
+    Body,
+    Call,
+    InferenceResult,
+    InputSpec,
+    Matrix,
+    raise_invalid_data,
+    raise_invalid_request,
+)
+from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 
 _FIELDS: Final = frozenset({"task", "inputs"})
-_INPUTS: Final = beginning_of("inputs")
+_INPUTS: Final = array_pattern("inputs")
 #: Types of JSON values that are numbers, and words for all types.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
@@ -54,31 +62,31 @@ class ListRows:
             return f"{self.pointer}/{row * self.flat_width + column}"
         return f"{self.pointer}/{row}/{column}"
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows; where missing values are taken, null is one, as NaN is in an array."""
         if not isinstance(self.rows, list):
-            invalid(self.pointer, f"{wish}; {self.pointer[1:]} is no list of rows")
+            raise_invalid_request(self.pointer, f"{spec}; {self.pointer[1:]} is no list of rows")
         for i, row in enumerate(self.rows):
-            if not isinstance(row, list) or len(row) != wish.width:
+            if not isinstance(row, list) or len(row) != spec.width:
                 came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
                 place = f"{self.pointer}/{i}"
-                misfit(f"{wish}; row {i} {came}", task=wish.task, row=i, pointer=place)
+                raise_invalid_data(f"{spec}; row {i} {came}", task=spec.task, row=i, pointer=place)
         # numpy would take true for 1, and text and null for objects
-        allowed = _NUMBERS | {type(None)} if wish.is_missing_taken else _NUMBERS
+        allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
         if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
-            self._refuse_first(wish, allowed)
-        return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), wish.width)
+            self._refuse_first(spec, allowed)
+        return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
 
-    def _refuse_first(self, wish: Wish, allowed: frozenset[type]) -> NoReturn:
+    def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
         row, column, value = next(
             (i, j, value)
             for i, values in enumerate(self.rows)
             for j, value in enumerate(values)
             if type(value) not in allowed
         )
-        misfit(
-            f"{wish}; row {row}, column {column} is {JSON_NAMES[type(value)]}",
-            task=wish.task,
+        raise_invalid_data(
+            f"{spec}; row {row}, column {column} is {JSON_NAMES[type(value)]}",
+            task=spec.task,
             row=row,
             column=column,
             pointer=self.place(row, column),
@@ -95,65 +103,67 @@ class ParsedRows(NamedTuple):
         """Return the number of values."""
         return self.array.size
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows."""
         came = self.array.shape[1]
-        if came != wish.width:
+        if came != spec.width:
             place = f"{self.pointer}/0"
-            misfit(f"{wish}; row 0 has {came}", task=wish.task, row=0, pointer=place)
+            raise_invalid_data(f"{spec}; row 0 has {came}", task=spec.task, row=0, pointer=place)
         return self.array
 
 
 def read_json(body: Body, task: str | None) -> Call:
     """Return the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
     del task  # the body names it
-    return _read_plain(body) or _read_closely(body)
+    return _parse_fast(body) or _parse_strict(body)
 
 
-def write_json(answer: Answer) -> bytes:
+def write_json(result: InferenceResult) -> bytes:
     """Return the body of an answer."""
     head: dict[str, Any] = {
-        "model": answer.name,
-        "version": answer.version,
-        "task": answer.task,
+        "model": result.name,
+        "version": result.version,
+        "task": result.task,
     }
-    if answer.classes and answer.outputs.ndim == 2:
-        head["classes"] = answer.classes
-    is_text = answer.outputs.dtype.kind == "U"
-    values = answer.outputs.tolist() if is_text else np.ascontiguousarray(answer.outputs)
+    if result.classes and result.outputs.ndim == 2:
+        head["classes"] = result.classes
+    is_text = result.outputs.dtype.kind == "U"
+    values = result.outputs.tolist() if is_text else np.ascontiguousarray(result.outputs)
     return orjson.dumps({**head, "outputs": values}, option=orjson.OPT_SERIALIZE_NUMPY)
 
 
-def _read_plain(body: Body) -> Call | None:
+def _parse_fast(body: Body) -> Call | None:
     """Return the call where it is as it should be, read without an object for each number."""
-    cut = cut_out(body, _INPUTS)
-    if cut is None or cut.numbers.ndim == 1:
+    extracted = extract_number_array(body, _INPUTS)
+    if extracted is None or extracted.numbers.ndim == 1:
         return None
     try:
-        document = parse_json(cut.rest)
+        document = parse_json(extracted.rest)
     except Problem:
         return None
     if not isinstance(document, dict) or document.keys() != _FIELDS:
         return None
     task = document["task"]
-    if not isinstance(task, str) or document["inputs"] != TOKEN:
+    if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
         return None
-    return Call(task, ParsedRows(cut.numbers, "/inputs"))
+    return Call(task, ParsedRows(extracted.numbers, "/inputs"))
 
 
-def _read_closely(body: Body) -> Call:
+def _parse_strict(body: Body) -> Call:
     value = parse_json(body)
     if not isinstance(value, dict):
-        invalid("", 'expected an object {"task": ..., "inputs": [[...]]}')
+        raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
     for name in sorted(value.keys() - _FIELDS):
-        invalid(json_pointer((name,)), f"unknown field '{name}'; known: task, inputs")
+        raise_invalid_request(json_pointer((name,)), f"unknown field '{name}'; known: task, inputs")
     for name in sorted(_FIELDS - value.keys()):
-        invalid(json_pointer((name,)), f"the field '{name}' is missing")
+        raise_invalid_request(json_pointer((name,)), f"the field '{name}' is missing")
     task, rows = value["task"], value["inputs"]
     if isinstance(task, list):
         for i, one in enumerate(task):
             if not isinstance(one, str):
-                invalid(f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; name it by a string")
+                raise_invalid_request(
+                    f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; name it by a string"
+                )
     elif not isinstance(task, str):
-        invalid("/task", "the task is named by a string, or by one for each row")
+        raise_invalid_request("/task", "the task is named by a string, or by one for each row")
     return Call(task, ListRows(rows, "/inputs"))

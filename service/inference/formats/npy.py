@@ -11,7 +11,7 @@ from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
 from service.errors import Problem
-from service.inference.call import Answer, ArrayRows, Body, Call, invalid
+from service.inference.call import ArrayRows, Body, Call, InferenceResult, raise_invalid_request
 
 _MAGIC: Final = b"\x93NUMPY"
 #: Bytes that hold the length of the header, by version of the format.
@@ -25,14 +25,14 @@ _NUMBERS: Final = re.compile(r"[<>|=](?:[iu][1248]|f[248])")
 def read_npy(body: Body, task: str | None) -> Call:
     """Return the call with the array in a body; its task is named in the query."""
     if task is None:
-        invalid("query:task", "name the task as ?task=...")
+        raise_invalid_request("query:task", "name the task as ?task=...")
     return Call(task, ArrayRows(_read_array(body)))
 
 
-def write_npy(answer: Answer) -> bytes:
+def write_npy(result: InferenceResult) -> bytes:
     """Return the body of an answer."""
     buffer = io.BytesIO()
-    npy_format.write_array(buffer, answer.outputs, allow_pickle=False)
+    npy_format.write_array(buffer, result.outputs, allow_pickle=False)
     return buffer.getvalue()
 
 

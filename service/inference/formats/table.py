@@ -8,7 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.columns import check_unique, match_columns
-from service.inference.call import Answer, Call, Matrix, Wish, invalid, misfit, widened
+from service.inference.call import (
+    Call,
+    InferenceResult,
+    InputSpec,
+    Matrix,
+    raise_invalid_data,
+    raise_invalid_request,
+    to_float64,
+)
 
 #: The column that tells the task of each row.
 TASK: Final = "task"
@@ -34,17 +42,17 @@ class TableRows:
         """Return the number of values."""
         return self.n_rows * len(self.columns)
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the columns by the names that the model knows, else by their order."""
-        chosen = positions_of(self.names, len(self.columns), wish)
+        chosen = positions_of(self.names, len(self.columns), spec)
         matrix = np.empty((self.n_rows, len(chosen)))
         for j, position in enumerate(chosen):
-            values = widened(self.columns[position][:, np.newaxis], task=wish.task)[:, 0]
+            values = to_float64(self.columns[position][:, np.newaxis], task=spec.task)[:, 0]
             matrix[:, j] = values
         return matrix
 
 
-def positions_of(names: tuple[str, ...] | None, n_columns: int, wish: Wish) -> list[int]:
+def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec) -> list[int]:
     """Return the columns of a table in the order in which the model takes them.
 
     By their names, where the table and the columns that the model was trained on have names; by
@@ -55,30 +63,34 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, wish: Wish) -> l
     InvalidData
         A column is missing, unknown or twice there.
     """
-    known = None if names is None else wish.columns()
+    known = None if names is None else spec.columns()
     if names is not None and known is not None:
-        subject = f"{wish}, in columns of the names it was trained on"
-        return match_columns(names, known, subject=subject, task=wish.task)
+        subject = f"{spec}, in columns of the names it was trained on"
+        return match_columns(names, known, subject=subject, task=spec.task)
     if names is not None:
-        check_unique(names, task=wish.task)
-    if n_columns != wish.width:
-        misfit(f"{wish}, got a table of {n_columns} columns", task=wish.task)
-    return list(range(wish.width))
+        check_unique(names, task=spec.task)
+    if n_columns != spec.width:
+        raise_invalid_data(f"{spec}, got a table of {n_columns} columns", task=spec.task)
+    return list(range(spec.width))
 
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
     """Return the call of a table: its tasks from its column, or one task from the query."""
     if tasks is not None and task is not None:
-        invalid("query:task", "the table has a column 'task'; name the tasks there or in the query")
+        raise_invalid_request(
+            "query:task", "the table has a column 'task'; name the tasks there or in the query"
+        )
     if tasks is None and task is None:
-        invalid("query:task", "name the task as ?task=..., or that of each row in a column 'task'")
+        raise_invalid_request(
+            "query:task", "name the task as ?task=..., or that of each row in a column 'task'"
+        )
     return Call(tasks if tasks is not None else str(task), rows)
 
 
-def columns_of(answer: Answer) -> dict[str, NDArray[Any]]:
-    """Return the columns of an answer, named by the classes where they are classes."""
-    outputs = answer.outputs
+def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:
+    """Return the columns of a result, named by the classes where they are classes."""
+    outputs = result.outputs
     if outputs.ndim == 1:
-        return {answer.method: outputs}
-    names = [str(label) for label in answer.classes] or [str(j) for j in range(outputs.shape[1])]
-    return {f"{answer.method}_{name}": outputs[:, j] for j, name in enumerate(names)}
+        return {result.method: outputs}
+    names = [str(label) for label in result.classes] or [str(j) for j in range(outputs.shape[1])]
+    return {f"{result.method}_{name}": outputs[:, j] for j, name in enumerate(names)}

@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-#: Numbers, little-endian as the protocol has them; all are widened to float64.
+#: Numbers, little-endian as the protocol has them; all are converted to float64.
 NUMBERS: Final[dict[str, np.dtype[Any]]] = {
     "FP16": np.dtype("<f2"),
     "FP32": np.dtype("<f4"),

@@ -12,7 +12,7 @@ from fastapi.concurrency import run_in_threadpool
 
 from service.context import Context, Services
 from service.http import Owner, parse_json, secured, v2_problems
-from service.inference.call import invalid
+from service.inference.call import raise_invalid_request
 from service.inference.v2.names import find_named
 from service.models import store
 
@@ -50,14 +50,16 @@ async def unload(name: Name, request: Request, services: Context, owner: Owner) 
 
 def _check_parameters(body: bytes, *, known: tuple[str, ...]) -> None:
     """Refuse what would not be heeded: how a model is served follows from how it was trained."""
-    wish = parse_json(body) if body.strip() else {}
-    given = wish.get("parameters", {}) if isinstance(wish, dict) else None
+    document = parse_json(body) if body.strip() else {}
+    given = document.get("parameters", {}) if isinstance(document, dict) else None
     if not isinstance(given, dict):
-        invalid("", "expected an empty body, or an object with an object 'parameters'")
+        raise_invalid_request(
+            "", "expected an empty body, or an object with an object 'parameters'"
+        )
     unknown = sorted(given.keys() - set(known))
     if unknown:
         detail = f"the parameter '{unknown[0]}' is not taken; there is {', '.join(known) or 'none'}"
-        invalid(f"/parameters/{unknown[0]}", detail)
+        raise_invalid_request(f"/parameters/{unknown[0]}", detail)
 
 
 def _load(services: Services, owner: str, name: str) -> None:

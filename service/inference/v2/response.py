@@ -6,30 +6,32 @@ import numpy as np
 import orjson
 from numpy.typing import NDArray
 
-from service.inference.call import Answer, invalid
+from service.inference.call import InferenceResult, raise_invalid_request
 from service.inference.v2.datatypes import BYTES, datatype_of, to_bytes
-from service.inference.v2.request import Asked, Wanted
+from service.inference.v2.request import InferRequest, RequestedOutput
 
 CLASSES: Final = "classes"
 
 
-def write_response(asked: Asked, answer: Answer, model_name: str) -> tuple[bytes, int | None]:
+def write_response(
+    request: InferRequest, result: InferenceResult, model_name: str
+) -> tuple[bytes, int | None]:
     """Return the body, and how much of it is JSON where that is not all of it."""
-    tensors = {answer.method: answer.outputs}
-    if answer.classes:
-        tensors[CLASSES] = np.array(answer.classes)
-    wanted = asked.outputs or [Wanted(name, asked.is_binary) for name in tensors]
+    tensors = {result.method: result.outputs}
+    if result.classes:
+        tensors[CLASSES] = np.array(result.classes)
+    wanted = request.outputs or [RequestedOutput(name, request.is_binary) for name in tensors]
     binary: list[bytes] = []
     outputs = []
     for i, (name, is_binary) in enumerate(wanted):
         if name not in tensors:
             known = ", ".join(f"'{name}'" for name in tensors)
             detail = f"there is no output '{name[:100]}'; there is {known}"
-            invalid(f"/outputs/{i}/name", detail)
+            raise_invalid_request(f"/outputs/{i}/name", detail)
         outputs.append(_output(name, tensors[name], binary if is_binary else None))
-    header: dict[str, Any] = {"model_name": model_name, "model_version": str(answer.version)}
-    if asked.id is not None:
-        header["id"] = asked.id
+    header: dict[str, Any] = {"model_name": model_name, "model_version": str(result.version)}
+    if request.id is not None:
+        header["id"] = request.id
     header["outputs"] = outputs
     body = orjson.dumps(header, option=orjson.OPT_SERIALIZE_NUMPY)
     return (b"".join((body, *binary)), len(body)) if binary else (body, None)

@@ -10,9 +10,9 @@ from fastapi import APIRouter, Path, Query, Request, Response
 from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
-from service.inference.call import Answer, Body, Call, invalid
+from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
 from service.inference.handler import (
-    LIGHT_BYTES,
+    MAX_INLINE_BYTES,
     InferenceHandler,
     ParsedCall,
     Reply,
@@ -22,11 +22,11 @@ from service.inference.respond import respond
 from service.inference.statistics import Clock, Key
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
-from service.inference.v2.request import Asked, read_request
+from service.inference.v2.request import InferRequest, read_request
 from service.inference.v2.response import write_response
 from service.inference.v2.schemas import (
     IndexEntry,
-    InferAnswer,
+    InferResponse,
     ModelMetadata,
     ModelReady,
     ModelStatistics,
@@ -48,7 +48,7 @@ public = APIRouter(tags=["open inference protocol"])
 
 _OCTETS: Final = "application/octet-stream"
 #: Content types that are remembered: callers send few.
-_MOST_TYPES: Final = 16
+_MAX_CACHED_TYPES: Final = 16
 _HEADER_LENGTH: Final = "inference-header-content-length"
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
 
@@ -65,7 +65,7 @@ TaskName = Annotated[
 ]
 _LOOK: Final[dict[str, Any]] = {"responses": v2_problems("not-found", "invalid-request")}
 _INFER: Final[dict[str, Any]] = {
-    "response_model": InferAnswer,
+    "response_model": InferResponse,
     "responses": {
         200: {"content": {_OCTETS: {}}, "description": "The outputs, a row for each row."},
         **v2_problems(
@@ -107,8 +107,10 @@ class ProtocolHandler(InferenceHandler):
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         super().__init__(services, parsed, body, clock)
         _check_type(parsed.headers.get("content-type", JSON))
-        self.is_light = len(body) <= LIGHT_BYTES and "content-encoding" not in parsed.headers
-        self._asked: Asked | None = None
+        self.is_cheap_to_parse = (
+            len(body) <= MAX_INLINE_BYTES and "content-encoding" not in parsed.headers
+        )
+        self._infer_request: InferRequest | None = None
 
     def find(self) -> ResolvedModel:
         """Return the version and the method of a name."""
@@ -120,13 +122,13 @@ class ProtocolHandler(InferenceHandler):
         parsed = self.parsed
         length = parsed.headers.get(_HEADER_LENGTH)
         named = parsed.task, parsed.name, parsed.version
-        self._asked, call = read_request(self.expanded(), length, named)
+        self._infer_request, call = read_request(self.expanded(), length, named)
         return call
 
-    def write(self, answer: Answer) -> Reply:
+    def write(self, result: InferenceResult) -> Reply:
         """Write the outputs."""
-        assert self._asked is not None  # it was read
-        content, length = write_response(self._asked, answer, self.parsed.name)
+        assert self._infer_request is not None  # it was read
+        content, length = write_response(self._infer_request, result, self.parsed.name)
         if length is None:
             return self.compressed(content, {"content-type": JSON})
         return self.compressed(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
@@ -181,9 +183,9 @@ def all_stats(services: Context, owner: Owner) -> ModelStatistics:
 async def index(request: Request, services: Context, owner: Owner) -> list[IndexEntry]:
     """List every version of every model under the names that it can be called by."""
     body = await request.body()
-    wish = parse_json(body) if body.strip() else {}
-    if not isinstance(wish, dict) or not isinstance(wish.get("ready", False), bool):
-        invalid("", "expected an empty body or {'ready': true}")
+    document = parse_json(body) if body.strip() else {}
+    if not isinstance(document, dict) or not isinstance(document.get("ready", False), bool):
+        raise_invalid_request("", "expected an empty body or {'ready': true}")
 
     def look() -> list[IndexEntry]:
         with services.database.read() as session:
@@ -278,7 +280,7 @@ def _add_look(suffix: str, look: Any, what: str) -> None:
         )
 
 
-@lru_cache(_MOST_TYPES)
+@lru_cache(_MAX_CACHED_TYPES)
 def _check_type(content_type: str) -> None:
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in (JSON, _OCTETS):

@@ -67,7 +67,7 @@ class InputTensor(BaseModel):
 
 
 class OutputName(BaseModel):
-    """An output that is asked for."""
+    """An output that is requested."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -100,7 +100,7 @@ class OutputTensor(BaseModel):
     data: list[Any] | None = None
 
 
-class InferAnswer(BaseModel):
+class InferResponse(BaseModel):
     """What the model made of the rows."""
 
     model_config = ConfigDict(protected_namespaces=())

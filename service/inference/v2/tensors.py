@@ -6,7 +6,14 @@ from typing import Any, Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from service.inference.call import ArrayRows, Matrix, Rows, Wish, invalid, misfit
+from service.inference.call import (
+    ArrayRows,
+    InputSpec,
+    Matrix,
+    Rows,
+    raise_invalid_data,
+    raise_invalid_request,
+)
 from service.inference.formats.json_body import JSON_NAMES, ListRows
 from service.inference.v2.datatypes import BYTES, NUMBERS, read_texts
 
@@ -55,18 +62,18 @@ class _NarrowRows(NamedTuple):
         """Return the number of values."""
         return self.rows.n_values()
 
-    def as_matrix(self, wish: Wish) -> Matrix:
+    def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows rounded, or say which value is too large."""
-        wide = self.rows.as_matrix(wish)
+        wide = self.rows.as_matrix(spec)
         with np.errstate(over="ignore"):
             narrow = wide.astype(NUMBERS[self.tensor.datatype]).astype(np.float64)
         is_beyond = np.isinf(narrow) & np.isfinite(wide)
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
-            misfit(
+            raise_invalid_data(
                 f"input '{self.tensor.name}', row {row}, column {column} is {wide[row, column]}, "
                 f"too large for {self.tensor.datatype}",
-                task=wish.task,
+                task=spec.task,
                 row=row,
                 column=column,
             )
@@ -76,22 +83,24 @@ class _NarrowRows(NamedTuple):
 def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
     """Return name, shape, datatype and parameters of an input, or say which is wrong."""
     if not isinstance(entry, dict):
-        invalid(pointer, "an input is an object {name, shape, datatype, data}")
+        raise_invalid_request(pointer, "an input is an object {name, shape, datatype, data}")
     if not entry.keys() <= _FIELDS:
         unknown = sorted(entry.keys() - _FIELDS)
         known = ", ".join(sorted(_FIELDS))
-        invalid(pointer, f"unknown field '{unknown[0]}' of an input; known: {known}")
+        raise_invalid_request(pointer, f"unknown field '{unknown[0]}' of an input; known: {known}")
     name, datatype = entry.get("name"), entry.get("datatype")
     if not isinstance(name, str):
-        invalid(f"{pointer}/name", "an input has a name, a string")
+        raise_invalid_request(f"{pointer}/name", "an input has a name, a string")
     if not isinstance(datatype, str) or datatype not in _DATATYPES:
         known = ", ".join((*NUMBERS, BYTES))
         came = f"'{datatype}'" if isinstance(datatype, str) else "none"
         why = _UNLIKE.get(str(datatype), f"known: {known}")
-        invalid(f"{pointer}/datatype", f"input '{name}' has datatype {came}; {why}")
+        raise_invalid_request(f"{pointer}/datatype", f"input '{name}' has datatype {came}; {why}")
     parameters = entry.get("parameters", {})
     if not isinstance(parameters, dict):
-        invalid(f"{pointer}/parameters", f"parameters of input '{name}' are an object")
+        raise_invalid_request(
+            f"{pointer}/parameters", f"parameters of input '{name}' are an object"
+        )
     return name, _shape(entry.get("shape"), name, pointer), datatype, parameters
 
 
@@ -99,10 +108,10 @@ def rows_of(tensor: Tensor, values: Values) -> Rows:
     """Return the rows in the values of the input that holds them."""
     if tensor.datatype == BYTES:
         detail = f"input '{tensor.name}' holds numbers, BYTES came; send FP64 or another of them"
-        invalid(f"{tensor.pointer}/datatype", detail)
+        raise_invalid_request(f"{tensor.pointer}/datatype", detail)
     if len(tensor.shape) != 2:
         detail = f"input '{tensor.name}' has shape [rows, columns], {list(tensor.shape)} came"
-        invalid(f"{tensor.pointer}/shape", detail)
+        raise_invalid_request(f"{tensor.pointer}/shape", detail)
     dtype = NUMBERS[tensor.datatype]
     if isinstance(values, np.ndarray):
         _check_count(tensor, values.size, "values", tensor.size)
@@ -124,16 +133,18 @@ def texts_of(tensor: Tensor, values: Values) -> list[str]:
     """Return the texts of an input of BYTES, (n,) or (n, 1)."""
     if tensor.datatype != BYTES:
         detail = f"input '{tensor.name}' holds names, {tensor.datatype} came; send BYTES"
-        invalid(f"{tensor.pointer}/datatype", detail)
+        raise_invalid_request(f"{tensor.pointer}/datatype", detail)
     if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
         detail = f"input '{tensor.name}' has shape [rows], {list(tensor.shape)} came"
-        invalid(f"{tensor.pointer}/shape", detail)
+        raise_invalid_request(f"{tensor.pointer}/shape", detail)
     if isinstance(values, memoryview):
         try:
             # of a small body there may be very many: no more are read than the shape allows
             texts: list[Any] = list(islice(read_texts(bytes(values)), tensor.size + 1))
         except ValueError as error:
-            invalid(tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}")
+            raise_invalid_request(
+                tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}"
+            )
     else:
         texts = [
             value[0] if isinstance(value, list) and len(value) == 1 else value for value in values
@@ -141,7 +152,9 @@ def texts_of(tensor: Tensor, values: Values) -> list[str]:
     for i, text in enumerate(texts):
         if not isinstance(text, str):
             place = f"{tensor.pointer}/data/{i}"
-            invalid(place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(text)]}, not a string")
+            raise_invalid_request(
+                place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(text)]}, not a string"
+            )
     _check_count(tensor, len(texts), "texts", tensor.size)
     return texts
 
@@ -150,7 +163,7 @@ def _shape(shape: object, name: str, pointer: str) -> tuple[int, ...]:
     is_shape = isinstance(shape, list) and all(type(n) is int and 0 <= n < _MAX_DIM for n in shape)
     if not is_shape:
         detail = f"input '{name}' has a shape, a list of numbers from 0 to {_MAX_DIM - 1}"
-        invalid(f"{pointer}/shape", detail)
+        raise_invalid_request(f"{pointer}/shape", detail)
     assert isinstance(shape, list)
     return tuple(shape)
 
@@ -163,7 +176,9 @@ def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows
         for i, row in enumerate(data):
             if not isinstance(row, list) or len(row) != width:
                 came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
-                invalid(f"{pointer}/{i}", f"row {i} {came}, its shape says {width} values")
+                raise_invalid_request(
+                    f"{pointer}/{i}", f"row {i} {came}, its shape says {width} values"
+                )
     else:
         _check_count(tensor, len(data), "values", tensor.size)
         if not tensor.size:
@@ -182,7 +197,7 @@ def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[A
             if type(value) is not int or not limits.min <= value <= limits.max:
                 is_number = type(value) in (int, float)
                 came = value if is_number else JSON_NAMES[type(value)]
-                misfit(
+                raise_invalid_data(
                     f"input '{tensor.name}', row {i}, column {j} is {came}, "
                     f"no {tensor.datatype} of {limits.min} to {limits.max}",
                     row=i,
@@ -197,7 +212,7 @@ def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArr
     is_beyond = (rows < limits.min) | (rows > limits.max)
     if is_beyond.any():
         row, column = (int(i) for i in np.argwhere(is_beyond)[0])
-        misfit(
+        raise_invalid_data(
             f"input '{tensor.name}', row {row}, column {column} is {rows[row, column]}, "
             f"no {tensor.datatype} of {limits.min} to {limits.max}",
             row=row,
@@ -212,4 +227,4 @@ def _check_count(tensor: Tensor, came: int, of_what: str, expected: int) -> None
             f"input '{tensor.name}' of {tensor.datatype} and shape {list(tensor.shape)} needs "
             f"{expected} {of_what}, {came} came"
         )
-        invalid(f"{tensor.pointer}/shape", detail)
+        raise_invalid_request(f"{tensor.pointer}/shape", detail)
