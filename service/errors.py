@@ -1,7 +1,8 @@
-"""Errors over HTTP: one table of codes, one exception, one shape (RFC 9457)."""
+"""HTTP errors: the table of codes, the exception and the response (RFC 9457)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from difflib import get_close_matches
 from typing import Any, Final
 
 import orjson
@@ -18,238 +19,249 @@ from service.logs import log, request_id
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
-    """What one code means: its status, its title, what causes it and what cures it."""
+class ErrorSpec:
+    """Status, title, cause and remedy of one error code."""
 
     status: int
     title: str
     cause: str
-    cure: str
+    remedy: str
 
 
-#: Every code of the ``error`` of a job that no response has: what causes it, and what cures it.
+#: Cause and remedy of every code that only the ``error`` of a job can have.
 JOB_CODES: Final[dict[str, tuple[str, str]]] = {
     "diverged": (
-        "The objective became infinite or no number.",
-        "Rescale the data, or regularise more.",
+        "The objective became infinite or NaN.",
+        "Rescale the data, or increase the regularisation.",
     ),
     "out-of-memory": (
-        "The work needed more than `memory_mb`.",
-        "Raise `memory_mb`, or give less data at a time.",
+        "The job used more memory than its `memory_mb`.",
+        "Increase `memory_mb`, or submit less data.",
     ),
-    "timed-out": ("An attempt took longer than `timeout_s`.", "Raise `timeout_s`."),
-    "cancelled": ("Its owner cancelled it.", "Submit it again if it is wanted after all."),
+    "timed-out": ("An attempt ran longer than `timeout_s`.", "Increase `timeout_s`."),
+    "cancelled": ("The owner cancelled the job.", "Submit a new job if you still need the result."),
     "base-model-deleted": (
-        "The model that it was to start from, or to call, was deleted as it was submitted.",
-        "Submit it with a model that is there.",
+        "The model that the job adapts or applies was deleted while the job was being submitted.",
+        "Submit the job again with an existing model.",
     ),
     "worker-lost": (
-        "The process that supervised it died or was cut off, as often as `max_attempts` allows.",
-        "Look at the machine; raise `max_attempts`.",
+        "The worker died or lost its connection in each of `max_attempts` attempts.",
+        "Check the worker's host and log, then submit the job again.",
     ),
     "worker-failed": (
-        "The worker could not fetch what it needs.",
-        "Look at the detail, and its log.",
+        "The worker could not fetch the dataset or the model.",
+        "Read the detail and the worker's log.",
     ),
     "result-not-stored": (
-        "The result could not be stored.",
-        "Make room in the database; submit it again.",
+        "The result could not be written to the database.",
+        "Free space in the database, then submit the job again.",
     ),
     "never-started": (
-        "The pool took it and never began, again and again.",
-        "Look at the pool's log.",
+        "The worker pool accepted the job several times but never started it.",
+        "Check the logs of the scheduler and the workers.",
     ),
     "worker-start-failed": (
-        "The process of the work did not start.",
-        "Look at the detail and the machine.",
+        "The job's process did not start.",
+        "Read the detail; check memory and process limits on the worker's host.",
     ),
-    "requeued": ("It was stopped and returned to the queue.", "Nothing: it continues by itself."),
+    "requeued": (
+        "The service or the worker was stopped, and the job went back to the queue.",
+        "Nothing: the job continues by itself.",
+    ),
     "worker-exited": (
-        "The process of the work ended by itself.",
-        "Look at the detail; submit it again.",
+        "The job's process exited unexpectedly.",
+        "Read the detail, then submit the job again.",
     ),
-    "crashed": ("The process of the work ended in a crash.", "Look at the detail; report it."),
-    "internal-error": ("An error of ours; the detail has where.", "Report it with the detail."),
+    "crashed": (
+        "A signal, such as a segmentation fault, ended the job's process.",
+        "Report it as a bug, with the detail.",
+    ),
+    "internal-error": (
+        "A bug in the service or in the algorithm.",
+        "Report it with the detail, which says where it happened.",
+    ),
 }
 
-#: Every code that a response can carry; ``docs/errors.md`` is made from it.
-KINDS: Final[dict[str, Kind]] = {
-    "malformed-json": Kind(
+#: Every code that a response can have; ``docs/errors.md`` is generated from this table.
+ERRORS: Final[dict[str, ErrorSpec]] = {
+    "malformed-json": ErrorSpec(
         400,
-        "The body is not JSON",
-        "The body cannot be read as JSON (RFC 8259): a syntax error, NaN or Infinity, "
-        "a lone surrogate, bytes that are not UTF-8, or nesting without end.",
-        "Send valid JSON. There is no NaN in JSON: leave such rows out.",
+        "Malformed JSON",
+        "The body is not valid JSON (RFC 8259): a syntax error, NaN or Infinity, a lone "
+        "surrogate, invalid UTF-8, or too many nested levels.",
+        "Send valid JSON. JSON has no NaN: leave out rows with missing values.",
     ),
-    "malformed-body": Kind(
+    "malformed-body": ErrorSpec(
         400,
-        "The body is not what its type says",
-        "A binary body is truncated or damaged.",
-        "Send the file again; the detail says where reading stopped.",
+        "Malformed body",
+        "A body that is not JSON is truncated, corrupt, or not in the format of its Content-Type.",
+        "Send the file again; the detail says where reading failed.",
     ),
-    "invalid-page-token": Kind(
+    "invalid-page-token": ErrorSpec(
         400,
-        "The page token is not one of ours",
-        "`page_token` was changed or made up.",
-        "Take `next_page_token` from the page before, or leave it out for the first page.",
+        "Invalid page token",
+        "`page_token` is not one that this collection returned.",
+        "Use `next_page_token` of the previous page, or omit it to get the first page.",
     ),
-    "unauthenticated": Kind(
+    "unauthenticated": ErrorSpec(
         401,
-        "No valid key",
-        "The service asks for an API key, and the request has none that is valid now.",
-        "Send `Authorization: Bearer sib_...`; the operator makes keys with `sibling keys create`.",
+        "Authentication required",
+        "The request has no API key, or its key is unknown, expired or revoked.",
+        "Send `Authorization: Bearer sib_...`. An operator creates keys with "
+        "`sibling keys create`.",
     ),
-    "forbidden": Kind(
+    "forbidden": ErrorSpec(
         403,
-        "The key does not allow this",
-        "The key is valid, but lacks the scope that the detail names.",
+        "Forbidden",
+        "The API key is valid, but does not have the scope that the detail names.",
         "Use a key with this scope.",
     ),
-    "not-found": Kind(
+    "not-found": ErrorSpec(
         404,
-        "Nothing is there",
-        "The path, or the id or name in it, is unknown, or belongs to another owner.",
-        "List the collection to see what is there.",
+        "Not found",
+        "The URL is wrong, or the id or name in it does not exist or belongs to another owner.",
+        "Check the URL; list the collection to see its items.",
     ),
-    "no-relations": Kind(
+    "no-relations": ErrorSpec(
         404,
-        "The model has no relations",
-        "It learned its tasks apart, or one thing for all of them.",
-        "Train a model that relates its tasks, such as one of `fmtl`, `mtfl` or `rmt-pca`.",
+        "Model has no relations",
+        "The algorithm trains tasks independently or pools them, so it has no task relations.",
+        "Train with an algorithm that learns relations, such as `fmtl`, `mtfl` or `rmt-pca`.",
     ),
-    "no-report": Kind(
+    "no-report": ErrorSpec(
         404,
-        "The model has no report",
-        "It was trained without a search, a comparison or an evaluation.",
-        "Submit a job with `search`, `compare` or `evaluate` to have one.",
+        "Model has no report",
+        "The model was trained without a search, a comparison or an evaluation.",
+        "Submit a job with `search`, `compare` or `evaluate`.",
     ),
-    "method-not-allowed": Kind(
+    "method-not-allowed": ErrorSpec(
         405,
-        "The method is not allowed here",
-        "The path exists, but not with this method.",
+        "Method not allowed",
+        "The URL exists, but does not support this HTTP method.",
         "Use one of the methods in the `Allow` header.",
     ),
-    "not-acceptable": Kind(
+    "not-acceptable": ErrorSpec(
         406,
-        "No such representation",
-        "`Accept` names no format that this endpoint can give.",
+        "Not acceptable",
+        "`Accept` lists no format that this endpoint can return.",
         "Use one of the formats in the detail.",
     ),
-    "in-use": Kind(
+    "in-use": ErrorSpec(
         409,
-        "Something still needs it",
-        "A dataset is needed by a job that has not ended or by a model; a version of a model, by "
-        "such a job too, by an alias that names it, or by a model that goes on from it.",
-        "Cancel the job, delete the model or move the alias that the detail names, then delete "
-        "again.",
+        "Resource in use",
+        "Something depends on what you want to delete: on a dataset, an unfinished job or a "
+        "model; on a model version, an unfinished job, an alias, or a model adapted from it.",
+        "Cancel the job, delete the model or move the alias that the detail names, then retry.",
     ),
-    "wrong-state": Kind(
+    "wrong-state": ErrorSpec(
         409,
         "Not possible in this state",
-        "The resource is in a state in which this cannot be done, such as training on a "
-        "dataset that is not ready, or cancelling a job that has ended.",
-        "Read the resource; wait until its state allows it.",
+        "The resource is in a state that does not allow the request: training on a dataset that "
+        "is not ready, for example, or cancelling a job that has finished.",
+        "Read the resource, and wait until its state allows the request.",
     ),
-    "precondition-failed": Kind(
+    "precondition-failed": ErrorSpec(
         412,
-        "It has changed meanwhile",
-        "`If-Match` names another version than the present one.",
-        "Read the resource again, then decide again.",
+        "Precondition failed",
+        "The resource has changed: `If-Match` or `If-None-Match` does not fit its current ETag.",
+        "Read the resource again, and retry with its current ETag if you still want the change.",
     ),
-    "body-too-large": Kind(
+    "body-too-large": ErrorSpec(
         413,
-        "The body is too large",
+        "Body too large",
         "The body has more bytes than the limit that the detail names.",
-        "Send less, or have the operator raise the limit.",
+        "Send a smaller body, or ask the operator to raise the limit.",
     ),
-    "too-many-rows": Kind(
+    "too-many-rows": ErrorSpec(
         413,
-        "Too many rows at a time",
-        "An inference call has more rows, or would give a larger answer, than the operator allows.",
-        "Send the rows in several calls.",
+        "Too many rows",
+        "An inference request has more rows, or would return a larger array, than the operator "
+        "allows.",
+        "Split the rows over several requests, or run a batch inference job.",
     ),
-    "unsupported-media-type": Kind(
+    "unsupported-media-type": ErrorSpec(
         415,
-        "This format is not read here",
-        "`Content-Type` names a format that this endpoint does not read, or the bytes are of "
-        "another format than it says. Pickle and joblib are never read.",
+        "Unsupported media type",
+        "The endpoint does not read the format in `Content-Type`, or the bytes are in a "
+        "different format. Pickle and joblib files are never read.",
         "Use one of the formats in the detail.",
     ),
-    "invalid-request": Kind(
+    "invalid-request": ErrorSpec(
         422,
-        "A field is missing, unknown or out of bounds",
-        "The body is JSON, but not the JSON that the endpoint takes.",
-        "Each entry of `errors` names one place (`pointer` into the body, or `parameter`).",
+        "Invalid request",
+        "A field, query parameter or header is missing, unknown or out of bounds.",
+        "Correct each place in `errors`: `pointer` is a path in the body, `parameter` a query "
+        "parameter or header.",
     ),
-    "invalid-params": Kind(
+    "invalid-params": ErrorSpec(
         422,
-        "A parameter of the algorithm is out of bounds",
-        "A parameter is unknown, out of its bounds, or impossible for these tasks.",
+        "Invalid algorithm parameters",
+        "A parameter of the algorithm is unknown, out of bounds, or impossible for these tasks.",
         "See `GET /v1/algorithms/{name}` for names, bounds and defaults.",
     ),
-    "invalid-data": Kind(
+    "invalid-data": ErrorSpec(
         422,
-        "The data do not fit",
-        "The tasks do not fit the algorithm, or rows do not fit the model.",
-        "The detail names the task, and the row and column where there is one.",
+        "Invalid data",
+        "The tasks do not meet the algorithm's requirements, or the rows do not fit the model.",
+        "Correct the data; the detail names the task and, if known, the row and column.",
     ),
-    "invalid-dataset": Kind(
+    "invalid-dataset": ErrorSpec(
         422,
-        "The upload was rejected",
-        "The upload breaks the rules of its layout; `errors` lists every complaint.",
-        "Mend the places named and upload again. Nothing of the upload was kept.",
+        "Invalid dataset",
+        "The upload was rejected; `errors` lists every issue that was found.",
+        "Correct the issues and upload again. Nothing of the rejected upload was stored.",
     ),
-    "unknown-task": Kind(
+    "unknown-task": ErrorSpec(
         422,
-        "The model does not know this task",
-        "The model was not trained on a task of this name.",
-        "Use one of the names in the detail, or train a model with this task.",
+        "Unknown task",
+        "The model has no task of this name.",
+        "Use one of the names in the detail, or add the task to the model.",
     ),
-    "unknown-algorithm": Kind(
+    "unknown-algorithm": ErrorSpec(
         422,
-        "There is no such algorithm",
-        "The job names an algorithm that is not installed.",
+        "Unknown algorithm",
+        "No algorithm of this name is installed.",
         "See `GET /v1/algorithms`.",
     ),
-    "key-reused": Kind(
+    "key-reused": ErrorSpec(
         422,
-        "The Idempotency-Key was used for another request",
-        "The same `Idempotency-Key` came before with another body or path.",
-        "Use a fresh key for a new request.",
+        "Idempotency key reused",
+        "The same `Idempotency-Key` was sent before with a different body or URL.",
+        "Use a new key for each new request.",
     ),
-    "unsupported-method": Kind(
+    "unsupported-method": ErrorSpec(
         422,
-        "The model has no such method",
-        "The model cannot do what is asked, such as predict with a projection.",
-        "The model's `methods` lists what it can do.",
+        "Method not supported by the model",
+        "The model does not have this method: `predict` of a projection, for example.",
+        "Use one of the model's `methods`.",
     ),
-    "precondition-required": Kind(
+    "precondition-required": ErrorSpec(
         428,
-        "Say what you write over",
-        "The request would write over something that is there, and has no `If-Match`.",
+        "Precondition required",
+        "The request would overwrite an existing resource, but has no `If-Match` header.",
         "Read the resource, and send its `ETag` as `If-Match`.",
     ),
-    "queue-full": Kind(
+    "queue-full": ErrorSpec(
         429,
-        "Too many jobs are waiting",
-        "The owner has as many waiting jobs as the operator allows.",
-        "Submit again after the seconds that `Retry-After` names, or cancel waiting jobs.",
+        "Too many queued jobs",
+        "The owner has as many queued jobs as the operator allows.",
+        "Retry after the number of seconds in `Retry-After`, or cancel queued jobs.",
     ),
-    "internal": Kind(
+    "internal": ErrorSpec(
         500,
-        "Our fault",
-        "A defect of the service.",
-        "Report it with the `request_id`; the log has the details under it.",
+        "Internal server error",
+        "A bug in the service.",
+        "Report it with the `request_id`, under which the log has the details.",
     ),
-    "unavailable": Kind(
+    "unavailable": ErrorSpec(
         503,
-        "Not now",
-        "The service is starting, stopping or overloaded, or its database is away.",
-        "Try again after the seconds that `Retry-After` names.",
+        "Service unavailable",
+        "The service is starting, stopping or overloaded, or cannot reach its database.",
+        "Retry after the number of seconds in `Retry-After`.",
     ),
 }
 
-#: What any route may answer.
+#: Codes that any route can return.
 ANYWHERE: Final = (
     "unauthenticated",
     "forbidden",
@@ -261,20 +273,20 @@ ANYWHERE: Final = (
 PROBLEM_TYPE: Final = "application/problem+json"
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
-_LOCATIONS: Final = {"query": "query", "path": "path", "header": "header", "cookie": "cookie"}
+_LOCATIONS: Final = ("query", "path", "header", "cookie")
 
 
 class Problem(HTTPException):
-    """An error for the caller; raised anywhere below a route, answered in one place.
+    """An error for the client, raised below a route and turned into a response by a handler.
 
     Parameters
     ----------
     code
-        One of :data:`KINDS`.
+        One of :data:`ERRORS`.
     detail
         One sentence: what was expected, what came, where, what to do.
     errors
-        Places: ``{"pointer" | "parameter", "code", "detail", ...}``.
+        Locations of the error: ``{"pointer" | "parameter", "code", "detail", ...}``.
     """
 
     def __init__(
@@ -285,14 +297,14 @@ class Problem(HTTPException):
         errors: Sequence[Mapping[str, Any]] = (),
         headers: Mapping[str, str] | None = None,
     ) -> None:
-        super().__init__(KINDS[code].status, detail, dict(headers or {}))
+        super().__init__(ERRORS[code].status, detail, dict(headers or {}))
         self.code = code
         self.errors = list(errors)
 
 
 def from_algorithm_error(error: AlgorithmError) -> Problem:
-    """Give the problem that tells an algorithm's complaint."""
-    code = error.code if error.code in KINDS else "invalid-data"
+    """Return the problem of an algorithm's error."""
+    code = error.code if error.code in ERRORS else "invalid-data"
     place = {"task": error.task, "row": error.row, "column": error.column}
     entry: dict[str, Any] = {k: v for k, v in place.items() if v is not None}
     if error.field is not None:
@@ -305,14 +317,14 @@ def from_algorithm_error(error: AlgorithmError) -> Problem:
 
 
 def problem_response(problem: Problem, path: str = "") -> Response:
-    """Give the response of a problem, as the protocol of the path has it."""
-    kind = KINDS[problem.code]
+    """Return the response of a problem, in the format of the path's protocol."""
+    spec = ERRORS[problem.code]
     is_v2 = path == "/v2" or path.startswith("/v2/")
-    # clients of the protocol know 400 for whatever is wrong with a request
-    status = 400 if is_v2 and kind.status == 422 else kind.status
+    # the Open Inference Protocol has 400 for every invalid request
+    status = 400 if is_v2 and spec.status == 422 else spec.status
     body = {
         "type": f"urn:sibling:error:{problem.code}",
-        "title": kind.title,
+        "title": spec.title,
         "status": status,
         "code": problem.code,
         "detail": problem.detail,
@@ -330,22 +342,22 @@ def problem_response(problem: Problem, path: str = "") -> Response:
 
 
 def problem_of(error: Exception) -> Problem | None:
-    """Give the problem that an error below a route stands for; None for a defect."""
+    """Return the problem that an error below a route maps to; None for a bug."""
     if isinstance(error, Problem):
         return error
     if isinstance(error, AlgorithmError):
         return from_algorithm_error(error)
     if isinstance(error, OperationalError):
-        log.error("database.away", exc_info=error)
-        detail = "the database does not answer; try again"
+        log.error("database.unavailable", exc_info=error)
+        detail = "the database is not available; retry later"
         return Problem("unavailable", detail, headers={"Retry-After": "1"})
     return None
 
 
 def install_handlers(app: FastAPI) -> None:
-    """Make the app answer every error as a problem."""
-    for kind in (Problem, AlgorithmError, OperationalError):
-        app.add_exception_handler(kind, _on_problem)
+    """Make the app return every error as a problem document."""
+    for error in (Problem, AlgorithmError, OperationalError):
+        app.add_exception_handler(error, _on_problem)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_validation_error)
 
@@ -363,17 +375,17 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         methods = ", ".join(_allowed_methods(request))
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": methods})
-        detail = f"{request.method} is not allowed for {request.url.path}; allowed: {methods}"
+        detail = f"{request.url.path} does not support {request.method}; use one of {methods}"
         return problem_response(Problem(code, detail, headers={"Allow": methods}), request.url.path)
     if code == "not-found":
         return problem_response(
-            Problem(code, f"there is nothing at {request.url.path}"), request.url.path
+            Problem(code, f"there is no endpoint at {request.url.path}"), request.url.path
         )
     return problem_response(Problem(code, str(error.detail)), request.url.path)
 
 
 def _allowed_methods(request: Request) -> list[str]:
-    """Give the methods that some route takes at this path: the framework names one route's only."""
+    """Return the methods of all routes at this path; the framework returns those of one route."""
     routes = request.app.router.routes
     methods = {"OPTIONS"}
     for method in _METHODS:
@@ -394,14 +406,36 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
 
 
 def _place(error: Mapping[str, Any]) -> dict[str, Any]:
-    """Give one entry of ``errors``; the offending input is never echoed."""
+    """Return one entry of ``errors``, without the invalid input itself."""
     location, *rest = error["loc"]
-    entry = {"code": error["type"], "detail": error["msg"]}
+    entry = {"code": error["type"], "detail": describe(error)}
     if location in _LOCATIONS:
         return {"parameter": f"{location}:{'.'.join(str(part) for part in rest)}", **entry}
     return {"pointer": json_pointer(rest), **entry}
 
 
+def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = "field") -> str:
+    """Return pydantic's message on a value; for an unknown name, one that suggests a known one.
+
+    Parameters
+    ----------
+    error
+        One of ``ValidationError.errors()``.
+    known
+        The valid names, if the caller knows them.
+    what
+        The term for a name in the message, such as "parameter".
+    """
+    if error["type"] != "extra_forbidden":
+        return str(error["msg"])
+    location, name = error["loc"][0], str(error["loc"][-1])
+    text = f"unknown {f'{location} parameter' if location in _LOCATIONS else what} '{name}'"
+    similar = get_close_matches(name, known, n=1)
+    if similar:
+        return f"{text}; did you mean '{similar[0]}'?"
+    return f"{text}; the {what}s are: {', '.join(known)}" if known else text
+
+
 def json_pointer(path: Sequence[str | int]) -> str:
-    """Give the JSON pointer (RFC 6901) of a path."""
+    """Return the JSON pointer (RFC 6901) of a path."""
     return "".join("/" + str(part).replace("~", "~0").replace("/", "~1") for part in path)

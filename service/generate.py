@@ -1,4 +1,4 @@
-"""``python -m service.generate``: writes the pages of docs/ that follow from the code."""
+"""``python -m service.generate``: writes the generated pages of docs/."""
 
 import inspect
 import re
@@ -16,7 +16,7 @@ from algorithms.registry import ALGORITHMS
 from service.app import openapi
 from service.catalogue.schemas import Algorithm
 from service.cli import app as command
-from service.errors import JOB_CODES, KINDS
+from service.errors import ERRORS, JOB_CODES
 from service.settings import Settings
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -68,8 +68,8 @@ def _algorithms() -> Iterator[str]:
         features = "the same columns in every task" if needs.same_features else "any columns"
         rows = "rows or covariance matrices" if needs.covariances else "rows"
         yield from (f"## {wire.title} (`{name}`)", "", wire.summary, "")
-        least = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
-        yield f"- Needs: {rows}; {features}; targets: {needs.target}; {least}."
+        minimum = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
+        yield f"- Needs: {rows}; {features}; targets: {needs.target}; {minimum}."
         yield f"- Its models can: {', '.join(f'`{method}`' for method in wire.methods)}."
         yield from (f"- Reference: {wire.reference}", "")
         yield from _parameters(wire.params)
@@ -113,20 +113,20 @@ def _json(value: Any) -> str:
 
 def _errors() -> Iterator[str]:
     yield from ("# Errors", "")
-    yield "Every error is `application/problem+json` (RFC 9457) with a stable `code`."
-    yield "Under `/v2` it is `application/json` with the same members and a string `error` beside"
-    yield "them, as the Open Inference Protocol has it, and what is 422 elsewhere is 400 there."
-    for code, kind in sorted(KINDS.items(), key=lambda item: (item[1].status, item[0])):
-        yield from ("", f"## `{code}`", "", f"**{kind.status}** {kind.title}.", "")
-        yield from (f"- Cause: {kind.cause}", f"- Cure: {kind.cure}")
+    yield "Every error response is `application/problem+json` (RFC 9457) with a stable `code`."
+    yield "Under `/v2`, errors follow the Open Inference Protocol: `application/json` with the same"
+    yield "members and a string `error`, and status 400 instead of 422."
+    for code, spec in sorted(ERRORS.items(), key=lambda item: (item[1].status, item[0])):
+        yield from ("", f"## `{code}`", "", f"**{spec.status}** {spec.title}.", "")
+        yield from (f"- Cause: {spec.cause}", f"- Remedy: {spec.remedy}")
     yield from ("", "# Errors of jobs", "")
-    yield "The `error` of a job has one of the codes above, or one of these."
-    for code, (cause, cure) in JOB_CODES.items():
-        yield from ("", f"## `{code}`", "", f"- Cause: {cause}", f"- Cure: {cure}")
+    yield "The `error` of a job has one of the codes above or one of the following."
+    for code, (cause, remedy) in JOB_CODES.items():
+        yield from ("", f"## `{code}`", "", f"- Cause: {cause}", f"- Remedy: {remedy}")
 
 
 def _settings() -> Iterator[str]:
-    yield from ("# Settings", "", "Each is a variable of the environment.", "")
+    yield from ("# Settings", "", "Every setting is an environment variable.", "")
     yield "| Variable | Default | Meaning |"
     yield "| --- | --- | --- |"
     for name, field in Settings.model_fields.items():
@@ -156,7 +156,7 @@ def _arguments(part: Any) -> list[str]:
 
 
 def _label(parameter: Any) -> str:
-    """Return how a parameter is written; empty for what every command has."""
+    """Return the spelling of a parameter; empty for ``--help``, which every command has."""
     if parameter.param_type_name == "argument":
         return f"`{parameter.name.upper()}`"
     if "--help" in parameter.opts:

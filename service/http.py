@@ -19,7 +19,7 @@ from starlette.responses import Response
 from starlette.types import Receive
 
 from service.access.authenticator import Authenticator
-from service.errors import ANYWHERE, KINDS, PROBLEM_TYPE, Problem, json_pointer
+from service.errors import ANYWHERE, ERRORS, PROBLEM_TYPE, Problem, json_pointer
 
 JSON: Final = "application/json"
 MAX_PAGE_SIZE: Final = 200
@@ -249,11 +249,11 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Give the documentation of the problems that a route answers, with those that all may."""
     by_status: dict[int | str, list[str]] = {}
     for code in (*codes, *(code for code in ANYWHERE if code not in codes)):
-        by_status.setdefault(KINDS[code].status, []).append(code)
+        by_status.setdefault(ERRORS[code].status, []).append(code)
     schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {
-            "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes_),
+            "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
             "content": {PROBLEM_TYPE: {"schema": schema}},
         }
         for status, codes_ in by_status.items()
@@ -264,11 +264,11 @@ def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     """Give the documentation of the problems of a route of the Open Inference Protocol."""
     by_status: dict[int | str, list[str]] = {}
     for code in dict.fromkeys((*codes, *ANYWHERE)):
-        status = KINDS[code].status
+        status = ERRORS[code].status
         by_status.setdefault(400 if status == 422 else status, []).append(code)
     return {
         status: {
-            "description": "; ".join(f"`{code}`: {KINDS[code].title}" for code in codes_),
+            "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
             "content": {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}},
         }
         for status, codes_ in by_status.items()

@@ -15,7 +15,7 @@ from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
-from service.errors import Problem, json_pointer
+from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec
@@ -292,7 +292,7 @@ def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any
             {
                 "pointer": json_pointer(("params", *e["loc"])),
                 "code": e["type"],
-                "detail": e["msg"],
+                "detail": describe(e, algorithm.Params.model_fields, "parameter"),
             }
             for e in error.errors(include_input=False, include_url=False)
         ]

@@ -9,7 +9,7 @@ import pytest
 import service
 from algorithms.registry import ALGORITHMS
 from service.app import openapi
-from service.errors import JOB_CODES, KINDS
+from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
 
 SERVICE = Path(service.__file__).parent
@@ -32,7 +32,7 @@ def test_every_code_of_a_job_is_written_down():
         re.findall(r'(?:AttemptFailure\(|Outcome\(\s*"[a-z_]+",\s*|"code": )"([a-z_-]+)"', text)
     )
     assert {"worker-lost", "base-model-deleted", "internal-error", "timed-out"} <= found
-    assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(KINDS)
+    assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(ERRORS)
 
 
 def test_generating_twice_gives_the_same():
@@ -48,15 +48,15 @@ def test_every_algorithm_has_its_section_with_every_parameter(name):
         assert f"`{method}`" in section
 
 
-def test_every_error_code_has_its_section_with_cause_and_cure():
+def test_every_error_code_has_its_section_with_cause_and_remedy():
     found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"])
     sections = dict(found)
-    known = {code: (kind.cause, kind.cure) for code, kind in KINDS.items()} | JOB_CODES
+    known = {code: (spec.cause, spec.remedy) for code, spec in ERRORS.items()} | JOB_CODES
     assert sections.keys() == known.keys()
     for code, text in sections.items():
-        cause, cure = known[code]
+        cause, remedy = known[code]
         assert cause in text
-        assert cure in text
+        assert remedy in text
 
 
 def test_every_error_code_is_raised_somewhere():
@@ -65,7 +65,7 @@ def test_every_error_code_is_raised_somewhere():
         p.read_text(encoding="utf-8") for p in (DOCS.parent / "algorithms").rglob("*.py")
     )
     table = (SERVICE / "errors.py").read_text(encoding="utf-8").split("PROBLEM_TYPE")[0]
-    unused = [name for name in KINDS if f'"{name}"' not in code.replace(table, "")]
+    unused = [name for name in ERRORS if f'"{name}"' not in code.replace(table, "")]
     assert unused == []
 
 

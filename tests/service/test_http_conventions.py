@@ -10,7 +10,7 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from service.errors import KINDS
+from service.errors import ERRORS
 from service.rows import DatasetRow
 
 ROOT = "/v1/jobs"
@@ -28,7 +28,7 @@ def spec(dataset):
 
 
 def assert_problem(response, status, code=None):
-    """Check the whole shape of an error, and give its body."""
+    """Check every member of an error response and return its body."""
     assert response.status_code == status, response.text
     body = response.json()
     if response.request.url.path.startswith("/v2"):
@@ -37,9 +37,9 @@ def assert_problem(response, status, code=None):
     else:
         assert response.headers["content-type"] == "application/problem+json"
     assert body.keys() == {"type", "title", "status", "code", "detail", "request_id", "errors"}
-    kind = KINDS[body["code"]]
-    assert (body["status"], body["title"]) == (status, kind.title)
-    assert kind.status == status
+    spec = ERRORS[body["code"]]
+    assert (body["status"], body["title"]) == (status, spec.title)
+    assert spec.status == status
     assert body["type"] == f"urn:sibling:error:{body['code']}"
     assert body["request_id"] == response.headers["x-request-id"]
     assert body["detail"]
@@ -256,7 +256,30 @@ def test_an_unknown_field_is_named_by_its_pointer(http, spec, path):
     assert [entry["pointer"] for entry in body["errors"]] == [path]
 
 
-def test_every_misfit_is_told_at_once(http):
+@pytest.mark.parametrize(
+    ("algorithm", "name", "detail"),
+    [
+        ("pca", "dims", "pca: /params/dims: unknown parameter 'dims'; the parameters are: k"),
+        (
+            "rmt-pca",
+            "selecton",
+            "rmt-pca: /params/selecton: unknown parameter 'selecton'; did you mean 'selection'?",
+        ),
+    ],
+)
+def test_an_unknown_parameter_gets_a_suggestion(http, spec, algorithm, name, detail):
+    response = http.post(ROOT, json={**spec, "algorithm": algorithm, "params": {name: 1}})
+    assert assert_problem(response, 422, "invalid-params")["detail"].startswith(detail)
+
+
+def test_an_unknown_name_of_a_request_is_in_the_sentence(http, spec):
+    body = assert_problem(http.post(ROOT, json={**spec, "sede": 1}), 422, "invalid-request")
+    assert body["detail"] == "/sede: unknown field 'sede'"
+    body = assert_problem(http.get(ROOT, params={"pagesize": 3}), 422, "invalid-request")
+    assert body["detail"] == "query:pagesize: unknown query parameter 'pagesize'"
+
+
+def test_every_invalid_field_is_reported_at_once(http):
     body = assert_problem(http.post(ROOT, json={"seed": -1, "x": 1}), 422, "invalid-request")
     pointers = {entry["pointer"] for entry in body["errors"]}
     assert pointers == {"/seed", "/x", "/dataset_id", "/algorithm", "/model"}
