@@ -40,6 +40,8 @@ _LOSS = Logistic()
 LENGTHS = 0.5 ** np.arange(30)
 #: Part of the objective that a good step may lose to rounding near the optimum.
 ROUNDING = 1e-14
+#: Gradients below this share of the sum of all absolute entries of the rows are rounding errors.
+GRADIENT_ROUNDING = 1e-15
 
 
 class LogisticParams(PooledParams):
@@ -190,17 +192,24 @@ def newton(
     ]
     zeros = np.zeros((len(columns), columns[0].A.shape[1]))
     first = _size(columns, zeros)
+    # classes of equal means have a gradient of rounding errors, which no step makes smaller
+    noise = GRADIENT_ROUNDING * float(
+        np.linalg.norm([np.abs(one.A).sum(axis=0) for one in columns])
+    )
+
+    def relative(size: float) -> float:
+        return size / first if size > noise else 0.0
 
     def step(state: NewtonState) -> NewtonState:
         found = [_newton_step(one, b) for one, b in zip(columns, state.B, strict=True)]
         B = np.stack([b for b, _ in found])
         is_stalled = bool(np.array_equal(B, state.B))
         value = sum(value for _, value in found)
-        residual = _size(columns, B) / first if first > 0 else 0.0
+        residual = relative(_size(columns, B))
         return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
     value = sum(one.objective(b) for one, b in zip(columns, zeros, strict=True))
-    start = NewtonState(objective=value, residual=1.0 if first > 0 else 0.0, B=zeros)
+    start = NewtonState(objective=value, residual=relative(first), B=zeros)
     B = trace.run(loop, step, start, max_iter=params.max_iter, tolerance=params.rtol).B
     return B[:, :-1], B[:, -1]
 

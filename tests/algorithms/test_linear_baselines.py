@@ -242,6 +242,17 @@ def test_logistic_regression_is_that_of_scikit_learn(form, has_intercept) -> Non
         )
 
 
+def test_logistic_regression_of_classes_of_equal_means_takes_no_step() -> None:
+    # both classes hold each row and its negative: the gradient is 0 where all coefficients are
+    X = np.concatenate([ROWS, -ROWS, 2 * ROWS, -2 * ROWS])
+    tasks = TaskSet((Task.from_rows("t", X, y=["a"] * 12 + ["b"] * 12),))
+    trace = Trace()
+    params = LogisticRegression.Params(selection="given", standardise="none")
+    model = LogisticRegression().fit(tasks, params, trace=trace, rng=np.random.default_rng(0))
+    assert ([step.iteration for step in trace.history], trace.stop_reason) == ([0], "converged")
+    np.testing.assert_array_equal(model.decision_function(ROWS, task="t"), 0.0)
+
+
 @pytest.mark.parametrize("algorithm", [Ridge(), LogisticRegression(), MeanRegularised()])
 def test_a_task_that_was_there_comes_back_the_same(algorithm) -> None:
     classes = algorithm.needs.target == "classes"
