@@ -220,17 +220,18 @@ def subspaces(*, related: bool, n_tasks=8, n_samples=12, d=10, k=2, seed=0) -> T
     return TaskSet(tuple(made))
 
 
-def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, **means):
-    """Return the report of methods with these mean errors: role (and a number) = mean."""
+def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, metric=RMSE, **means):
+    """Return the report of methods with these mean scores: role (and a number) = mean."""
     rng = np.random.default_rng(seed)
     methods = []
     for label, mean in means.items():
         role = label.rstrip("0123456789")
         values = mean + noise * rng.normal(size=(n_tasks, n_splits))
         by_task = {f"t{i}": list(row) for i, row in enumerate(values)}
-        scores = {"by_task": {"rmse": by_task}, "over_rows": {"rmse": list(values.mean(axis=0))}}
+        over_rows = {metric.name: list(values.mean(axis=0))}
+        scores = {"by_task": {metric.name: by_task}, "over_rows": over_rows}
         methods.append(MethodScores(ComparedMethod(label, role, {}), scores))
-    found = compare(methods, RMSE, compare_by or CompareOptions(), ratio=0.25)
+    found = compare(methods, metric, compare_by or CompareOptions(), ratio=0.25)
     return {**found, **summarize_comparison(found)}
 
 
@@ -319,6 +320,16 @@ def test_methods_that_cannot_be_told_from_the_best_are_named() -> None:
         "candidate",
         "multi_task",
     }
+
+
+@pytest.mark.parametrize(("metric", "best"), [("r2", "candidate"), ("rmse", "single_task")])
+def test_the_best_method_has_the_highest_score_or_the_lowest_error(metric, best) -> None:
+    found = table(candidate=0.8, pooled=0.7, single_task=0.6, metric=METRICS[metric])
+    assert found["larger_is_better"] == (metric == "r2")
+    assert found["verdict"] == ("helps" if metric == "r2" else "hurts")
+    assert found["best"]["algorithm"] == best
+    values = {entry["algorithm"]: entry["value"] for entry in found["methods"]}
+    assert found["best"]["value"] == pytest.approx(values[best])
 
 
 def test_what_the_candidate_beats_is_not_among_the_best() -> None:

@@ -292,6 +292,17 @@ def test_a_coordinate_is_judged_by_the_tasks_that_have_it(gamma) -> None:
     assert_same_subspace(model.P, eigh(S_b, S_t)[1][:, -3:])
 
 
+def test_classes_of_equal_means_are_projected_on_the_first_principal_component() -> None:
+    half = np.random.default_rng(25).standard_normal((5, 4)) * [3.0, 1.0, 0.5, 0.2]
+    # every class holds each row and its negative, so that all class means are 0
+    X = np.concatenate([half, -half, 2 * half, -2 * half])
+    model = fit(Aggregate(), Task.from_rows("a", X, y=["b"] * 10 + ["c"] * 10))
+    expected = PCA(1, svd_solver="full").fit_transform(X)
+    found = model.transform(X, task="a")
+    assert found.shape == expected.shape
+    np.testing.assert_allclose(np.abs(found), np.abs(expected), atol=1e-9)
+
+
 def test_a_new_task_is_projected_by_the_common_part() -> None:
     tasks = [task_of(16, d=9, name="a"), task_of(17, d=14, name="b")]
     model = fit(Aggregate(), *tasks, d=3, d_prime=5)
