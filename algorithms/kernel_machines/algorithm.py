@@ -1,5 +1,6 @@
 """What output-kernel learning and its baselines have in common around their solvers."""
 
+import math
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
@@ -9,7 +10,7 @@ import numpy as np
 from algorithms.evaluation import held_out_loss, select_params
 from algorithms.evaluation.selection import Loss
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidParams
+from algorithms.interface.errors import Diverged, InvalidParams
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
 from algorithms.interface.target_scales import scales_by_task
@@ -18,7 +19,13 @@ from algorithms.interface.trace import Trace
 from algorithms.kernel_machines.building import Solution, build_machine
 from algorithms.kernel_machines.model import KernelMachine
 from algorithms.kernel_machines.params import MachineParams
-from algorithms.kernel_machines.preparation import Prepared, check_machine, mean_rows, prepare
+from algorithms.kernel_machines.preparation import (
+    Prepared,
+    check_machine,
+    check_target_sizes,
+    mean_rows,
+    prepare,
+)
 from algorithms.numerics.threads import limit_blas_threads
 
 P = TypeVar("P", bound=MachineParams)
@@ -107,8 +114,14 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
-        with limit_blas_threads(_order(prepared)):
-            solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
+        # a sum that overflows shows in the certificate
+        with limit_blas_threads(_order(prepared)), np.errstate(over="ignore", invalid="ignore"):
+            try:
+                solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
+            except Diverged:
+                check_target_sizes(prepared, tasks, relative_gap=math.inf)
+                raise
+            check_target_sizes(prepared, tasks, relative_gap=solution.certificate.relative_gap)
         fit_info = {
             **fit_info,
             "params": params.model_dump(mode="json"),

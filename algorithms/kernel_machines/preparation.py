@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from algorithms.interface.errors import InvalidData, InvalidParams
-from algorithms.interface.target_scales import scale_prior
+from algorithms.interface.target_scales import numeric_targets, scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.kernel_machines.examples import Examples, examples_of
 from algorithms.kernel_machines.input_kernels import (
@@ -32,6 +32,10 @@ Array = NDArray[np.float64]
 #: Relative asymmetry, and size of negative eigenvalues, that rounding explains.
 SYMMETRY_RTOL = 1e-8
 SEMIDEFINITE_RTOL = 1e-8
+#: Root mean square of targets, as solvers see them, above which a useless bound is due to size.
+MAX_TARGET_SIZE = 100.0
+#: A relative gap above this, the largest tolerance, proves nothing about a solution.
+MAX_RELATIVE_GAP = 0.5
 #: From this many rows on the smallest eigenvalue is found by Lanczos' method.
 LANCZOS_ROWS = 500
 
@@ -134,6 +138,24 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
         Z = np.ascontiguousarray(kernel.matrix(rows, landmarks) @ expand)
         return Prepared(examples.with_rows(Z), None, kernel, standardiser, Z, landmarks, expand)
     return Prepared(examples.with_rows(rows), kernel.gram(rows), kernel, standardiser)
+
+
+def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: float) -> None:
+    """Raise InvalidData where unscaled targets are too large for the solver to find a solution."""
+    y = prepared.examples.y
+    size = float(np.abs(y).max())
+    if relative_gap <= MAX_RELATIVE_GAP or size <= MAX_TARGET_SIZE:
+        return
+    if size * float(np.sqrt(np.mean((y / size) ** 2))) > MAX_TARGET_SIZE:
+        sizes = {task.name: float(np.abs(numeric_targets(task)).max()) for task in tasks}
+        task = max(sizes, key=lambda name: sizes[name])
+        raise InvalidData(
+            f"task '{task}' has targets up to {sizes[task]:.3g} in size, which is too large for "
+            f"this solver where targets are not scaled (its relative duality gap is "
+            f"{relative_gap:.1e}): rescale them, or use scale 'relative' with 'scale_targets' "
+            "other than 'none'",
+            task=task,
+        )
 
 
 def loss_of(params: MachineParams, examples: Examples) -> Loss:

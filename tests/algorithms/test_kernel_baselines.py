@@ -314,3 +314,46 @@ def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
 def test_a_strength_of_an_unknown_task_is_refused() -> None:
     with pytest.raises(InvalidParams, match="'nobody', which is not among"):
         fit(TaskMachines(), related(), C_by_task={"nobody": 1.0})
+
+
+def in_units(tasks: TaskSet, size: float) -> TaskSet:
+    return TaskSet(tuple(Task.from_rows(task.name, task.X, y=size * task.y) for task in tasks))
+
+
+def fit_or_error(algorithm, tasks, **values):
+    try:
+        return fit(algorithm, tasks, **values)
+    except InvalidData as error:
+        return error
+
+
+@pytest.mark.parametrize("size", [1e10, 1e20, 1e40, 1e100])
+@pytest.mark.parametrize("values", [{"scale": "absolute"}, {"scale_targets": "none"}])
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+@pytest.mark.parametrize("algorithm", [FMTL(), OKL(), ConvexOKL(), ScaledMachines()])
+def test_large_targets_that_are_not_scaled_are_fitted_or_refused(
+    algorithm, kernel, values, size
+) -> None:
+    tasks = in_units(related(is_shared=True), size)
+    found = fit_or_error(algorithm, tasks, kernel=kernel, **values)
+    if isinstance(found, InvalidData):
+        sizes = {task.name: np.abs(task.y).max() for task in tasks}
+        assert found.task == max(sizes, key=sizes.get)
+        start = f"task '{found.task}' has targets up to {sizes[found.task]:.3g} in size"
+        assert found.message.startswith(start)
+        assert "rescale" in found.message
+    else:
+        assert found.fit_info["relative_gap"] < 0.5
+        assert algorithm.name != "okl"
+
+
+def test_okl_refuses_large_targets_on_the_absolute_scale_only() -> None:
+    tasks = in_units(related(is_shared=True), 1e10)
+    with pytest.raises(InvalidData, match="use scale 'relative'"):
+        fit(OKL(), tasks, scale="absolute")
+    assert fit(OKL(), tasks).fit_info["relative_gap"] < 1e-3
+
+
+def test_targets_of_moderate_size_that_are_not_fitted_well_are_a_warning() -> None:
+    model = fit(OKL(), related(is_shared=True), scale="absolute", C=100.0, max_iter=1)
+    assert "above the tolerance" in " ".join(model.warnings)
