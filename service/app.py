@@ -204,7 +204,7 @@ def _start(settings: Settings, metrics: Metrics) -> Services:
     compute = ComputePool(
         metrics,
         threads=settings.resolved_inference_threads(),
-        waiting=settings.inference_waiting,
+        queue_size=settings.inference_waiting,
         processes=settings.workers,
     )
     authenticator = Authenticator(database, is_open=not settings.asks_for_keys())

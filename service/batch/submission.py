@@ -108,7 +108,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
-        "threads": spec.threads or services.compute.share,
+        "threads": spec.threads or services.compute.blas_threads,
     }
     return ValidatedInference(served, plan, sum(entries[name]["n_samples"] for name in tasks))
 

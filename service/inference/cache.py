@@ -1,4 +1,4 @@
-"""Loaded models, kept while there is room."""
+"""Cache of loaded models."""
 
 import threading
 from collections import OrderedDict
@@ -21,12 +21,12 @@ class _Entry:
 
 
 class ModelCache:
-    """The least recently used model leaves first; each is loaded once, by whoever asks first.
+    """Least-recently-used cache of models; concurrent callers load a model once.
 
     Parameters
     ----------
     max_bytes
-        Bound on the bytes of all models kept; the newest is kept even where it is larger.
+        Maximum size of all cached models; the most recent one is kept even if it is larger.
     """
 
     def __init__(self, blobs: BlobStore, metrics: Metrics, *, max_bytes: int) -> None:
@@ -37,7 +37,7 @@ class ModelCache:
         self._lock = threading.Lock()
 
     def get(self, version: ServableVersion) -> Model:
-        """Give the model of a version; artifacts are immutable, so a copy never goes stale."""
+        """Return the model of a version. Artifacts are immutable, so entries never go stale."""
         with self._lock:
             entry = self._entries.get(version.artifact_sha256)
             if entry is None:
@@ -54,18 +54,18 @@ class ModelCache:
             return entry.model
 
     def drop(self, version: ServableVersion) -> None:
-        """Forget the model of a version; who has it goes on with it."""
+        """Remove the model of a version; calls in progress keep their reference."""
         with self._lock:
             self._entries.pop(version.artifact_sha256, None)
         self._trim()
 
     def estimator(self, version: ServableVersion) -> LatencyEstimator:
-        """Return the estimator of a version; one that is not loaded has measured nothing."""
+        """Return the latency estimator of a version; an empty one if it is not loaded."""
         entry = self._entries.get(version.artifact_sha256)
         return LatencyEstimator() if entry is None else entry.estimator
 
     def _trim(self) -> None:
-        """Have the models kept fit, and tell their size."""
+        """Evict models until the rest fit, and update the size metric."""
         with self._lock:
             size = sum(entry.size_bytes for entry in self._entries.values())
             for key in list(self._entries)[:-1]:

@@ -1,4 +1,4 @@
-"""A call below the wire: what is wanted, of which rows; every format ends here."""
+"""Types of an inference call: the rows, what a method expects of them, and the result."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
@@ -8,21 +8,25 @@ from numpy.typing import NDArray
 
 from service.errors import Problem
 
-#: Of a request; a large one is in memory that is used again once it is answered.
+#: Body of a request. Large bodies arrive in a buffer that is reused after the response.
 Body: TypeAlias = bytes | bytearray
 Matrix = NDArray[np.float64]
-#: Gives the names of the columns that a model was trained on, None where they had none.
+#: Returns the column names of the training data, None if they had no names.
 Columns = Callable[[], tuple[str, ...] | None]
 
 
-# these are named tuples, which are made several times as fast as frozen dataclasses
+# NamedTuples: creating one is several times faster than creating a frozen dataclass
 class InputSpec(NamedTuple):
-    """What rows a method takes for a task.
+    """The input that a method of a model expects for a task.
 
     Attributes
     ----------
+    width
+        Number of columns.
+    allow_missing
+        Whether NaN is accepted as a missing value.
     columns
-        Looked up by the formats that have names themselves.
+        Called only for formats with column names, as the lookup takes time.
     """
 
     task: str
@@ -36,29 +40,35 @@ class InputSpec(NamedTuple):
 
 
 class Rows(Protocol):
-    """Rows as they came; they are looked at closely where their width is known."""
+    """Rows as received; they are validated once the model and its input are known."""
 
     def n_values(self) -> int:
         """Return the number of values in all rows."""
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows (n_rows, width), NaN where a value is missing, or say what is wrong."""
+        """Return the rows (n_rows, width), with NaN for missing values.
+
+        Raises
+        ------
+        Problem
+            The rows do not match the specification.
+        """
 
 
 class Call(NamedTuple):
-    """What a caller wants computed: rows of one task, or rows that each name theirs."""
+    """Rows to compute, all of one task, or with one task name per row."""
 
     task: str | list[str]
     rows: Rows
 
 
 class InferenceResult(NamedTuple):
-    """What a model made of the rows, in their order.
+    """Outputs of a model, in the order of the rows.
 
     Attributes
     ----------
     classes
-        Labels of the columns, where the columns are classes.
+        Class labels of the output columns; empty if the columns are not classes.
     """
 
     name: str
@@ -70,7 +80,7 @@ class InferenceResult(NamedTuple):
 
 
 class ArrayRows(NamedTuple):
-    """Rows of an array that came as one."""
+    """Rows that were received as one array."""
 
     array: NDArray[Any]
 
@@ -79,27 +89,33 @@ class ArrayRows(NamedTuple):
         return self.array.size
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows, without a copy where they are float64."""
+        """Return the rows; float64 arrays are not copied."""
         if self.array.ndim != 2 or self.array.shape[1] != spec.width:
             raise_invalid_data(f"{spec}, got an array of shape {self.array.shape}", task=spec.task)
         return to_float64(self.array, task=spec.task)
 
 
-#: From here on float64 has no place of its own for every integer.
+#: Largest integer up to which float64 represents every integer.
 _MAX_EXACT = 2**53
 
 
 def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
-    """Return numbers (n_rows, n_columns) as float64, or say which integer would not be itself."""
+    """Return numbers (n_rows, n_columns) as float64.
+
+    Raises
+    ------
+    Problem
+        An integer is too large to be represented exactly.
+    """
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        is_beyond = (array > _MAX_EXACT) | (
-            array < -_MAX_EXACT if array.dtype.kind == "i" else False
-        )
+        is_beyond = array > _MAX_EXACT
+        if array.dtype.kind == "i":
+            is_beyond |= array < -_MAX_EXACT
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
             raise_invalid_data(
-                f"task '{task}', row {row}, column {column} is {array[row, column]}; integers "
-                "beyond 2**53 are not exact as float64, send floats",
+                f"task '{task}', row {row}, column {column} is {array[row, column]}; float64 does "
+                "not represent every integer beyond 2**53; send floats",
                 task=task,
                 row=row,
                 column=column,
@@ -115,7 +131,7 @@ def raise_invalid_data(
     column: str | int | None = None,
     pointer: str | None = None,
 ) -> NoReturn:
-    """Raise the problem of rows that do not fit, with their place."""
+    """Raise an ``invalid-data`` problem with the location of the data."""
     place = {"task": task, "row": row, "column": column, "pointer": pointer}
     entry = {name: value for name, value in place.items() if value is not None}
     entry |= {"code": "invalid-data", "detail": detail}
@@ -123,7 +139,13 @@ def raise_invalid_data(
 
 
 def raise_invalid_request(place: str, detail: str) -> NoReturn:
-    """Raise the problem of a request: a pointer into its body, or ``query:name``."""
+    """Raise an ``invalid-request`` problem.
+
+    Parameters
+    ----------
+    place
+        JSON pointer into the body, ``query:name`` or ``header:name``.
+    """
     kind = "parameter" if place.startswith(("query:", "header:")) else "pointer"
     entry = {kind: place, "code": "invalid", "detail": detail}
     raise Problem("invalid-request", detail, errors=[entry])

@@ -1,4 +1,4 @@
-"""Content-Encoding: gzip and deflate, in and out, within bounds."""
+"""Content-Encoding: decompression of requests and compression of responses, with limits."""
 
 import gzip
 import zlib
@@ -9,34 +9,34 @@ from service.http import too_large
 from service.inference.call import Body
 from service.settings import Settings
 
-#: For zlib: gzip's header, or zlib's own; "deflate" means the latter, and some send neither.
+#: ``wbits`` of zlib to try. "deflate" is the zlib format, but some clients send raw deflate.
 _WINDOWS: Final[dict[str, tuple[int, ...]]] = {"gzip": (31,), "x-gzip": (31,), "deflate": (15, -15)}
-#: Any ratio is fine up to here: a small body does no harm however much it expands.
-_ANY_RATIO_BYTES: Final = 1024 * 1024
-#: What is smaller is sent as it is.
+#: Up to this decompressed size, any compression ratio is accepted.
+_MAX_UNCHECKED_BYTES: Final = 1024 * 1024
+#: Smaller responses are not compressed.
 _MIN_BYTES: Final = 1024
-#: Numbers do not get much smaller at any level.
+#: Higher levels hardly make binary numbers smaller.
 _LEVEL: Final = 1
 
 
-def expand(body: Body, encoding: str, settings: Settings) -> Body:
-    """Return a body without its Content-Encoding.
+def decompress(body: Body, encoding: str, settings: Settings) -> Body:
+    """Return the decompressed body.
 
     Raises
     ------
     Problem
-        The encoding is not known, the body is damaged, or expands too far.
+        The encoding is unknown, the body is corrupt, or its decompressed size exceeds a limit.
     """
     coding = encoding.strip().lower()
     if coding in ("", "identity"):
         return body
     windows = _WINDOWS.get(coding)
     if windows is None:
-        detail = f"Content-Encoding '{encoding}' is not read here; send gzip, deflate or none"
+        detail = f"Content-Encoding '{encoding}' is not supported; send gzip, deflate or identity"
         raise Problem("unsupported-media-type", detail)
     limit = min(
         settings.max_body_bytes,
-        max(int(settings.max_expansion * len(body)), _ANY_RATIO_BYTES),
+        max(int(settings.max_expansion * len(body)), _MAX_UNCHECKED_BYTES),
     )
     failure = ""
     for window in windows:
@@ -44,29 +44,32 @@ def expand(body: Body, encoding: str, settings: Settings) -> Body:
             return _inflate(body, window, limit, settings)
         except zlib.error as error:
             failure = str(error)
-    raise Problem("malformed-body", f"the body cannot be read as {coding}: {failure}")
+    raise Problem("malformed-body", f"the body is not valid {coding}: {failure}")
 
 
 def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:
-    expander = zlib.decompressobj(window)
-    expanded = expander.decompress(body, limit + 1)
-    if len(expanded) > limit:
+    decompressor = zlib.decompressobj(window)
+    content = decompressor.decompress(body, limit + 1)
+    if len(content) > limit:
         if limit == settings.max_body_bytes:
             raise too_large(limit)
-        detail = f"the body expands more than {settings.max_expansion:g} times; send it plain"
+        detail = (
+            f"the decompressed body is more than {settings.max_expansion:g} times as large as the "
+            "compressed one; send it without Content-Encoding"
+        )
         raise Problem("body-too-large", detail)
-    if not expander.eof:
-        raise zlib.error("it ends too early")
-    if expander.unused_data:
-        raise zlib.error("more bytes follow its end")
-    return expanded
+    if not decompressor.eof:
+        raise zlib.error("unexpected end of data")
+    if decompressor.unused_data:
+        raise zlib.error("extra bytes after the end of the data")
+    return content
 
 
 def compress(body: bytes, accepted: str) -> tuple[bytes, str | None]:
-    """Return a body compressed, and how, where the caller asks for it.
+    """Return the body and its Content-Encoding, None if it is not compressed.
 
-    Naming one encoding is asking. The headers that HTTP libraries send unasked name several, and
-    compressing numbers takes longer than computing them.
+    Only an Accept-Encoding with a single encoding enables compression. HTTP libraries send a list
+    of encodings by default, and compressing numbers takes longer than computing them.
     """
     if len(body) < _MIN_BYTES:
         return body, None

@@ -1,6 +1,7 @@
-"""Ordinary inference requests, answered in front of the framework.
+"""Fast path of inference requests, which bypasses the framework.
 
-Requests with an unusual URL or a key that is not cached go on to their routes, which answer alike.
+Requests with an unusual URL or an uncached API key go through their FastAPI routes and get the same
+response.
 """
 
 import re
@@ -17,35 +18,35 @@ from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 from service.middleware import RequestContext
 
-#: Names, versions and tasks that are valid and need no decoding.
+#: Patterns of names, versions and tasks that need no URL decoding.
 _PARAMETERS: Final = {
     "{name}": r"(?P<name>[A-Za-z0-9._@~-]{1,100})",
     "{version}": r"(?P<version>[1-9][0-9]{0,8})",
 }
 _QUERY: Final = r"(?:task=(?P<task>[A-Za-z0-9._~-]+))?"
-#: URLs that are remembered with their route, the least recently used leaving first; no longer ones.
-_MAX_REMEMBERED: Final = 1024
+#: Size of the cache of matched URLs, and the length above which URLs do not use the fast path.
+_MAX_CACHED_URLS: Final = 1024
 _MAX_URL_BYTES: Final = 400
 
 
 class FastPath:
-    """ASGI application that answers inference requests, in front of one that answers the rest.
+    """ASGI application that handles inference requests and passes all others to the framework.
 
     Parameters
     ----------
     handlers
-        Makes the handler of a request, by the path of its route.
+        Factories of request handlers, by path of the route.
     """
 
     def __init__(self, app: FastAPI, handlers: Mapping[str, MakeHandler]) -> None:
         self._app = app
         self._handlers = handlers
         self._patterns = [(_pattern(path), path) for path in handlers]
-        self._match = lru_cache(_MAX_REMEMBERED)(self._find)
+        self._match = lru_cache(_MAX_CACHED_URLS)(self._find)
         self._report = RequestContext(_raise_error, app.state.metrics, calls=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         clock = Clock()
         parsed = self._parse(scope)
         if parsed is None:
@@ -59,7 +60,7 @@ class FastPath:
             )
             body = await read_body(receive, length, limit)
             reply = await self._handlers[parsed.path](services, parsed, body, clock).run()
-        except Exception as error:  # noqa: BLE001 - raised again where errors are reported
+        except Exception as error:  # noqa: BLE001 - raised again in RequestContext, which reports it
             failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
             await self._report({**scope, **failed}, receive, send)
             return
@@ -73,7 +74,7 @@ class FastPath:
         )
 
     def _parse(self, scope: Scope) -> ParsedCall | None:
-        """Return an ordinary request by the owner of a cached key; else None."""
+        """Return the request if the fast path can handle it, else None."""
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
         url = scope["raw_path"], scope["query_string"]
@@ -86,7 +87,7 @@ class FastPath:
         return None if owner is None else ParsedCall(**found, owner=owner, headers=headers)
 
     def _find(self, raw_path: bytes, query: bytes) -> dict[str, Any] | None:
-        """Return the path of the route of a URL, and the parameters in it."""
+        """Return the route path and the parameters of a URL, None if no route matches."""
         url = b"%b?%b" % (raw_path, query)
         for pattern, path in self._patterns:
             match = pattern.fullmatch(url.decode("latin-1"))

@@ -1,7 +1,7 @@
-"""One inference request: resolved, read, computed, written and counted, for every protocol.
+"""Handling of one inference request: resolve, parse, compute, write and count.
 
-Most requests are of a few rows and take less time than handing them to a thread and back. These are
-computed on the event loop; how long one will take is estimated from those before it.
+Most requests have a few rows and take less time than a round trip to a thread. These are computed
+on the event loop; the time that a request will take is estimated from earlier ones.
 """
 
 import time
@@ -12,30 +12,30 @@ from typing import Final, NamedTuple, Protocol
 from service.context import Services
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
-from service.inference.encoding import compress, expand
+from service.inference.encoding import compress, decompress
 from service.inference.latency import LatencyEstimator
 from service.inference.resolver import ResolvedModel, Target
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
 
-#: JSON of this size is read sooner than a thread wakes.
+#: Parsing JSON of this size takes less time than waking a thread.
 MAX_INLINE_BYTES: Final = 64 * 1024
-#: What takes longer is computed in a thread, because nobody else is answered meanwhile.
+#: Longer requests are computed in a thread, as they would block the event loop.
 _MAX_INLINE_NS: Final = 1_000_000
 
 
 class ParsedCall(NamedTuple):
-    """What is known of an inference request before its body.
+    """Inference request without its body.
 
     Attributes
     ----------
     path
-        Of its route, such as ``/v2/models/{name}/infer``.
+        Path of the route, such as ``/v2/models/{name}/infer``.
     version
-        None: the latest.
+        Version of the model; None for the latest.
     task
-        Of the query.
+        Task in the query.
     headers
-        By names in lower case.
+        Headers by lower-case name.
     """
 
     path: str
@@ -47,29 +47,29 @@ class ParsedCall(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """A body, and the headers that describe it, by names in lower case."""
+    """Response body and the headers that describe it, by lower-case name."""
 
     body: bytes
     headers: dict[str, str]
 
 
 class InferenceHandler(ABC):
-    """One request, from its body to the reply.
+    """Handler of one inference request.
 
     Parameters
     ----------
     clock
-        Made when the request arrived.
+        Clock that was created when the request arrived.
 
     Raises
     ------
     Problem
-        The headers ask for what is not supported.
+        A header has an unsupported value.
 
     Attributes
     ----------
     is_cheap_to_parse
-        The body is read sooner than a thread wakes.
+        Whether parsing the body takes less time than waking a thread.
     """
 
     is_cheap_to_parse: bool
@@ -83,13 +83,15 @@ class InferenceHandler(ABC):
         self._resolved: ResolvedModel | None = None
         self._call: Call | None = None
 
-    def expanded(self) -> Body:
-        """Return the body without its Content-Encoding."""
+    def decompressed_body(self) -> Body:
+        """Return the decompressed body."""
         coding = self.parsed.headers.get("content-encoding")
-        return self.body if coding is None else expand(self.body, coding, self.services.settings)
+        return (
+            self.body if coding is None else decompress(self.body, coding, self.services.settings)
+        )
 
-    def compressed(self, content: bytes, headers: dict[str, str]) -> Reply:
-        """Return a reply in the Content-Encoding that the caller asks for."""
+    def make_reply(self, content: bytes, headers: dict[str, str]) -> Reply:
+        """Return a reply, compressed if the client requests it."""
         accepted = self.parsed.headers.get("accept-encoding")
         if accepted is None:
             return Reply(content, headers)
@@ -98,7 +100,7 @@ class InferenceHandler(ABC):
 
     @abstractmethod
     def find(self) -> ResolvedModel:
-        """Return the version that the request names, and the method."""
+        """Query the version and the method that the request names."""
 
     @abstractmethod
     def read(self) -> Call:
@@ -106,7 +108,7 @@ class InferenceHandler(ABC):
 
     @abstractmethod
     def write(self, result: InferenceResult) -> Reply:
-        """Write the answer as the caller wants it."""
+        """Return the response in the requested format."""
 
     async def run(self) -> Reply:
         """Return the reply.
@@ -114,13 +116,13 @@ class InferenceHandler(ABC):
         Raises
         ------
         Problem, AlgorithmError
-            The request is wrong, or as many wait as may wait.
+            The request is invalid, or the queue is full.
         """
         reply = self.try_inline()
         return await self.run_in_pool() if reply is None else reply
 
     def try_inline(self) -> Reply | None:
-        """Return the reply if that takes little time and no query, else None."""
+        """Return the reply if that takes little time and no database query, else None."""
         if not self.is_cheap_to_parse:
             return None
         resolved = self._resolved = self.services.resolver.cached(self._target)
@@ -130,18 +132,18 @@ class InferenceHandler(ABC):
         n_values = call.rows.n_values()
         estimator = self._estimator(resolved)
         estimate_ns = estimator.estimate_ns(resolved.method, n_values)
-        # of several tasks, the number of values does not tell how long they take
+        # estimates apply to rows of one task only
         if estimate_ns is None or estimate_ns > _MAX_INLINE_NS or not isinstance(call.task, str):
             return None
         reply = self._finish(resolved, call)
         spent_ns = self.clock.phases[INFER] + self.clock.phases[OUTPUT]
-        # while the pool computes, other threads had their turns in this time
+        # with a busy pool, other threads ran in this time too
         if spent_ns > _MAX_INLINE_NS and self.services.compute.is_idle():
             estimator.invalidate(resolved.method, n_values)
         return reply
 
     async def run_in_pool(self) -> Reply:
-        """Return the reply, computed in a thread; what was done of it is not done again."""
+        """Return the reply, computed in a thread; reuse what try_inline has done."""
         services = self.services
         if self._resolved is None and self.is_cheap_to_parse:
             await services.resolver.resolve_in_pool(self._target, self.find, services.compute)
@@ -155,7 +157,7 @@ class InferenceHandler(ABC):
             self._target, self.find
         )
         self._call = call = self._call or self._read()
-        started = time.thread_time_ns()  # of the thread: others have their turns meanwhile
+        started = time.thread_time_ns()  # CPU time of this thread, without waiting for others
         reply = self._finish(resolved, call)
         spent_ns = time.thread_time_ns() - started
         self._estimator(resolved).observe(resolved.method, call.rows.n_values(), spent_ns)
@@ -169,7 +171,7 @@ class InferenceHandler(ABC):
         try:
             call = self.read()
         except Exception:
-            self._count_failure()
+            self._record_failure()
             raise
         self.clock.end(INPUT)
         return call
@@ -183,21 +185,21 @@ class InferenceHandler(ABC):
             reply = self.write(result)
             clock.end(OUTPUT)
         except Exception:
-            self._count_failure()
+            self._record_failure()
             raise
         n_rows = len(result.outputs)
-        self.services.statistics.succeeded(self.parsed.owner, resolved, clock, n_rows)
+        self.services.statistics.record_success(self.parsed.owner, resolved, clock, n_rows)
         return reply
 
-    def _count_failure(self) -> None:
+    def _record_failure(self) -> None:
         if self._resolved is not None:
-            self.services.statistics.failed(self.parsed.owner, self._resolved, self.clock)
+            self.services.statistics.record_failure(self.parsed.owner, self._resolved, self.clock)
 
 
 class MakeHandler(Protocol):
-    """Makes the handler of a request; its headers are checked, its body not yet."""
+    """Factory of handlers. It validates the headers, not the body."""
 
     def __call__(
         self, services: Services, parsed: ParsedCall, body: Body, clock: Clock
     ) -> InferenceHandler:
-        """Return the handler, or raise the problem of the headers."""
+        """Return the handler."""

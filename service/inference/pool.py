@@ -1,4 +1,4 @@
-"""Threads that compute, few and bounded, so that calls beyond them are told to come again."""
+"""Thread pool for inference with a bounded queue."""
 
 import asyncio
 import contextvars
@@ -16,35 +16,36 @@ Result = TypeVar("Result")
 
 
 class ComputePool:
-    """Runs work off the event loop.
+    """Pool of threads that run work off the event loop.
 
     Parameters
     ----------
     threads
-        Work that runs at a time.
-    waiting
-        Work that may wait; more is refused at once, which keeps memory and delay bounded.
+        Number of threads.
+    queue_size
+        Maximum number of calls that wait for a thread. Further calls are rejected at once, which
+        bounds memory and delay.
     processes
-        Those that have such a pool on this machine.
+        Number of server processes on this machine, each with its own pool.
 
     Attributes
     ----------
-    share
-        Threads of the linear algebra of a call.
+    blas_threads
+        Number of BLAS threads per call.
     """
 
-    def __init__(self, metrics: Metrics, *, threads: int, waiting: int, processes: int) -> None:
-        # each call on its share of the cores: more threads would only wait for one another
-        self.share = max(1, (os.cpu_count() or 1) // (threads * processes))
+    def __init__(self, metrics: Metrics, *, threads: int, queue_size: int, processes: int) -> None:
+        # calls share the cores: more BLAS threads than cores slow each other down
+        self.blas_threads = max(1, (os.cpu_count() or 1) // (threads * processes))
         self._metrics = metrics
-        self._limit = threadpool_limits(self.share, user_api="blas")
+        self._limit = threadpool_limits(self.blas_threads, user_api="blas")
         self._executor = ThreadPoolExecutor(threads, thread_name_prefix="compute")
-        self._most = threads + waiting
-        self._n_taken = 0
+        self._max_pending = threads + queue_size
+        self._n_pending = 0
 
     def is_idle(self) -> bool:
-        """Return whether nothing is computed."""
-        return self._n_taken == 0
+        """Return whether no call is running or waiting."""
+        return self._n_pending == 0
 
     async def run(self, work: Callable[[], Result]) -> Result:
         """Return the result of the work.
@@ -52,22 +53,24 @@ class ComputePool:
         Raises
         ------
         Problem
-            As much as may wait is waiting.
+            The queue is full.
         """
-        if self._n_taken >= self._most:
-            detail = f"{self._n_taken} calls are being computed, the most at a time; call again"
+        if self._n_pending >= self._max_pending:
+            detail = (
+                f"{self._n_pending} inference requests are pending, the maximum; try again later"
+            )
             raise Problem("unavailable", detail, headers={"Retry-After": "1"})
-        self._n_taken += 1
+        self._n_pending += 1
         self._metrics.pending.inc()
         try:
             context = contextvars.copy_context()
             loop = asyncio.get_running_loop()
             return await loop.run_in_executor(self._executor, context.run, work)
         finally:
-            self._n_taken -= 1
+            self._n_pending -= 1
             self._metrics.pending.dec()
 
     def close(self) -> None:
-        """End the threads once they have done what they are at."""
+        """Cancel waiting calls and end the threads after their current call."""
         self._executor.shutdown(cancel_futures=True)
         self._limit.restore_original_limits()

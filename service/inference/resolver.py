@@ -1,4 +1,4 @@
-"""Resolves names of models to versions; results are cached until the database changes."""
+"""Resolution of model names to versions, cached until the database changes."""
 
 import asyncio
 import threading
@@ -13,30 +13,30 @@ from service.inference.pool import ComputePool
 from service.models import store
 from service.models.store import ServableVersion
 
-#: Targets that are cached; beyond, all are dropped.
+#: Size at which the cache is cleared.
 _MAX_CACHED: Final = 10_000
-#: A route, and the owner, name and version that it is called with; no version: the latest.
+#: Path of a route, owner, model name, and version (None for the latest).
 Target: TypeAlias = tuple[str, str, str, int | None]
 
 
 class ResolvedModel(NamedTuple):
-    """The version that a target stands for, and the method to apply."""
+    """Version of a model and the method to apply."""
 
     served: ServableVersion
     method: str
 
 
 class ModelResolver:
-    """Resolves models by owner, name and version.
+    """Cache of models by owner, name and version.
 
-    The latest version changes with a commit. On a database that reports commits a target is
-    resolved once after each, and is true at the time of the call; on others it may be a fraction of
-    a second old. A name that does not exist is not cached.
+    A commit may change the latest version. If the database reports commits, a target is resolved
+    again after each commit and is always current; with other databases it may be a fraction of a
+    second old. Unknown names are not cached.
 
     Parameters
     ----------
     single_process
-        No other process serves from this database.
+        Whether this is the only server process of the database.
     """
 
     def __init__(self, database: Database, *, single_process: bool) -> None:
@@ -53,7 +53,7 @@ class ModelResolver:
         Raises
         ------
         Problem
-            There is none.
+            There is no such model or version.
         """
         found = self.find_any(owner, name, version)
         if found is None:
@@ -72,7 +72,7 @@ class ModelResolver:
             time.sleep(self._database.change_token_ttl_s)
 
     def cached(self, target: Target) -> ResolvedModel | None:
-        """Return what a target stands for if that needs no query, else None."""
+        """Return the cached model of a target, None if it needs a query."""
         token = self._database.change_token()
         with self._lock:
             if token is None or token != self._token or len(self._cache) > _MAX_CACHED:
@@ -81,14 +81,14 @@ class ModelResolver:
             return self._cache.get(target)
 
     def resolve(self, target: Target, find: Callable[[], ResolvedModel]) -> ResolvedModel:
-        """Return what a target stands for: from the cache, or else from ``find``."""
+        """Return the model of a target from the cache, or else from ``find``."""
         cached = self.cached(target)
         if cached is not None:
             return cached
         token = self._token
         found = find()
         with self._lock:
-            # a token that has changed meanwhile may stand for what this query did not see yet
+            # if the token has changed, the query may not have seen the latest commit
             if token is not None and token == self._token:
                 self._cache[target] = found
         return found
@@ -98,7 +98,7 @@ class ModelResolver:
     ) -> None:
         """Resolve a target in a thread; concurrent callers share the query.
 
-        Errors are swallowed here: the caller resolves the target itself and gets its own.
+        Errors are swallowed here: the caller resolves the target again and gets its own error.
         """
         pending = self._pending.get(target)
         if pending is None:
@@ -110,4 +110,4 @@ class ModelResolver:
     def _resolved(self, target: Target, done: asyncio.Future[ResolvedModel]) -> None:
         del self._pending[target]
         if not done.cancelled():
-            done.exception()  # or asyncio would log that it was never retrieved
+            done.exception()  # mark as retrieved, or asyncio logs a warning

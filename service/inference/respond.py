@@ -1,4 +1,4 @@
-"""Inference requests that come through a route: unusual URLs, and keys that are not cached."""
+"""Inference requests through FastAPI routes: unusual URLs and uncached API keys."""
 
 from starlette.responses import Response
 
@@ -11,7 +11,7 @@ from service.inference.statistics import Clock
 async def respond(
     make: MakeHandler, services: Services, parsed: ParsedCall, request: StrictRequest
 ) -> Response:
-    """Return the response to a request whose body is still to be received."""
+    """Receive the body of a request and return the response."""
     clock = Clock()
     reply = await make(services, parsed, await request.body(), clock).run()
     return Response(reply.body, headers=reply.headers)

@@ -1,4 +1,4 @@
-"""Inference over HTTP: a method of a model's latest version, or of one version, on rows."""
+"""HTTP routes of inference under ``/v1/models``."""
 
 from typing import Annotated, Any, Final
 
@@ -24,17 +24,17 @@ from service.models.routes import Name, Version
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))
 
 TaskName = Annotated[
-    str | None, Query(description="Task of the rows of a body that names none itself.")
+    str | None, Query(description="Task of the rows, if the body does not name it.")
 ]
 
 _BINARY: Final = {"schema": {"type": "string", "format": "binary"}}
-_OTHERS: Final = [media_type for media_type in FORMATS if media_type != JSON]
+_BINARY_TYPES: Final = [media_type for media_type in FORMATS if media_type != JSON]
 _DOCS: Final[dict[str, Any]] = {
     "response_model": InferenceResponse,
     "responses": {
         200: {
-            "content": {media_type: {} for media_type in _OTHERS},
-            "description": "One output row for each input row, in order.",
+            "content": {media_type: {} for media_type in _BINARY_TYPES},
+            "description": "One output per input row, in the same order.",
         },
         **problems(
             "malformed-json",
@@ -55,7 +55,7 @@ _DOCS: Final[dict[str, Any]] = {
             "required": True,
             "content": {
                 JSON: {"schema": InferenceRequest.model_json_schema()},
-                **dict.fromkeys(_OTHERS, _BINARY),
+                **dict.fromkeys(_BINARY_TYPES, _BINARY),
             },
         }
     },
@@ -63,7 +63,7 @@ _DOCS: Final[dict[str, Any]] = {
 
 
 class MethodHandler(InferenceHandler):
-    """A request for a method, which the last part of the path names."""
+    """Handler of a request to ``/v1/models/{name}/{method}``."""
 
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         super().__init__(services, parsed, body, clock)
@@ -75,28 +75,28 @@ class MethodHandler(InferenceHandler):
         self.is_cheap_to_parse = is_small and "content-encoding" not in headers
 
     def find(self) -> ResolvedModel:
-        """Return the version."""
+        """Return the version and the method."""
         parsed = self.parsed
         served = self.services.resolver.find(parsed.owner, parsed.name, parsed.version)
         return ResolvedModel(served, self._method)
 
     def read(self) -> Call:
         """Parse the rows."""
-        return self._format.read(self.expanded(), self.parsed.task)
+        return self._format.read(self.decompressed_body(), self.parsed.task)
 
     def write(self, result: InferenceResult) -> Reply:
-        """Write the outputs in the format that is accepted."""
+        """Return the outputs in the accepted format."""
         content = FORMATS[self._media_type].write(result)
         headers = {"content-type": self._media_type, "vary": "Accept, Accept-Encoding"}
-        return self.compressed(content, headers)
+        return self.make_reply(content, headers)
 
 
-#: By the path of its route.
+#: Request handlers by path of the route.
 HANDLERS: Final[dict[str, type[MethodHandler]]] = {}
 
 
 def _add_method(method: str) -> None:
-    """Add the two addresses of a method: of a model's latest version, and of one version."""
+    """Add the two routes of a method: for the latest version, and for a given version."""
     dashed = method.replace("_", "-")
     latest = f"{router.prefix}/{{name}}/{dashed}"
     of_version = f"{router.prefix}/{{name}}/versions/{{version}}/{dashed}"
@@ -124,16 +124,16 @@ def _add_method(method: str) -> None:
         parsed = ParsedCall(of_version, owner, name, version, task, request.plain_headers)
         return await respond(MethodHandler, services, parsed, request)
 
-    for endpoint, path, of in (
-        (call_latest, latest, "the latest version of a model"),
-        (call_version, of_version, "one version of a model"),
+    for endpoint, path, version_text in (
+        (call_latest, latest, "the latest version"),
+        (call_version, of_version, "a version"),
     ):
         router.add_api_route(
             path.removeprefix(router.prefix),
             endpoint,
             methods=["POST"],
             name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
-            description=f"Apply `{method}` of {of} to rows.",
+            description=f"Apply `{method}` of {version_text} of a model to rows.",
             **_DOCS,
         )
         HANDLERS[path] = MethodHandler

@@ -1,32 +1,32 @@
-"""Inference on the wire, for the documentation: bulk numbers are read without pydantic."""
+"""API schemas of inference, for the documentation only: pydantic does not parse the rows."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class InferenceRequest(BaseModel):
-    """Rows of one task, or of several."""
+    """Rows of one or several tasks."""
 
     model_config = ConfigDict(extra="forbid")
 
     task: str | list[str] = Field(
-        description="A task that the model was trained on, or one for each row: tasks whose rows "
-        "have the same width."
+        description="Task that the model was trained on; or a list with one task per row, if the "
+        "rows of all tasks have the same number of columns."
     )
     inputs: list[list[float | None]] = Field(
-        description="One list of numbers a row; null where a value is missing, for models that "
-        "take such rows."
+        description="One list of numbers per row; null for a missing value, if the model supports "
+        "missing values."
     )
 
 
 class InferenceResponse(BaseModel):
-    """What the model made of the rows."""
+    """Outputs of a model."""
 
     model: str
     version: int
     task: str | list[str]
     classes: list[str | int] | None = Field(
-        None, description="Labels of the columns, where the columns are classes (`distances`)."
+        None, description="Class labels of the output columns, if they are classes (`distances`)."
     )
     outputs: list[list[float]] | list[str | int | float] = Field(
-        description="For each row, in order: a list of numbers, or a predicted label or number."
+        description="One output per row, in order: a list of numbers, or a label or number."
     )

@@ -1,4 +1,4 @@
-"""Counts and times of inference by model, version and method: metrics, read back for ``/v2``."""
+"""Inference statistics by model, version and method: Prometheus metrics, also read for ``/v2``."""
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,19 +12,19 @@ from service.metrics import Metrics
 #: Owner, model, version, method.
 Key: TypeAlias = tuple[str, str, int, str]
 _LABELS: Final = ("owner", "model", "version", "method")
-#: Keys that a process counts apart; requests of further ones are counted together, as "other".
+#: Maximum number of keys per process; further ones are counted together as "other".
 MAX_KEYS: Final = 2000
 _OTHER: Final = "other"
-#: Seconds.
+#: Histogram buckets in seconds.
 _BUCKETS: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.5, 2.5, 10)
-#: Phases of a request, in order, as the protocol names them; and their positions.
+#: Phases of a request in order, with the names of the Open Inference Protocol; and their indices.
 PHASES: Final = ("queue", "compute_input", "compute_infer", "compute_output")
 QUEUE, INPUT, INFER, OUTPUT = range(len(PHASES))
 QUANTILES: Final = (0.5, 0.9, 0.99)
 
 
 class Clock:
-    """Times of one request, in nanoseconds; it arrives when this is made."""
+    """Timer of one request, which starts when it is created; phases are in nanoseconds."""
 
     __slots__ = ("_last", "arrived", "phases")
 
@@ -43,8 +43,8 @@ class Clock:
         return (time.perf_counter_ns() - self.arrived) / 1e9
 
 
-class Record(NamedTuple):
-    """Counts and times of one method of one version since the service started."""
+class MethodStatistics(NamedTuple):
+    """Statistics of one method of one version since the service started."""
 
     n_requests: int
     n_rows: int
@@ -57,7 +57,7 @@ class Record(NamedTuple):
 
 
 class _Counters(NamedTuple):
-    """The metrics of one key."""
+    """Metrics of one key."""
 
     seconds: Histogram
     failure_seconds: Summary
@@ -67,55 +67,62 @@ class _Counters(NamedTuple):
 
 
 class Statistics:
-    """Counts requests, and reads the counts back."""
+    """Writer and reader of the inference metrics."""
 
     def __init__(self, metrics: Metrics) -> None:
         self._metrics = metrics
         registry = metrics.registry
         self._seconds = Histogram(
             "sibling_inference_seconds",
-            "Time from the arrival of an inference request to its answer.",
+            "Time from the arrival of an inference request to its response.",
             _LABELS,
             buckets=_BUCKETS,
             registry=registry,
         )
         self._failure_seconds = Summary(
             "sibling_inference_failure_seconds",
-            "The same of requests that were refused.",
+            "Time from the arrival of an inference request to its rejection.",
             _LABELS,
             registry=registry,
         )
-        self._rows = Counter("sibling_inference_rows", "Rows answered.", _LABELS, registry=registry)
+        self._rows = Counter(
+            "sibling_inference_rows",
+            "Rows of successful inference requests.",
+            _LABELS,
+            registry=registry,
+        )
         self._last = Gauge(
             "sibling_inference_last_timestamp_seconds",
-            "Time of the last request, since 1970.",
+            "Unix time of the last successful inference request.",
             _LABELS,
             registry=registry,
             multiprocess_mode="max",
         )
         self._phases = Counter(
             "sibling_inference_phase_seconds",
-            "Time of the phases of requests.",
+            "Time spent in each phase of inference requests.",
             (*_LABELS, "phase"),
             registry=registry,
         )
         self._counters: dict[Key, _Counters] = {}
 
-    def succeeded(self, owner: str, resolved: ResolvedModel, clock: Clock, n_rows: int) -> None:
-        """Count a request that was answered."""
-        counters = self._of(owner, resolved)
+    def record_success(
+        self, owner: str, resolved: ResolvedModel, clock: Clock, n_rows: int
+    ) -> None:
+        """Count a successful request."""
+        counters = self._counters_of(owner, resolved)
         counters.seconds.observe(clock.total_s())
         counters.rows.inc(n_rows)
         counters.last.set(time.time())
         for phase, spent_ns in zip(counters.phases, clock.phases, strict=True):
             phase.inc(spent_ns / 1e9)
 
-    def failed(self, owner: str, resolved: ResolvedModel, clock: Clock) -> None:
-        """Count a request that was refused."""
-        self._of(owner, resolved).failure_seconds.observe(clock.total_s())
+    def record_failure(self, owner: str, resolved: ResolvedModel, clock: Clock) -> None:
+        """Count a rejected request."""
+        self._counters_of(owner, resolved).failure_seconds.observe(clock.total_s())
 
-    def read(self, keys: Sequence[Key]) -> list[Record]:
-        """Return the record of each key, over all processes; zeros if it was never called."""
+    def read(self, keys: Sequence[Key]) -> list[MethodStatistics]:
+        """Return the statistics of each key over all processes; zeros if it was never called."""
         values: dict[tuple[str, ...], dict[str, float]] = {}
         for sample in self._metrics.samples():
             if sample.labels.keys() >= frozenset(_LABELS):
@@ -123,21 +130,23 @@ class Statistics:
                 detail = sample.labels.get("phase") or sample.labels.get("le") or ""
                 values.setdefault(key, {})[sample.name + detail] = sample.value
         return [
-            _record(values.get((owner, model, str(version), method), {}))
+            _from_samples(values.get((owner, model, str(version), method), {}))
             for owner, model, version, method in keys
         ]
 
-    def _of(self, owner: str, resolved: ResolvedModel) -> _Counters:
+    def _counters_of(self, owner: str, resolved: ResolvedModel) -> _Counters:
         served, method = resolved
         key = owner, served.name, served.version, method
         counters = self._counters.get(key)
         if counters is None:
             if len(self._counters) >= MAX_KEYS:
-                return self._make((_OTHER, _OTHER, _OTHER, method))
-            counters = self._counters[key] = self._make((*key[:2], str(served.version), method))
+                return self._create_counters((_OTHER, _OTHER, _OTHER, method))
+            counters = self._counters[key] = self._create_counters(
+                (*key[:2], str(served.version), method)
+            )
         return counters
 
-    def _make(self, labels: tuple[str, ...]) -> _Counters:
+    def _create_counters(self, labels: tuple[str, ...]) -> _Counters:
         return _Counters(
             self._seconds.labels(*labels),
             self._failure_seconds.labels(*labels),
@@ -147,14 +156,14 @@ class Statistics:
         )
 
 
-def _record(values: Mapping[str, float]) -> Record:
-    """Return a record from the values of its samples, by their names with bucket or phase."""
+def _from_samples(values: Mapping[str, float]) -> MethodStatistics:
+    """Return statistics from samples by metric name, to which bucket or phase is appended."""
 
     def of(name: str, scale: float = 1) -> int:
         return round(scale * values.get(f"sibling_inference_{name}", 0))
 
     buckets = sorted(_buckets(values))
-    return Record(
+    return MethodStatistics(
         n_requests=of("seconds_count"),
         n_rows=of("rows_total"),
         n_failed=of("failure_seconds_count"),
@@ -181,7 +190,7 @@ def quantile(q: float, buckets: Sequence[tuple[float, float]]) -> float:
     Parameters
     ----------
     buckets
-        Upper bounds in ascending order, the last infinite, with how many values are below each.
+        (upper bound, cumulative count), in ascending order; the last bound is infinite.
     """
     rank = q * buckets[-1][1]
     low, below = 0.0, 0.0

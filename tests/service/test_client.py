@@ -94,7 +94,7 @@ def test_train_wait_and_use(client, dataset, tmp_path):
     assert job.id in [item["id"] for item in client.jobs()]
     assert "client" in [item["name"] for item in client.models()]
     assert client.job(job.id).wait().version == model.version
-    with pytest.raises(ServiceError, match="cannot predict"):
+    with pytest.raises(ServiceError, match="does not support predict"):
         model.predict(X, task="north")
 
 

@@ -347,7 +347,10 @@ def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, 
         f"{service.url}/v1/models/own-names/predict", content=table, headers={"Content-Type": CSV}
     )
     assert response.status_code == 422
-    assert "'door' and 'hall' were trained on columns of other names" in response.json()["detail"]
+    assert (
+        "'door' and 'hall' were trained on columns with different names"
+        in response.json()["detail"]
+    )
     # what needs the same columns in every task does not take them
     with pytest.raises(ServiceError, match=r"'door' has a column 'u', task 'hall' has none"):
         client.train(dataset, "pca", model="never")

@@ -58,5 +58,5 @@ def test_a_model_without_labels_cannot_predict(client, written):
     dataset = client.upload(written[0], name="bare")
     model = client.train(dataset, "tlvm", model="bare", L=2, r=12).wait()
     assert "predict" not in model.info["methods"]
-    with pytest.raises(ServiceError, match="cannot predict"):
+    with pytest.raises(ServiceError, match="does not support predict"):
         model.predict(written[0]["bob"], task="bob")

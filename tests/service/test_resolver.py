@@ -152,7 +152,7 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
 def test_those_who_come_together_are_looked_up_for_once(database):
     """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
     resolver = ModelResolver(database, single_process=True)
-    pool = ComputePool(Metrics(), threads=2, waiting=2, processes=1)
+    pool = ComputePool(Metrics(), threads=2, queue_size=2, processes=1)
     n_found = 0
 
     def find():

@@ -24,9 +24,9 @@ def test_what_is_counted_is_read_back():
     clock = Clock()
     clock.end(INFER)
     for n_rows in (2, 3):
-        counted.succeeded("me", resolved("a"), clock, n_rows)
-    counted.failed("me", resolved("a"), clock)
-    counted.succeeded("you", resolved("a"), clock, 7)
+        counted.record_success("me", resolved("a"), clock, n_rows)
+    counted.record_failure("me", resolved("a"), clock)
+    counted.record_success("you", resolved("a"), clock, 7)
     mine, other, none = counted.read(
         [("me", "a", 1, "transform"), ("you", "a", 1, "transform"), ("me", "a", 2, "transform")]
     )
@@ -54,7 +54,7 @@ def test_keys_are_bounded_and_further_requests_are_counted_together(monkeypatch)
     metrics = Metrics()
     counted = Statistics(metrics)
     for i in range(10):
-        counted.succeeded("me", resolved(f"m{i}"), Clock(), 1)
+        counted.record_success("me", resolved(f"m{i}"), Clock(), 1)
     rows = {
         s.labels["model"]: s.value
         for s in metrics.samples()
@@ -70,7 +70,7 @@ from service.metrics import Metrics
 from tests.service.test_statistics import resolved
 metrics = Metrics()
 counted = Statistics(metrics)
-counted.succeeded("me", resolved("a"), Clock(), int(sys.argv[1]))
+counted.record_success("me", resolved("a"), Clock(), int(sys.argv[1]))
 metrics.pending.inc()
 metrics.observe_request(method="POST", route="/x", status=200, elapsed_s=0.1)
 print(counted.read([("me", "a", 1, "transform")])[0].n_rows)

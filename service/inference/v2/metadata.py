@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from algorithms.interface.model import CLASS_METHODS, Model
 from service.context import Services
-from service.inference.statistics import PHASES, Record
+from service.inference.statistics import PHASES, MethodStatistics
 from service.inference.v2.datatypes import BYTES
 from service.inference.v2.request import ROWS, TASK
 from service.inference.v2.response import CLASSES
@@ -53,7 +53,7 @@ def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any
     }
 
 
-def statistics_of(record: Record, name: str, version: int) -> dict[str, Any]:
+def statistics_of(record: MethodStatistics, name: str, version: int) -> dict[str, Any]:
     """Give how the calls of a model went, since the service started."""
     spent = {
         phase: {"count": record.n_requests, "ns": ns}

@@ -122,7 +122,7 @@ class ProtocolHandler(InferenceHandler):
         parsed = self.parsed
         length = parsed.headers.get(_HEADER_LENGTH)
         named = parsed.task, parsed.name, parsed.version
-        self._infer_request, call = read_request(self.expanded(), length, named)
+        self._infer_request, call = read_request(self.decompressed_body(), length, named)
         return call
 
     def write(self, result: InferenceResult) -> Reply:
@@ -130,8 +130,8 @@ class ProtocolHandler(InferenceHandler):
         assert self._infer_request is not None  # it was read
         content, length = write_response(self._infer_request, result, self.parsed.name)
         if length is None:
-            return self.compressed(content, {"content-type": JSON})
-        return self.compressed(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
+            return self.make_reply(content, {"content-type": JSON})
+        return self.make_reply(content, {"content-type": _OCTETS, _HEADER_LENGTH: str(length)})
 
 
 _INFER_LATEST: Final = "/models/{name}/infer"
