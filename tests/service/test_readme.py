@@ -14,7 +14,8 @@ DOCUMENTED_URL = "http://127.0.0.1:8000"
 COMMANDS = {"python": [sys.executable], "bash": ["bash", "-eu", "-o", "pipefail"]}
 
 
-def test_the_examples_run_in_order_and_answer(service, tmp_path):
+@pytest.mark.timeout(180)  # nine blocks, each in a process of its own
+def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
     blocks = re.findall(
         r"^```(python|bash)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL
     )
@@ -38,15 +39,13 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, joined, classifier, judged, curl, batch, protocol, command, offline = outputs
-    assert "(8, 2) (8, 12)" in python
-    assert joined.startswith("2 ('patient 0',")
-    assert "'patient 4')" in joined
+    python, adapted, compared, classifier, curl, batch, protocol, command, offline = outputs
+    assert "(6, 2) (6, 12)" in python
+    assert adapted.startswith("2 ('patient 0',")
+    assert "'patient 8')" in adapted
+    assert _without_numbers(_shown_output()) in _without_numbers(compared)
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
-    assert {"helps", "hurts", "equal", "unclear"} & set(judged.splitlines())
-    assert "(Benjamini-Hochberg over 4 tasks" in judged
-    assert "95 % interval of the gain" in judged
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
     assert "'rows': 6" in batch
@@ -60,6 +59,17 @@ def test_the_examples_run_in_order_and_answer(service, tmp_path):
     assert "transform by pupils, version 1: 6 rows in" in command
     assert pq.read_table(tmp_path / "all.parquet").num_rows == 6
     assert offline.startswith("('patient 0',")
+
+
+def _shown_output():
+    """Return the output that the README shows for its comparison."""
+    found = re.search(r"^```text\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL)
+    assert found is not None
+    return found[1]
+
+
+def _without_numbers(text):
+    return re.sub(r"-?\d+(\.\d+)?(e-?\d+)?", "#", text)
 
 
 def test_every_path_it_links_to_is_there():
