@@ -1,4 +1,4 @@
-# One image; API, scheduler and workers are commands of it.
+# One image for the API, the scheduler and the workers, which are commands of `sibling`.
 ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS build
@@ -15,15 +15,15 @@ COPY algorithms algorithms
 COPY service service
 COPY migrations migrations
 RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
-    # what only the build needed; nothing is installed from here on
+    # remove build dependencies; nothing is installed after this
     && pip uninstall --yes --quiet hatchling editables pathspec pluggy tomlkit trove-classifiers \
     && pip uninstall --yes --quiet setuptools pip \
     && find /opt/sibling -name tests -type d -path '*/site-packages/*' -prune -exec rm -rf {} + \
-    # not so the other libraries: numpy's and scipy's do not load any more once they are stripped
+    # strip this library only: those of numpy and scipy do not load after stripping
     && find /opt/sibling -name libllvmlite.so -exec strip --strip-unneeded {} +
-# Kernels are compiled here, once, so that no job ever waits for it. A layer keeps times in whole
-# seconds, and what was compiled from a file of another time is not taken: hence the touch.
-# Byte code is made of what is ever imported; the rest would be 30 MB. The demo shows that all works.
+# Compile the numerical kernels, so that no job waits for it. Numba ignores its cache if the time of a
+# source file changes, and image layers truncate times to seconds, so `touch` sets a whole second.
+# Bytecode is compiled only for modules that are imported, which saves 30 MB. The demo is a final test.
 ENV NUMBA_CACHE_DIR=/opt/kernels
 RUN cd / && find /opt/sibling -name '*.py' -exec touch -d 2000-01-01 {} + \
     && python -m algorithms.numerics.warm \
@@ -40,7 +40,7 @@ FROM ${PYTHON_IMAGE}
 RUN useradd --uid 10001 --create-home sibling \
     && install -d -o sibling /data /tls
 COPY --from=build /opt/sibling /opt/sibling
-# what was compiled is only looked for in a folder that can be written to
+# numba reads its cache only from a writable folder
 COPY --from=build --chown=sibling /opt/kernels /opt/kernels
 ENV PATH=/opt/sibling/bin:$PATH \
     NUMBA_CACHE_DIR=/opt/kernels \

@@ -1,4 +1,4 @@
-# Two commands for a newcomer: `make demo` and `make test`. Each does its own set-up.
+# `make demo` and `make test` install everything that they need.
 
 PYTHON ?= python3
 VENV := .venv
@@ -13,7 +13,7 @@ demo: $(VENV)/.runtime
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
-# As above, and every test of a running server on PostgreSQL too.
+# Also runs every test of a running server on PostgreSQL.
 test-all: $(VENV)/.dev
 	SIBLING_TEST_ALL=1 $(BIN)/python -m pytest -n auto --dist worksteal
 
@@ -27,11 +27,11 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-# Generated pages, which the tests compare with the code.
+# Generated pages, which tests compare with the code.
 docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
 
-# Locks hold versions and hashes, and no addresses.
+# Lock files with versions and hashes, without registry addresses.
 LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock:
 	$(LOCK) pyproject.toml --extra build -o requirements.lock
@@ -40,7 +40,7 @@ lock:
 clean:
 	rm -rf $(VENV)
 
-# The warm step compiles the numerical kernels once, so that no job ever waits for it.
+# The warm step compiles the numerical kernels, so that no job waits for it.
 $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing (once) ..."
 	@$(PIP) install --require-hashes -r requirements.lock

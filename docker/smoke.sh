@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Brings up the whole of compose.yaml with secrets of its own and three workers, trains a model
-# through it, and then, always in the middle of a job: kills the workers, restarts the database,
-# kills the scheduler, stops the API, stops a worker in order. Each job makes one version.
+# Tests the deployment of compose.yaml with new secrets and three workers. It trains a model, and then,
+# each time while a job is running, kills the workers, restarts the database, kills the scheduler, stops
+# the API, and stops a worker with SIGTERM. Every job must create exactly one model version.
 #
-#   COMPOSE="docker compose"    the command to use ("podman-compose" works too)
-#   KEEP=1                      leave it running at the end
+#   COMPOSE="docker compose"    the compose command ("podman-compose" works too)
+#   KEEP=1                      leave the containers running at the end
 set -euo pipefail
 cd "$(dirname "$0")"
 
@@ -25,7 +25,7 @@ finish() {
 }
 trap finish EXIT
 
-compose down -v >/dev/null 2>&1 || true  # what an earlier run may have left
+compose down -v >/dev/null 2>&1 || true  # left by an earlier run
 compose build
 compose up -d --scale worker=3
 url=http://127.0.0.1:$SIBLING_PORT
@@ -34,7 +34,7 @@ field() { python3 -c "import json,sys; print(json.load(sys.stdin)['$1'])"; }
 for _ in $(seq 120); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done
 curl -sSf "$url/v2/health/ready"; echo
 
-echo "A stranger is refused:"
+echo "A request without an API key is rejected:"
 test "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/jobs")" = 401 && echo "  401"
 
 python3 - > rows.csv <<'PYTHON'
@@ -47,7 +47,7 @@ for task in range(60):
 PYTHON
 dataset=$(call "$url/v1/datasets?name=rows" -H "Content-Type: text/csv" --data-binary @rows.csv | field id)
 rm rows.csv
-for _ in $(seq 10); do  # a slow machine is still reading it
+for _ in $(seq 10); do  # a slow machine may still be parsing it
   test "$(call "$url/v1/datasets/$dataset?wait=20" | field state)" = ready && break
 done
 train() {
@@ -63,12 +63,12 @@ ended() {
       failed | cancelled | timed_out) call "$url/v1/jobs/$1"; return 1 ;;
     esac
   done
-  echo "  $2: not ended"; return 1
+  echo "  $2: not finished"; return 1
 }
 
 running() { until [ "$(state "$1")" = running ]; do sleep 0.2; done; }
 ready() { for _ in $(seq 60); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done; }
-# what the attempts at a job came to, and what an expression over the job and its events says
+# outcomes ID: the outcome of each attempt; fraction ID FUNCTION ATTEMPT DEFAULT: its progress
 outcomes() { call "$url/v1/jobs/$1" | jq_ '" ".join(a["outcome"] for a in it["attempts"])'; }
 jq_() { python3 -c "import json,sys; it=json.load(sys.stdin); print($1)"; }
 fraction() {
@@ -79,7 +79,7 @@ fraction() {
 echo "A job:"
 ended "$(train plain)" plain
 
-echo "A job whose workers are killed:"
+echo "A job while its workers are killed:"
 job=$(train killed)
 running "$job"
 workers=$(names worker)
@@ -94,7 +94,7 @@ $ENGINE restart "$(names database)" >/dev/null
 ready
 ended "$job" restarted
 
-echo "Six jobs whose scheduler is killed:"
+echo "Six jobs while the scheduler is killed:"
 jobs=()
 for number in 1 2 3 4 5 6; do jobs+=("$(train "load-$number")"); done
 running "${jobs[0]}"
@@ -103,7 +103,7 @@ $ENGINE kill "$scheduler" >/dev/null
 $ENGINE start "$scheduler" >/dev/null
 for number in 1 2 3 4 5 6; do ended "${jobs[number - 1]}" "load-$number"; done
 
-echo "A job while the API is stopped and started, which it does not notice:"
+echo "A job while the API is stopped and started again (it runs without interruption):"
 job=$(train unattended)
 running "$job"
 api=$(names api)
@@ -113,7 +113,7 @@ ready
 ended "$job" unattended
 test "$(outcomes "$job")" = succeeded
 
-echo "A job whose worker is stopped in order goes on elsewhere where it was:"
+echo "A job whose worker gets SIGTERM (it continues on another worker from its checkpoint):"
 job=$(train "handed-on" 40)  # long enough to be stopped in the middle
 until [ "$(fraction "$job" max 1 0)" != 0 ]; do sleep 0.2; done
 host=$(call "$url/v1/jobs/$job" | jq_ 'it["attempts"][0]["worker"].partition(":")[0]')
@@ -125,8 +125,8 @@ ended "$job" "handed-on"
 test "$(outcomes "$job")" = "released succeeded"
 test "$(call "$url/v1/jobs/$job" | jq_ 'len({a["worker"] for a in it["attempts"]})')" = 2
 stopped=$(fraction "$job" max 1 0)
-resumed=$(fraction "$job" min 2 1)  # 1: it had nothing more to tell
-echo "  stopped at $stopped, gone on at $resumed"
+resumed=$(fraction "$job" min 2 1)  # 1: no progress was left to report
+echo "  stopped at $stopped, resumed at $resumed"
 python3 -c "assert $resumed >= $stopped"
 
 echo "One version of each model:"

@@ -1,4 +1,4 @@
-"""How Alembic reaches the database."""
+"""Database connection and settings of Alembic."""
 
 import sqlalchemy as sa
 from alembic import context
@@ -21,9 +21,9 @@ def run() -> None:
 
 
 def _suspend_foreign_keys(connection: sa.Connection) -> None:
-    """Let a table be rebuilt without its rows taking those that refer to them along.
+    """Switch off SQLite's foreign keys, so that rebuilding a table does not delete other rows.
 
-    SQLite changes a table by making it anew; dropping the old one would cascade.
+    SQLite alters a table by creating a new one and dropping the old one, which would cascade.
     """
     if connection.dialect.name == "sqlite":
         driver = connection.connection.driver_connection

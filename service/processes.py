@@ -1,4 +1,4 @@
-"""Identity and lifetime of processes, on one machine and across restarts."""
+"""Identity and lifetime of processes, also across reboots and hosts."""
 
 import ctypes
 import json

@@ -49,12 +49,12 @@ def check_schema(database: Database) -> None:
 
 
 def open_database(settings: Settings) -> Database:
-    """Return the database at the schema that this version needs; SQLite is brought up to date.
+    """Open the database and check its schema; on SQLite, migrate it first.
 
     Raises
     ------
     SchemaMismatch, SQLAlchemyError, OSError
-        It has another schema, or cannot be reached.
+        The schema does not match, or the database cannot be reached.
     """
     settings.data_dir.resolve().mkdir(parents=True, exist_ok=True)
     database = Database(settings.resolved_database_url())

@@ -1,4 +1,4 @@
-"""Add names for versions of models that move from one version to another."""
+"""Add aliases of model versions."""
 
 import sqlalchemy as sa
 from alembic import op

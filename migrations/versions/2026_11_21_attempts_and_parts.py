@@ -1,4 +1,4 @@
-"""Add attempts, parts of jobs, checkpoints, threads, reports and lineage."""
+"""Add attempts, child jobs, checkpoints, threads, reports and lineage."""
 
 import sqlalchemy as sa
 from alembic import op

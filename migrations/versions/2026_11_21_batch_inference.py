@@ -1,4 +1,4 @@
-"""Add the outputs of batch inference, and where a dataset comes from that a job has made."""
+"""Add outputs of batch inference, and the origin of datasets that jobs create."""
 
 import sqlalchemy as sa
 from alembic import op

@@ -1,4 +1,4 @@
-"""Add the classes of a model's tasks, which name the columns of its distances."""
+"""Add the class labels of each task of a model."""
 
 import sqlalchemy as sa
 from alembic import op

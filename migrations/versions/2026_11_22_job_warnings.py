@@ -1,4 +1,4 @@
-"""Add the warnings of jobs: what a user should know of what is trained."""
+"""Add the warnings of jobs."""
 
 import sqlalchemy as sa
 from alembic import op

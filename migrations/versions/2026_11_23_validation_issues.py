@@ -1,4 +1,4 @@
-"""Rename the column of validation issues, and the codes of issues that were stored."""
+"""Rename the column of validation issues and the codes in it."""
 
 import sqlalchemy as sa
 from alembic import op
