@@ -1,7 +1,6 @@
 """``python -m service.generate``: writes the generated pages of docs/."""
 
 import inspect
-import re
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -11,7 +10,6 @@ import orjson
 import typer
 from pydantic import AliasChoices
 
-from algorithms import evaluation
 from algorithms.registry import ALGORITHMS
 from service.app import openapi
 from service.catalogue.schemas import Algorithm
@@ -61,7 +59,8 @@ def _openapi() -> str:
 
 def _algorithms() -> Iterator[str]:
     yield from ("# Algorithms", "")
-    yield from ("[How classifiers are judged](#how-classifiers-are-judged)", "")
+    yield "See also [how methods are evaluated](evaluation.md), [benchmarks](benchmarks.md) and"
+    yield from ("[notes on the papers](papers.md).", "")
     for name, algorithm in sorted(ALGORITHMS.items()):
         wire = Algorithm.describe(algorithm)
         needs = wire.needs
@@ -76,9 +75,6 @@ def _algorithms() -> Iterator[str]:
         mathematics = inspect.getdoc(inspect.getmodule(type(algorithm))) or ""
         yield from ("<details><summary>The mathematics</summary>", "", "```text")
         yield from (mathematics, "```", "", "</details>", "")
-    yield from ("## How classifiers are judged", "")
-    judged = inspect.getdoc(evaluation) or ""
-    yield from re.sub(r":\w+:(?=`)", "", judged).replace("``", "`").splitlines()
 
 
 def _parameters(schema: dict[str, Any]) -> Iterator[str]:

@@ -1,4 +1,8 @@
-"""Who chooses a parameter: the algorithm inside its training rows, or whoever tries values."""
+"""Parameter values that make an algorithm choose its parameters itself, or keep it from choosing.
+
+An algorithm with a parameter ``selection`` can choose parameters inside its training rows. In a
+comparison it should, in a search it should not: the search chooses.
+"""
 
 from collections.abc import Collection, Mapping
 from typing import Any
@@ -9,9 +13,9 @@ from algorithms.interface.algorithm import Algorithm
 def with_inner_selection(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any]
 ) -> dict[str, Any]:
-    """Return the values, with the choice of what they leave open made inside the training rows.
+    """Return the values such that the algorithm selects the missing ones inside its training rows.
 
-    A parameter that is given is not chosen again: its grid is that one value.
+    A parameter in ``values`` keeps its value: its grid becomes that one value.
     """
     params = algorithm.Params
     if "selection" not in params.model_fields or "selection" in values:
@@ -27,12 +31,14 @@ def with_inner_selection(
 def with_fixed_values(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any], searched: Collection[str]
 ) -> dict[str, Any]:
-    """Return the values such that the algorithm does not choose anew what is searched.
+    """Return the values such that the algorithm keeps the searched parameters fixed.
 
     Parameters
     ----------
     values
-        Of one candidate: what is given, and the values that are tried.
+        Parameters of one candidate: those of the job and those of the search.
+    searched
+        Names of the parameters of the search.
     """
     params = algorithm.Params
     names = [name for name in params.GRIDS if name in searched]

@@ -1,15 +1,15 @@
-"""Does learning together help? An algorithm and its baselines on the same splits.
+"""Comparison of an algorithm with its baselines on the same splits.
 
 Every method sees the same training rows and chooses its free parameters inside them. For each
-split the *gain* of a method over another is the difference of the deciding metric, positive where
-the first is better (:mod:`algorithms.evaluation.gains`). Two questions are answered apart:
+split, the *gain* of a method over another is the difference of the deciding metric, positive if
+the first is better (:mod:`algorithms.evaluation.gains`). A report answers two questions:
 
-- Does learning together in any form beat learning each task alone? The candidate, other multi-task
-  methods and pooled ones are one family, single-task methods the other
+- Is learning together better than learning each task alone? The candidate, other multi-task
+  methods and pooled methods are one family, single-task methods the other
   (:mod:`algorithms.evaluation.families`).
-- Which method is best? The one of best mean, with those that cannot be told from it.
+- Which method is best? The method with the best mean, and all that are not significantly worse.
 
-Statements on single tasks are corrected for the number of tasks (Benjamini-Hochberg), gains of the
+Verdicts on single tasks are corrected for the number of tasks (Benjamini-Hochberg), gains of the
 candidate for the number of baselines (Holm).
 """
 
@@ -21,8 +21,8 @@ from typing import Any, Final, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from algorithms.evaluation.choices import with_inner_selection
-from algorithms.evaluation.families import Contest, contest, verdict_of
-from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain, holm
+from algorithms.evaluation.families import FamilyComparison, compare_families, verdict_of
+from algorithms.evaluation.gains import LEVEL, Gain, benjamini_hochberg, gain_of, holm
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import (
@@ -34,7 +34,7 @@ from algorithms.evaluation.validation import (
 )
 from algorithms.interface.algorithm import Algorithm, Role
 
-#: What predicts the same for every row of a task; every comparison has it.
+#: Name of the algorithm that predicts the same for every row of a task.
 TRIVIAL: Final = "constant"
 
 
@@ -46,14 +46,14 @@ class CompareOptions(MetricChoice):
         0.01,
         ge=0.0,
         le=1.0,
-        description="Smallest difference worth naming, as a part of the deciding metric's value "
-        "of the method that learns each task alone: of an error rate of 0.2 the default is 0.002. "
-        "What is smaller is 'equal'.",
+        description="Smallest relevant difference, relative to the value of the method that learns "
+        "each task alone: 0.01 of an error rate of 0.2 is 0.002. The verdict on a smaller "
+        "difference is 'equal'.",
     )
 
 
 class EvaluateOptions(BaseModel):
-    """How an algorithm is judged by itself."""
+    """How an algorithm is evaluated without baselines."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
@@ -67,12 +67,12 @@ class ComparedMethod:
     Parameters
     ----------
     role
-        ``"candidate"`` for the algorithm in question, ``"trivial"`` for the constant prediction,
-        or the role of the baseline.
+        ``"candidate"`` for the compared algorithm, ``"trivial"`` for the constant prediction, or
+        the role of the baseline.
     values
-        Its parameters, as they are given to its ``Params``.
+        Its parameter values.
     variant
-        What tells it from another baseline of the same algorithm and role.
+        A label that distinguishes baselines of the same algorithm and role.
     """
 
     algorithm: str
@@ -89,7 +89,7 @@ class MethodScores:
     scores: Scores
 
     def label(self) -> dict[str, str]:
-        """Return what names the method in a report."""
+        """Return the keys that identify the method in a report."""
         method = self.method
         return {"algorithm": method.algorithm, "role": method.role, "variant": method.variant}
 
@@ -97,15 +97,15 @@ class MethodScores:
 def compared_methods(
     algorithm: Algorithm[Any, Any], values: Mapping[str, Any]
 ) -> list[ComparedMethod]:
-    """Return the algorithm itself, its baselines and the trivial one, each with its parameters.
+    """Return the algorithm itself, its baselines and the trivial method, with their parameters.
 
     Parameters
     ----------
     values
-        Parameters as the user gave them.
+        Parameters of the job.
     """
     candidate = ComparedMethod(algorithm.name, "candidate", with_inner_selection(algorithm, values))
-    # from the given values: a fixed parameter of the candidate does not bind the baselines
+    # baselines start from the parameters of the job, not from the grids that were fixed above
     params = algorithm.Params.model_validate(values, strict=False)
     baselines = [
         ComparedMethod(
@@ -121,7 +121,7 @@ def compared_methods(
 
 @dataclass(frozen=True, slots=True)
 class _Table:
-    """Values (one list over splits for each method), of all tasks or of one."""
+    """Values of each method in each split, over all tasks or of one task."""
 
     methods: Sequence[MethodScores]
     values: Sequence[Sequence[float | None]]
@@ -129,23 +129,26 @@ class _Table:
     ratio: float
 
     def gain(self, one: int, other: int) -> Gain | None:
-        return gain(self.values[one], self.values[other], self.metric, ratio=self.ratio)
+        return gain_of(self.values[one], self.values[other], self.metric, ratio=self.ratio)
 
-    def of_role(self, *roles: str) -> list[int]:
+    def with_role(self, *roles: str) -> list[int]:
         return [i for i, entry in enumerate(self.methods) if entry.method.role in roles]
 
-    def contest(self, together: Sequence[int], min_effect: float) -> Contest | None:
-        return contest(
+    def compare_to_single_task(
+        self, together: Sequence[int], min_effect: float
+    ) -> FamilyComparison | None:
+        return compare_families(
             together,
-            self.of_role("single_task"),
+            self.with_role("single_task"),
             self.gain,
             min_effect=min_effect,
-            trivial=self.of_role("trivial"),
+            trivial=self.with_role("trivial"),
         )
 
-    def families(self, min_effect: float) -> Contest | None:
-        """Return the contest of all that learn together with all that learn apart."""
-        return self.contest(self.of_role("candidate", "multi_task", "pooled"), min_effect)
+    def compare_all(self, min_effect: float) -> FamilyComparison | None:
+        """Return the comparison of all methods that learn together with all single-task methods."""
+        together = self.with_role("candidate", "multi_task", "pooled")
+        return self.compare_to_single_task(together, min_effect)
 
 
 def compare(
@@ -182,52 +185,53 @@ def compare(
         "min_effect": options.min_effect,
         "splits": options.splits.to_json(),
         "n_splits": options.splits.count(),
-        "methods": [_method(entry, metric, options.average) for entry in methods],
-        "sharing": _contest(whole, whole.families(options.min_effect)),
-        "candidate": _contest(whole, whole.contest([0], options.min_effect)),
-        "best": _best(whole, options),
-        "overall": _gains(whole),
-        "by_task": {name: _gains(table) for name, table in by_task.items()},
-        "tasks": _tasks(by_task, options.min_effect),
+        "methods": [_method_json(entry, metric, options.average) for entry in methods],
+        "sharing": _family_json(whole, whole.compare_all(options.min_effect)),
+        "candidate": _family_json(whole, whole.compare_to_single_task([0], options.min_effect)),
+        "best": _best_json(whole, options),
+        "overall": _gains_json(whole),
+        "by_task": {name: _gains_json(table) for name, table in by_task.items()},
+        "tasks": _tasks_json(by_task, options.min_effect),
     }
 
 
-def _tasks(tables: Mapping[str, _Table], min_effect: float) -> dict[str, Any]:
-    """Return the verdict of each task, at 5 % false ones among those that are told."""
-    contests = {name: table.families(min_effect) for name, table in tables.items()}
-    tested = {name: found.p_value for name, found in contests.items() if found is not None}
+def _tasks_json(tables: Mapping[str, _Table], min_effect: float) -> dict[str, Any]:
+    """Return the verdict on each task, with p values adjusted for the number of tasks."""
+    results = {name: table.compare_all(min_effect) for name, table in tables.items()}
+    tested = {name: result.p_value for name, result in results.items() if result is not None}
     adjusted = dict(zip(tested, benjamini_hochberg(list(tested.values())), strict=True))
     return {
-        name: _contest(tables[name], found, p_adjusted=adjusted.get(name))
-        for name, found in contests.items()
+        name: _family_json(tables[name], result, p_adjusted=adjusted.get(name))
+        for name, result in results.items()
     }
 
 
-def _contest(
-    table: _Table, found: Contest | None, *, p_adjusted: float | None = None
+def _family_json(
+    table: _Table, result: FamilyComparison | None, *, p_adjusted: float | None = None
 ) -> dict[str, Any]:
-    verdict = {"verdict": verdict_of(found, p_value=p_adjusted)}
+    verdict = {"verdict": verdict_of(result, p_value=p_adjusted)}
     keys = ("together", "apart", "gain", "low", "high", "p_value", "p_adjusted", "margin")
-    if found is None:
+    if result is None:
         return {**verdict, **dict.fromkeys(keys)}
     values = (
-        table.methods[found.together].label(),
-        table.methods[found.apart].label(),
-        found.gain,
-        found.low,
-        found.high,
-        found.p_value,
+        table.methods[result.together].label(),
+        table.methods[result.apart].label(),
+        result.gain,
+        result.low,
+        result.high,
+        result.p_value,
         p_adjusted,
-        found.margin,
+        result.margin,
     )
     return {**verdict, **dict(zip(keys, values, strict=True))}
 
 
-def _best(table: _Table, options: CompareOptions) -> dict[str, Any] | None:
-    """Return the method of best mean, and those that are not shown to be worse.
+def _best_json(table: _Table, options: CompareOptions) -> dict[str, Any] | None:
+    """Return the method with the best mean, and the methods that are not shown to be worse.
 
-    Any two might have been the ones to tell apart, so that all pairs count (Bonferroni). What the
-    candidate is shown to beat (Holm) is not among them either: the best is no worse than it.
+    The best method is known only after the scores, so p values are corrected for the number of all
+    pairs (Bonferroni). A method that is significantly worse than the candidate (Holm) also counts
+    as worse than the best, because the best is at least as good as the candidate.
     """
     sign = 1.0 if table.metric.larger_is_better else -1.0
     values = {
@@ -241,41 +245,41 @@ def _best(table: _Table, options: CompareOptions) -> dict[str, Any] | None:
     n_pairs = len(list(combinations(values, 2)))
     beaten = {
         other
-        for other, entry in enumerate(_gains(table), start=1)
+        for other, entry in enumerate(_gains_json(table), start=1)
         if entry["gain"] is not None and entry["gain"] > 0 and entry["p_adjusted"] < LEVEL
     }
     tied = []
     for other in values:
-        found = None if other == best else table.gain(best, other)
-        is_better = found is not None and (
-            (found.p_value * n_pairs < LEVEL or other in beaten)
-            and found.mean >= options.min_effect * abs(found.value)
+        gain = None if other == best else table.gain(best, other)
+        is_better = gain is not None and (
+            (gain.p_value * n_pairs < LEVEL or other in beaten)
+            and gain.mean >= options.min_effect * abs(gain.value)
         )
         if other != best and not is_better:
             tied.append(table.methods[other].label())
     return {**table.methods[best].label(), "value": sign * values[best], "tied": tied}
 
 
-def _gains(table: _Table) -> list[dict[str, Any]]:
+def _gains_json(table: _Table) -> list[dict[str, Any]]:
     """Return the gain of the candidate over every other method."""
     gains = [table.gain(0, other) for other in range(1, len(table.methods))]
-    adjusted = iter(holm([found.p_value for found in gains if found is not None]))
+    adjusted = iter(holm([gain.p_value for gain in gains if gain is not None]))
     return [
         {
             "baseline": entry.method.algorithm,
             "role": entry.method.role,
             "variant": entry.method.variant,
-            "gain": None if found is None else found.mean,
-            "low": None if found is None else found.interval()[0],
-            "high": None if found is None else found.interval()[1],
-            "p_value": None if found is None else found.p_value,
-            "p_adjusted": None if found is None else next(adjusted),
+            "gain": None if gain is None else gain.mean,
+            "low": None if gain is None else gain.interval()[0],
+            "high": None if gain is None else gain.interval()[1],
+            "p_value": None if gain is None else gain.p_value,
+            "p_adjusted": None if gain is None else next(adjusted),
         }
-        for entry, found in zip(table.methods[1:], gains, strict=True)
+        for entry, gain in zip(table.methods[1:], gains, strict=True)
     ]
 
 
-def _method(entry: MethodScores, metric: Metric, average: Average) -> dict[str, Any]:
+def _method_json(entry: MethodScores, metric: Metric, average: Average) -> dict[str, Any]:
     scores = entry.scores
     return {
         **entry.label(),

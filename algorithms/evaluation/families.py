@@ -1,20 +1,19 @@
-"""Learning together against learning apart: the best of one family against the best of another.
+"""Test whether learning together is better than learning each task alone.
 
-The best of several methods looks better than it is. So a family is not represented by the method
-that came out best; the claim "some method s that learns together is better than *every* method a
-that learns each task alone" is tested as such. With one-sided p values p(s > a) of all pairs, for
-S methods together and A methods apart,
+The score of the best of several methods is biased upwards. So no family of methods is represented
+by its best member. The tested claim is "some method s that learns together is better than *every*
+method a that learns each task alone". With one-sided p values p(s > a) of all pairs, for S methods
+that learn together and A methods that learn each task alone,
 
     p(helps) = S · min_s max_a p(s > a),   p(hurts) = A · min_a max_s p(a > s),
 
-the maximum because every pair must hold (an intersection-union test needs no correction), the
-factor because any s will do (Bonferroni). Doubled, the smaller one is the p value of the verdict.
-The constant prediction must be beaten as well for "helps", and never makes "hurts".
+with a maximum because every pair must hold (an intersection-union test needs no correction), and
+a factor because one s suffices (Bonferroni). The smaller one, doubled, is the p value of the
+verdict. "helps" also requires a gain over the constant prediction; "hurts" ignores it.
 
-Choosing the representatives by inner cross-validation would be as honest, and stronger if there are
-many methods. It is not done: methods choose by errors of different kinds (leave-one-out, squared
-errors, error rates, or not at all), and scoring all in the same way inside every split would
-multiply the cost of a comparison by the number of inner folds.
+Rejected: to select the representatives by inner cross-validation. It would have more power with
+many methods. But methods choose parameters by different losses, or not at all, and scoring them in
+the same way inside every split would multiply the cost by the number of inner folds.
 """
 
 import math
@@ -26,27 +25,27 @@ from algorithms.evaluation.gains import LEVEL, Gain
 
 Verdict = Literal["helps", "hurts", "equal", "unclear"]
 
-#: Gain of the method at one position over that at another; None where it is not known.
-Gains = Callable[[int, int], Gain | None]
+#: Return the gain of the method at one position over that at another; None if it is unknown.
+GainFunction = Callable[[int, int], Gain | None]
 
 
 @dataclass(frozen=True, slots=True)
-class Contest:
-    """The best of the methods that learn together against the best of those that learn apart.
+class FamilyComparison:
+    """The test of multi-task methods ("together") against single-task methods ("apart").
 
     Parameters
     ----------
     together, apart
-        Positions of the method most surely better than the other family, and of the method in that
-        family that comes nearest to it.
+        Positions of the two decisive methods: the one with the smallest p value against the other
+        family, and the closest method of that family.
     gain
-        Of the one that learns together over the one that learns apart.
+        Mean gain of ``together`` over ``apart``.
     low, high
-        Its 95 % interval, corrected for the number of methods that could have been the first.
+        Ends of its 95 % interval, corrected for the number of methods in the first one's family.
     p_value
-        Two-sided, for the families.
+        Two-sided p value of the test of the families.
     margin
-        Smallest gain worth naming.
+        Smallest relevant gain.
     """
 
     together: int
@@ -58,94 +57,106 @@ class Contest:
     margin: float
 
 
-def contest(
+def compare_families(
     together: Sequence[int],
     apart: Sequence[int],
-    gains: Gains,
+    gains: GainFunction,
     *,
     min_effect: float,
     trivial: Sequence[int] = (),
-) -> Contest | None:
-    """Return the comparison of two families of methods; None where nothing can be compared.
+) -> FamilyComparison | None:
+    """Return the comparison of two families of methods; None if there is no pair to compare.
 
     Parameters
     ----------
     together, apart
-        Positions of the methods.
+        Positions of the methods that learn together, and of those that learn each task alone.
     gains
-        Gain of the first method over the second.
+        Returns the gain of the first method over the second.
     min_effect
-        Smallest effect worth naming, as a part of the value of the method that learns apart.
+        Smallest relevant gain, relative to the value of the method ``apart``.
     trivial
-        Positions of methods that must be beaten as well.
+        Positions of the trivial methods, which "helps" must also beat.
     """
     if not together or not apart:
         return None
-    helps = _best(together, [*apart, *trivial], gains)
-    hurts = _best(apart, together, lambda a, s: _negated(gains(s, a)))
+    helps = _test_family(together, [*apart, *trivial], gains)
+    hurts = _test_family(apart, together, lambda a, s: _negated(gains(s, a)))
     if helps.p_value <= hurts.p_value:
-        side, pair = helps, (helps.winner, helps.nearest)
+        test, pair = helps, (helps.best, helps.closest)
     else:
-        side, pair = hurts, (hurts.nearest, hurts.winner)
-    found = gains(*pair)
-    if found is None:
+        test, pair = hurts, (hurts.closest, hurts.best)
+    gain = gains(*pair)
+    if gain is None:
         return None
-    low, high = found.interval(LEVEL / side.n_tests)
-    return Contest(
+    low, high = gain.interval(LEVEL / test.n_tests)
+    return FamilyComparison(
         *pair,
-        gain=found.mean,
+        gain=gain.mean,
         low=low,
         high=high,
-        p_value=min(1.0, 2 * side.p_value),
-        margin=min_effect * abs(found.value),
+        p_value=min(1.0, 2 * test.p_value),
+        margin=min_effect * abs(gain.value),
     )
 
 
-def verdict_of(found: Contest | None, *, p_value: float | None = None) -> Verdict:
-    """Return what a contest says.
+def verdict_of(comparison: FamilyComparison | None, *, p_value: float | None = None) -> Verdict:
+    """Return the verdict of a comparison.
 
-    *helps*, *hurts*: the difference is not chance, and at least the smallest worth naming. *equal*:
-    it is smaller, or its whole interval is. *unclear*: it cannot be told.
+    *helps*, *hurts*: the difference is significant and at least the smallest relevant gain.
+    *equal*: the difference, or its whole interval, is smaller than that. *unclear*: none of these.
 
     Parameters
     ----------
     p_value
-        In place of its own, where it was corrected for the number of contests.
+        Replaces the comparison's own p value if it was adjusted for several comparisons.
     """
-    if found is None:
+    if comparison is None:
         return "unclear"
-    if max(abs(found.low), abs(found.high)) <= found.margin:
+    if max(abs(comparison.low), abs(comparison.high)) <= comparison.margin:
         return "equal"
-    if (found.p_value if p_value is None else p_value) >= LEVEL:
+    if (comparison.p_value if p_value is None else p_value) >= LEVEL:
         return "unclear"
-    if abs(found.gain) < found.margin:
+    if abs(comparison.gain) < comparison.margin:
         return "equal"
-    return "helps" if found.gain > 0 else "hurts"
+    return "helps" if comparison.gain > 0 else "hurts"
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
-    """The method of a family most surely better than all of another; p one-sided, corrected."""
+class _FamilyTest:
+    """The test that a method of one family is better than all methods of another.
 
-    winner: int
-    nearest: int
+    Parameters
+    ----------
+    best
+        The method with the smallest p value.
+    closest
+        The method of the other family with the smallest difference from it.
+    p_value
+        One-sided, corrected for the number of methods of the first family.
+    n_tests
+        Number of methods of the first family.
+    """
+
+    best: int
+    closest: int
     p_value: float
     n_tests: int
 
 
-def _best(family: Sequence[int], others: Sequence[int], gains: Gains) -> _Side:
+def _test_family(family: Sequence[int], others: Sequence[int], gains: GainFunction) -> _FamilyTest:
     def p_value(one: int) -> float:
-        found = [gains(one, other) for other in others]
-        return max(1.0 if pair is None else pair.p_greater for pair in found)
+        pairs = [gains(one, other) for other in others]
+        return max(1.0 if gain is None else gain.p_greater for gain in pairs)
 
-    def gain(one: int, other: int) -> float:
-        found = gains(one, other)
-        return math.inf if found is None else found.mean
+    def mean_gain(one: int, other: int) -> float:
+        gain = gains(one, other)
+        return math.inf if gain is None else gain.mean
 
-    winner = min(family, key=p_value)
-    nearest = min(others, key=lambda other: gain(winner, other))
-    return _Side(winner, nearest, min(1.0, len(family) * p_value(winner)), len(family))
+    best = min(family, key=p_value)
+    closest = min(others, key=lambda other: mean_gain(best, other))
+    return _FamilyTest(best, closest, min(1.0, len(family) * p_value(best)), len(family))
 
 
-def _negated(found: Gain | None) -> Gain | None:
-    return None if found is None else -found
+def _negated(gain: Gain | None) -> Gain | None:
+    return None if gain is None else -gain

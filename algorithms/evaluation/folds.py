@@ -1,14 +1,15 @@
-"""Units of rows spread over folds, or drawn for a part, as evenly as their sizes allow.
+"""Distribute units of rows over folds, or draw a part of them, stratified by task and class.
 
-Units with the same contents (as many rows of each class of each task) form a *stratum*, which is
-dealt at once. Large units come first, single rows last and fill what is uneven. Each unit goes to
-the fold f of least
+A unit is a set of rows that must stay together. Units with the same contents (the same number of
+rows of each class of each task) form a *stratum*, which is distributed in one step. Large units
+come first; single rows come last and even out the folds. Each unit goes to the fold f with the
+smallest cost
 
-    Σ_c v_c n_cf / N_c,   c over the classes of the tasks and over the tasks,
+    Σ_c v_c n_cf / N_c,   c over the classes of all tasks and over the tasks,
 
-v_c its rows in c, n_cf those that the fold has already and N_c all of them: the step that lets
-Σ_cf n_cf² / N_c grow least. A further unit of the same stratum costs the same amount more in
-whatever fold, so that a stratum of m units takes the m least of an arithmetic table.
+where the unit has v_c rows in c, the fold already has n_cf, and there are N_c in all. This greedy
+step increases Σ_cf n_cf² / N_c least. Each further unit of a stratum adds the same amount to the
+cost of its fold, so a stratum of m units takes the m smallest entries of a table of costs.
 """
 
 from collections.abc import Iterator
@@ -32,17 +33,17 @@ NEVER: Final = -1
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """The rows of all tasks, one task after another, (n_rows,) each.
+    """The rows of all tasks, one task after another; each array is (n_rows,).
 
     Parameters
     ----------
     task
-        Position of the task.
+        Position of the row's task.
     cell
-        Position of the class of the task among those of all tasks; a task without classes has
-        one.
+        Position of the row's class among the classes of all tasks. A task without classes counts
+        as one class.
     unit
-        Rows of one unit are held out together.
+        Number of the row's unit. Rows of one unit are held out together.
     rank
         Place of the row in a random order of the rows of its task.
     """
@@ -54,7 +55,7 @@ class Rows:
 
     @cached_property
     def by_unit(self) -> Indices:
-        """The rows, those of a unit together, (n_rows,)."""
+        """Positions of the rows, sorted by unit, (n_rows,)."""
         return np.argsort(self.unit, kind="stable")
 
     @cached_property
@@ -64,7 +65,7 @@ class Rows:
 
     @cached_property
     def starts(self) -> Indices:
-        """Where the rows of each unit begin in :attr:`by_unit`, (n_units,)."""
+        """Position in :attr:`by_unit` of the first row of each unit, (n_units,)."""
         return np.cumsum(self.sizes) - self.sizes
 
     @cached_property
@@ -84,7 +85,7 @@ class Rows:
 
     @cached_property
     def is_free(self) -> NDArray[np.bool_]:
-        """Whether a unit can be held out: every class of a task has another, (n_units,)."""
+        """Whether each unit can be held out, (n_units,): its classes also occur in other units."""
         return ~sole_units(self.cell, self.unit)
 
     def members(self, unit: int) -> Indices:
@@ -93,7 +94,7 @@ class Rows:
         return self.by_unit[first : first + self.sizes[unit]]
 
     def contents(self, unit: int) -> tuple[Indices, Indices]:
-        """Return the positions in :attr:`totals` that a unit has rows in, and how many."""
+        """Return the positions in :attr:`totals` where a unit has rows, and the numbers of rows."""
         rows = self.members(unit)
         both = np.concatenate([self.cell[rows], self.n_cells + self.task[rows]])
         columns, amounts = np.unique(both, return_counts=True)
@@ -101,7 +102,7 @@ class Rows:
 
 
 def spread_folds(rows: Rows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
-    """Return the fold of each row, (n_rows,); :data:`NEVER` is never held out.
+    """Return the fold of each row, (n_rows,); rows of :data:`NEVER` always train.
 
     Every class of every task keeps a row in every training part.
 
@@ -115,39 +116,41 @@ def spread_folds(rows: Rows, *, n_folds: int, min_rows: MinRows = 1) -> Indices:
     load = np.zeros((n_folds, len(totals)))
     for units in [*_strata(rows, is_random=False), *_single_rows(rows)]:
         columns, amounts = rows.contents(units[0])
-        if rows.sizes[units[0]] > 1:  # the tasks' largest units go to different folds
+        if rows.sizes[units[0]] > 1:  # so that the largest units of tasks go to different folds
             columns = np.append(columns, len(totals) - 1)
             amounts = np.append(amounts, rows.sizes[units[0]])
         weights = amounts / totals[columns]
         cost, step = load[:, columns] @ weights, float(amounts @ weights)
-        folds[units] = _cheapest(cost, step, len(units))
+        folds[units] = _cheapest_folds(cost, step, len(units))
         counts = np.bincount(folds[units], minlength=n_folds)
         load[:, columns] += counts[:, np.newaxis] * amounts
     return _with_training_rows(rows, folds, min_rows=min_rows)[rows.unit]
 
 
 def draw_part(rows: Rows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.bool_]:
-    """Return which rows to hold out, (n_rows,): a part of every class of every task.
+    """Return whether to hold out each row, (n_rows,): a part of every class of every task.
 
     Parameters
     ----------
+    size
+        Share of the rows to hold out.
     min_rows
         As in :func:`spread_folds`.
     """
-    is_held = np.zeros(len(rows.sizes), dtype=bool)
-    held = np.zeros(len(rows.totals))
-    _draw_units(rows, is_held, held, size=size)
+    is_test = np.zeros(len(rows.sizes), dtype=bool)
+    n_test = np.zeros(len(rows.totals))
+    _draw_units_inplace(rows, is_test, n_test, size=size)
     for units in _single_rows(rows):
         columns, _ = rows.contents(units[0])
         cell = columns[0]
-        n_wanted = max(round(size * int(rows.totals[cell])) - int(held[cell]), 0)
-        is_held[units[:n_wanted]] = True
-    folds = np.where(is_held, 0, NEVER)
+        n_missing = max(round(size * int(rows.totals[cell])) - int(n_test[cell]), 0)
+        is_test[units[:n_missing]] = True
+    folds = np.where(is_test, 0, NEVER)
     return np.equal(_with_training_rows(rows, folds, min_rows=min_rows), 0)[rows.unit]
 
 
-def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
-    """Return the fold of each of some units: the least of ``cost + j step``, j units before it."""
+def _cheapest_folds(cost: Array, step: float, n_units: int) -> Indices:
+    """Return the fold of each of ``n_units`` units; j earlier units make a fold j·step dearer."""
     n_levels = int(min(np.ceil(n_units / len(cost)) + np.ptp(cost) // step + 1, n_units))
     table = cost + step * np.arange(n_levels)[:, np.newaxis]
     chosen = np.argsort(table, axis=None, kind="stable")[:n_units]
@@ -155,22 +158,22 @@ def _cheapest(cost: Array, step: float, n_units: int) -> Indices:
 
 
 def _single_rows(rows: Rows) -> Iterator[Indices]:
-    """Return the units of one row that can be held out, those of a class at a time."""
+    """Yield the units of one row that can be held out, class by class."""
     units = np.flatnonzero((rows.sizes == 1) & rows.is_free)
     cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
-    return _parts(units[np.lexsort((rank, cell))], np.sort(cell))
+    return _split_by_key(units[np.lexsort((rank, cell))], np.sort(cell))
 
 
 def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
-    """Return the units of several rows that can be held out, a stratum at a time.
+    """Yield the units of several rows that can be held out, stratum by stratum.
 
-    Strata come in random order, but those of larger units (by powers of 2) first: repeats differ,
-    and what is small evens out what is large.
+    Strata with larger units (by powers of 2) come first, so that small units even out large ones.
+    Otherwise the order is random, so that repeats differ.
 
     Parameters
     ----------
     is_random
-        Whether the sizes of the units do not count.
+        Ignore the sizes of the units.
     """
     units = np.flatnonzero((rows.sizes > 1) & rows.is_free)
     if not units.size:
@@ -182,74 +185,78 @@ def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
     np.minimum.at(first, stratum, rank)
     bits = np.zeros(len(units)) if is_random else np.frexp(rows.sizes[units])[1]
     order = np.lexsort((rank, stratum, first[stratum], -bits))
-    return _parts(units[order], stratum[order])
+    return _split_by_key(units[order], stratum[order])
 
 
-def _parts(units: Indices, keys: Indices) -> Iterator[Indices]:
-    """Return units with the same key together; equal keys are neighbours."""
+def _split_by_key(units: Indices, keys: Indices) -> Iterator[Indices]:
+    """Yield the units of each key; equal keys must be adjacent."""
     ends = np.flatnonzero(np.diff(keys)) + 1
     return iter(np.split(units, ends)) if units.size else iter(())
 
 
-def _draw_units(rows: Rows, is_held: NDArray[np.bool_], held: Array, *, size: float) -> None:
-    """Hold out a part of the units of several rows, in place; add their rows to ``held``.
+def _draw_units_inplace(
+    rows: Rows, is_test: NDArray[np.bool_], n_test: Array, *, size: float
+) -> None:
+    """Hold out a part of the units of several rows; add their rows to ``n_test``.
 
-    Along a random order a unit is held out where its tasks then have no more than their part of
-    the rows so far. Where units of several of its rows leave a task without, the first that brings
-    it nearer to its part is held out.
+    The units are visited in random order. A unit is held out if its tasks then have at most the
+    share ``size`` of the rows visited so far. If a task is left without a test row, a second pass
+    holds out the first unit that brings the task nearer to its share.
     """
     n_cells = rows.n_cells
-    seen = np.zeros(len(rows.totals))
-    waiting = []
+    n_visited = np.zeros(len(rows.totals))
+    skipped = []
     for units in _strata(rows, is_random=True):
         columns, amounts = rows.contents(units[0])
         is_task = columns >= n_cells
         tasks, own = columns[is_task], float(amounts[is_task].sum())
         for unit in units:
-            seen[columns] += amounts
-            if held[tasks].sum() + own <= size * seen[tasks].sum():
-                is_held[unit] = True
-                held[columns] += amounts
+            n_visited[columns] += amounts
+            if n_test[tasks].sum() + own <= size * n_visited[tasks].sum():
+                is_test[unit] = True
+                n_test[columns] += amounts
             else:
-                waiting.append((unit, columns, amounts, tasks))
-    for unit, columns, amounts, tasks in waiting:
-        wanted = size * rows.totals[tasks] - held[tasks]
+                skipped.append((unit, columns, amounts, tasks))
+    for unit, columns, amounts, tasks in skipped:
+        missing = size * rows.totals[tasks] - n_test[tasks]
         in_task = amounts[columns >= n_cells]
-        has_single = seen[tasks] < rows.totals[tasks]
-        is_nearer = (in_task > 1).any() and (in_task < 2 * wanted).all()
-        if is_nearer and (held[tasks] == 0).any() and not has_single.any():
-            is_held[unit] = True
-            held[columns] += amounts
+        has_single = n_visited[tasks] < rows.totals[tasks]
+        is_nearer = (in_task > 1).any() and (in_task < 2 * missing).all()
+        if is_nearer and (n_test[tasks] == 0).any() and not has_single.any():
+            is_test[unit] = True
+            n_test[columns] += amounts
 
 
 def _with_training_rows(rows: Rows, folds: Indices, *, min_rows: MinRows) -> Indices:
-    """Return the folds (n_units,) with units taken out of them that must train.
+    """Return the folds (n_units,) after units that must train are removed from them.
 
-    Small units are taken first, of equal ones the last of the random order.
+    Small units are removed first; of equal sizes, the last of the random order.
     """
     folds = folds.copy()
-    for key, n_kept in ((rows.cell, np.ones(1)), (rows.task, np.atleast_1d(min_rows))):
+    for key, min_train in ((rows.cell, np.ones(1)), (rows.task, np.atleast_1d(min_rows))):
         n_folds = int(folds.max()) + 1
-        is_held = folds[rows.unit] != NEVER
-        pairs = key[is_held] * n_folds + folds[rows.unit[is_held]]
-        n_held, total = np.bincount(pairs), np.bincount(key)
-        kept = np.broadcast_to(n_kept, total.shape)
-        most = np.repeat(np.maximum(total - kept, 0), n_folds)[: len(n_held)]
-        for pair in np.flatnonzero(n_held > most):
+        is_test = folds[rows.unit] != NEVER
+        pairs = key[is_test] * n_folds + folds[rows.unit[is_test]]
+        n_test, total = np.bincount(pairs), np.bincount(key)
+        required = np.broadcast_to(min_train, total.shape)
+        max_test = np.repeat(np.maximum(total - required, 0), n_folds)[: len(n_test)]
+        for pair in np.flatnonzero(n_test > max_test):
             where, fold = divmod(int(pair), n_folds)
-            _release_inplace(rows, folds, key == where, fold=fold, n_kept=int(kept[where]))
+            _shrink_fold_inplace(
+                rows, folds, key == where, fold=fold, min_train=int(required[where])
+            )
     return folds
 
 
-def _release_inplace(
-    rows: Rows, folds: Indices, is_own: NDArray[np.bool_], *, fold: int, n_kept: int
+def _shrink_fold_inplace(
+    rows: Rows, folds: Indices, is_own: NDArray[np.bool_], *, fold: int, min_train: int
 ) -> None:
-    """Take units out of a fold until ``n_kept`` of the own rows train; in place."""
+    """Remove units from a fold until at least ``min_train`` of the rows in ``is_own`` train."""
     own = rows.unit[is_own]
     n_train = np.count_nonzero(folds[own] != fold)
     units, amounts = np.unique(own[folds[own] == fold], return_counts=True)
     for which in np.lexsort((-rows.rank[rows.lead[units]], rows.sizes[units])):
-        if n_train >= n_kept:
+        if n_train >= min_train:
             return
         folds[units[which]] = NEVER
         n_train += amounts[which]

@@ -1,12 +1,12 @@
-"""Differences of a metric between two methods on the same splits, and how sure they are.
+"""Differences of a metric between two methods on the same splits, and their uncertainty.
 
-Splits of one dataset share rows, so that the plain t test is far too sure; the variance is
-corrected by the part that is held out,
+Splits of one dataset share rows, so the plain t test underestimates the variance. It is corrected
+by the share of held-out rows (Nadeau and Bengio),
 
     s² (1/J + n_test/n_train)   over J splits, J - 1 degrees of freedom
 
-Where the difference is the same in every split, which happens with error rates of few rows, s² is 0
-and says nothing: one more split without a difference is then counted for the spread.
+If the difference is the same in every split, as can happen with error rates of few rows, s² would
+be 0. One additional split without a difference is then assumed when s² is estimated.
 
 References: Nadeau, Bengio, *Inference for the generalization error*, Machine Learning 52 (2003),
 doi:10.1023/A:1024068626366; Holm, *A simple sequentially rejective multiple test procedure*,
@@ -24,15 +24,15 @@ from scipy.stats import t as student
 
 from algorithms.evaluation.metrics import Metric
 
-#: Accepted probability of taking chance for a difference.
+#: Significance level of all tests.
 LEVEL: Final = 0.05
-#: Differences below this part of the values are rounding.
+#: Relative differences below this are treated as rounding errors.
 ROUNDING: Final = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Gain:
-    """How much better one method is than another, with its uncertainty.
+    """The gain of one method over another: a mean difference with its uncertainty.
 
     Parameters
     ----------
@@ -67,15 +67,15 @@ class Gain:
         return replace(self, mean=-self.mean)
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
-        """Return the confidence interval that misses the true gain with probability ``level``."""
+        """Return the confidence interval of confidence 1 - ``level``."""
         reach = float(student.ppf(1 - level / 2, self.df)) * self.error
         return self.mean - reach, self.mean + reach
 
 
-def gain(
+def gain_of(
     ours: Sequence[float | None], theirs: Sequence[float | None], metric: Metric, *, ratio: float
 ) -> Gain | None:
-    """Return the gain over splits in which both have a value; None if these are fewer than two.
+    """Return the gain over the splits in which both methods have a value; None if fewer than two.
 
     Parameters
     ----------
@@ -97,7 +97,7 @@ def gain(
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Return p values corrected for their number, so that the least is right at the level."""
+    """Return the p values adjusted by Holm's method (family-wise error rate)."""
     order = np.argsort(p_values)
     n = len(order)
     steps = np.array(p_values)[order] * np.arange(n, 0, -1)
@@ -107,5 +107,5 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
-    """Return p values such that those below a level hold that share of false ones at most."""
+    """Return the p values adjusted by Benjamini and Hochberg's method (false discovery rate)."""
     return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []

@@ -1,4 +1,4 @@
-"""What a model is worth on rows it has not seen, by the field's names."""
+"""Metrics of models on held-out rows."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,87 +15,89 @@ from algorithms.interface.model import InvertibleModel, PredictingModel, Scoring
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.numerics.centering import centre_columns, column_means, is_flat
 
-Kind = Literal["none", "numbers", "classes"]
+TargetKind = Literal["none", "numbers", "classes"]
 
 
-#: What a mean is over: tasks, each of which counts alike, or all rows as those of one task.
+#: A mean over tasks, which all count the same, or a value over the rows of all tasks.
 Average = Literal["tasks", "rows"]
-#: What is compared: the truth and the answer, row by row.
-Observation = tuple[Any, Any]
+#: True values and predictions, row by row.
+TruthAndPrediction = tuple[Any, Any]
 
 
 class MetricChoice(BaseModel):
-    """By what candidates or methods are told apart."""
+    """The metric and the average that rank candidates or methods."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     metric: str | None = Field(
         None,
         max_length=64,
-        description="What decides: error_rate, rmse, ...; by default what suits the targets.",
+        description="Deciding metric: error_rate, rmse, ... Default: one that fits the targets.",
     )
     average: Average = Field(
-        "tasks", description="What counts alike: every task, or every row of all tasks."
+        "tasks", description="Average over tasks ('tasks'), or over the rows of all tasks ('rows')."
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that says how well a model does.
+    """A metric of models.
 
     Parameters
     ----------
     target
-        Kind of targets it compares with; ``"none"``: it looks at the rows themselves.
+        Kind of targets that it compares with predictions; ``"none"`` if it compares the rows
+        themselves.
     methods
-        What the model must be able to do.
+        Methods that the model must have.
     observe
-        Gives truth and answer of the rows of a task.
+        Returns the true values and the predictions for the rows of a task.
     measure
-        Gives the value of truth and answer.
+        Returns the value of the metric for true values and predictions.
     pools
-        Whether truths and answers of several tasks can be measured as one.
+        Whether true values and predictions of several tasks can be concatenated.
     """
 
     name: str
     title: str
-    target: Kind
+    target: TargetKind
     methods: tuple[str, ...]
     larger_is_better: bool
-    observe: Callable[[Any, Task], Observation]
+    observe: Callable[[Any, Task], TruthAndPrediction]
     measure: Callable[[Any, Any], float]
     pools: bool = True
 
     def check(self, algorithm: Algorithm[Any, Any], tasks: Sequence[Task | TaskSummary]) -> None:
-        """Raise InvalidParams where models of an algorithm lack a method that is needed."""
+        """Raise InvalidParams if models of an algorithm lack a method that the metric needs."""
         for task in tasks:
             known = algorithm.Model.methods_for(task.target) if self.suits(task) else self.methods
-            lacking = [name for name in self.methods if name not in known]
-            if lacking:
+            missing = [name for name in self.methods if name not in known]
+            if missing:
                 raise InvalidParams(
-                    f"models of {algorithm.name} have no {', '.join(lacking)}, which {self.name} "
-                    f"needs of task '{task.name}'",
+                    f"the metric {self.name} needs the method {', '.join(missing)}, which models "
+                    f"of {algorithm.name} do not have for task '{task.name}'; choose another",
                     field="metric",
                 )
 
     def suits(self, task: Task | TaskSummary) -> bool:
-        """Return whether it can be taken of a task: of its targets, or of its rows."""
+        """Return whether the metric applies to a task: to its targets, or to its rows."""
         return task.input == "rows" and self.target in (task.target, "none")
 
-    def of(self, model: Any, task: Task) -> float:
-        """Return the value on a task; NaN where there is none."""
+    def score(self, model: Any, task: Task) -> float:
+        """Return the value for a task; NaN if it is undefined."""
         return self.measure(*self.observe(model, task))
 
 
-def error_rate(truth: Any, answer: Any) -> float:
+def error_rate(truth: Any, prediction: Any) -> float:
     """Return the share of rows whose label is wrong."""
-    return float(np.mean(truth != answer))
+    return float(np.mean(truth != prediction))
 
 
 def auc(is_class: Any, scores: Any) -> float:
-    """Return the area under the ROC curve: the chance that a row of a class scores above another.
+    """Return the area under the ROC curve.
 
-    Of several classes the mean over each against the rest. NaN where the rows lack a class.
+    For several classes, it is the mean of the areas of each class against the rest. It is NaN if
+    the rows lack a class.
 
     Parameters
     ----------
@@ -104,51 +106,51 @@ def auc(is_class: Any, scores: Any) -> float:
     return float(np.mean([_area(s, p) for s, p in zip(scores.T, is_class.T, strict=True)]))
 
 
-def rmse(truth: Any, answer: Any) -> float:
-    """Return the root of the mean squared difference of all entries."""
-    return float(np.sqrt(np.mean((truth - answer) ** 2)))
+def rmse(truth: Any, prediction: Any) -> float:
+    """Return the root mean squared error over all entries."""
+    return float(np.sqrt(np.mean((truth - prediction) ** 2)))
 
 
-def r2(truth: Any, answer: Any) -> float:
-    """Return 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN where y is constant, but for rounding."""
-    return _share(np.mean((truth - answer) ** 2), _variance(truth))
+def r2(truth: Any, prediction: Any) -> float:
+    """Return 1 - Σ(y - f)² / Σ(y - mean of y)²; NaN if y is constant up to rounding."""
+    return _explained_share(np.mean((truth - prediction) ** 2), _variance(truth))
 
 
-def explained_variance(truth: Any, answer: Any) -> float:
-    """Return 1 - Var(y - f) / Var(y), which forgives a constant error; NaN where y is constant."""
-    return _share(float(np.var(truth - answer)), _variance(truth))
+def explained_variance(truth: Any, prediction: Any) -> float:
+    """Return 1 - Var(y - f) / Var(y), which ignores a constant error; NaN if y is constant."""
+    return _explained_share(float(np.var(truth - prediction)), _variance(truth))
 
 
 def retained_variance(centred: Any, image: Any) -> float:
-    """Return 1 - Σ(X - image)² / Σ(X - mean)²; NaN where the rows are constant."""
-    return _share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
+    """Return 1 - Σ(X - image)² / Σ(X - mean)²; NaN if the rows are constant."""
+    return _explained_share(float(np.sum((centred - image) ** 2)), float(np.sum(centred**2)))
 
 
-def _correctness(model: PredictingModel, task: Task) -> Observation:
-    """Return for each row 1, and whether its label is right: labels of tasks may be unlike."""
+def _correctness(model: PredictingModel, task: Task) -> TruthAndPrediction:
+    """Return 1 for each row, and whether its label is right (tasks may have different labels)."""
     right = model.predict(task.X, task=task.name) == labels_of(task)
     return np.ones(len(right)), right.astype(np.float64)
 
 
-def _class_scores(model: ScoringModel, task: Task) -> Observation:
+def _class_scores(model: ScoringModel, task: Task) -> TruthAndPrediction:
     y, classes = labels_of(task), model.classes(task.name)
     scores = model.decision_function(task.X, task=task.name)
-    if scores.ndim == 1:  # of the class that sorts last
+    if scores.ndim == 1:  # scores of the class that sorts last
         return np.equal(y, classes[-1])[:, np.newaxis], scores[:, np.newaxis]
     return np.stack([y == label for label in classes], axis=1), scores
 
 
-def _numbers(model: PredictingModel, task: Task) -> Observation:
+def _numbers(model: PredictingModel, task: Task) -> TruthAndPrediction:
     if task.y is None or task.target != "numbers":
-        raise InvalidData(f"task '{task.name}' has no numbers to compare with", task=task.name)
+        raise InvalidData(f"task '{task.name}' has no numeric targets", task=task.name)
     return task.y, model.predict(task.X, task=task.name)
 
 
-def _entries(model: InvertibleModel, task: Task) -> Observation:
-    """Return the entries of the rows about their mean, and those of their images."""
+def _entries(model: InvertibleModel, task: Task) -> TruthAndPrediction:
+    """Return the entries of the centred rows, and those of their reconstructions."""
     if task.input != "rows":
         raise InvalidData(
-            f"task '{task.name}' holds covariance matrices; a model is judged on rows",
+            f"task '{task.name}' has covariance matrices; models can be scored on rows only",
             task=task.name,
         )
     latent = model.transform(task.X, task=task.name)
@@ -156,18 +158,22 @@ def _entries(model: InvertibleModel, task: Task) -> Observation:
     return centre_columns(task.X).ravel(), (image - column_means(task.X)).ravel()
 
 
-_MAPS_BACK: Final = ("transform", "inverse_transform")
+_RECONSTRUCTION: Final = ("transform", "inverse_transform")
 
 
-def _of_numbers(name: str, title: str, measure: Any, *, larger_is_better: bool = True) -> Metric:
+def _regression_metric(
+    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+) -> Metric:
     return Metric(name, title, "numbers", ("predict",), larger_is_better, _numbers, measure)
 
 
-def _of_rows(name: str, title: str, measure: Any, *, larger_is_better: bool = True) -> Metric:
-    return Metric(name, title, "none", _MAPS_BACK, larger_is_better, _entries, measure)
+def _reconstruction_metric(
+    name: str, title: str, measure: Any, *, larger_is_better: bool = True
+) -> Metric:
+    return Metric(name, title, "none", _RECONSTRUCTION, larger_is_better, _entries, measure)
 
 
-#: The first one of a kind of target is the one that decides where none is named.
+#: The first metric for a kind of target is the default.
 METRICS: Final[dict[str, Metric]] = {
     metric.name: metric
     for metric in (
@@ -188,13 +194,15 @@ METRICS: Final[dict[str, Metric]] = {
             larger_is_better=True,
             observe=_class_scores,
             measure=auc,
-            pools=False,  # scores of one task are not on the scale of another
+            pools=False,  # tasks have scores on different scales
         ),
-        _of_numbers("rmse", "RMSE", rmse, larger_is_better=False),
-        _of_numbers("explained_variance", "Explained variance", explained_variance),
-        _of_numbers("r2", "R²", r2),
-        _of_rows("reconstruction_error", "Reconstruction error", rmse, larger_is_better=False),
-        _of_rows("retained_variance", "Retained variance ratio", retained_variance),
+        _regression_metric("rmse", "RMSE", rmse, larger_is_better=False),
+        _regression_metric("explained_variance", "Explained variance", explained_variance),
+        _regression_metric("r2", "R²", r2),
+        _reconstruction_metric(
+            "reconstruction_error", "Reconstruction error", rmse, larger_is_better=False
+        ),
+        _reconstruction_metric("retained_variance", "Retained variance ratio", retained_variance),
     )
 }
 
@@ -202,27 +210,27 @@ METRICS: Final[dict[str, Metric]] = {
 def metrics_for(
     algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
 ) -> tuple[Metric, ...]:
-    """Return the metrics that models of all these algorithms have a value of, for some task.
+    """Return the metrics that apply to models of all these algorithms, for at least one task.
 
-    The one that decides where none is named comes first: one of all tasks, if there is one, and
-    one of their targets rather than of their rows.
+    The default metric comes first. Metrics that apply to all tasks precede the others, and then
+    metrics of targets precede metrics of rows.
 
     Raises
     ------
     InvalidData
-        There is none: the algorithm neither predicts such targets nor maps rows back.
+        No metric applies: the models neither predict these targets nor reconstruct rows.
     """
     found = []
     for metric in METRICS.values():
-        n_suited = sum(_can_measure(metric, algorithms, task) for task in tasks)
-        if n_suited:
-            found.append((n_suited < len(tasks), metric.target == "none", metric))
+        n_applicable = sum(_is_applicable(metric, algorithms, task) for task in tasks)
+        if n_applicable:
+            found.append((n_applicable < len(tasks), metric.target == "none", metric))
     if not found:
-        raise _nothing_to_measure(algorithms, tasks)
+        raise _no_metric_error(algorithms, tasks)
     return tuple(metric for *_, metric in sorted(found, key=lambda entry: entry[:2]))
 
 
-def _can_measure(
+def _is_applicable(
     metric: Metric, algorithms: Sequence[Algorithm[Any, Any]], task: Task | TaskSummary
 ) -> bool:
     needed = set(metric.methods)
@@ -230,39 +238,43 @@ def _can_measure(
     return can_all and metric.suits(task)
 
 
-def _nothing_to_measure(
+def _no_metric_error(
     algorithms: Sequence[Algorithm[Any, Any]], tasks: Sequence[Task | TaskSummary]
 ) -> InvalidData:
     names = ", ".join(algorithm.name for algorithm in algorithms)
     first = next((task for task in tasks if task.input == "covariances"), None)
     if first is not None:
         return InvalidData(
-            f"task '{first.name}' holds covariance matrices, and models are judged on rows; upload "
+            f"task '{first.name}' has covariance matrices, but models are scored on rows; upload "
             "rows, or train without search, comparison and evaluation",
             task=first.name,
         )
-    return InvalidData(f"models of {names} do nothing that could be judged on new rows")
+    return InvalidData(
+        f"models of {names} cannot be scored on new rows: they neither predict these targets nor "
+        "reconstruct rows; train without search, comparison and evaluation"
+    )
 
 
-def deciding_metric(metrics: Sequence[Metric], asked: MetricChoice) -> Metric:
-    """Return the metric that is asked for, or the first.
+def deciding_metric(metrics: Sequence[Metric], choice: MetricChoice) -> Metric:
+    """Return the chosen metric; the first one by default.
 
     Raises
     ------
     InvalidParams
-        There is no such metric for these models, or none of all rows.
+        The metric does not apply to these models, or has no average over rows.
     """
     known = {metric.name: metric for metric in metrics}
-    if asked.metric is not None and asked.metric not in known:
+    if choice.metric is not None and choice.metric not in known:
         raise InvalidParams(
-            f"there is no metric '{asked.metric}' for this job; there are {', '.join(known)}",
+            f"the metric '{choice.metric}' does not apply to this job; use one of: "
+            f"{', '.join(known)}",
             field="metric",
         )
-    metric = metrics[0] if asked.metric is None else known[asked.metric]
-    if asked.average == "rows" and not metric.pools:
+    metric = metrics[0] if choice.metric is None else known[choice.metric]
+    if choice.average == "rows" and not metric.pools:
         raise InvalidParams(
-            f"'{metric.name}' cannot be taken over the rows of all tasks: scores of one are not on "
-            "the scale of another; use the average 'tasks'",
+            f"'{metric.name}' has no average over rows, because tasks have scores on different "
+            "scales; use the average 'tasks'",
             field="average",
         )
     return metric
@@ -271,13 +283,13 @@ def deciding_metric(metrics: Sequence[Metric], asked: MetricChoice) -> Metric:
 def error_rates(model: PredictingModel, tasks: TaskSet) -> dict[str, float]:
     """Return the share of wrong labels in each task."""
     metric = METRICS["error_rate"]
-    return {task.name: metric.of(model, task) for task in tasks}
+    return {task.name: metric.score(model, task) for task in tasks}
 
 
 def mean_squared_error(
     model: PredictingModel, tasks: TaskSet, scales: Mapping[str, float]
 ) -> float:
-    """Return the mean over tasks of the mean squared error of numbers in units of their scale."""
+    """Return the mean over tasks of the mean squared error, in units of each task's scale."""
     errors = [np.subtract(*_numbers(model, task)) / scales.get(task.name, 1.0) for task in tasks]
     return float(np.mean([np.mean(one**2) for one in errors]))
 
@@ -288,15 +300,14 @@ def mean_error_rate(model: PredictingModel, tasks: TaskSet) -> float:
 
 
 def held_out_loss(scales: Mapping[str, float]) -> Callable[[PredictingModel, TaskSet], float]:
-    """Return the loss by which a parameter is chosen, which takes a model and held-out tasks.
+    """Return the loss function for parameter selection; it takes a model and held-out tasks.
 
-    It is the mean over tasks of the share of wrong labels, or of the mean squared error.
+    The loss is the mean over tasks of the error rate, or of the mean squared error.
 
     Parameters
     ----------
     scales
-        What the numbers of a task are divided by, so that none outweighs the others; 1 for tasks
-        that are not among them.
+        Divisors of the errors of each task, so that no task outweighs the others; 1 by default.
     """
 
     def loss(model: PredictingModel, tasks: TaskSet) -> float:
@@ -317,10 +328,10 @@ def _area(scores: Any, is_positive: Any) -> float:
 
 
 def _variance(truth: Any) -> float:
-    """Return the variance; 0 where it is no more than rounding."""
+    """Return the variance; 0 if it is at the level of rounding errors."""
     variance = float(np.var(truth))
     return 0.0 if is_flat(variance, np.abs(truth).max()) else variance
 
 
-def _share(lost: float, whole: float) -> float:
-    return float(1.0 - lost / whole) if whole > 0 else float("nan")
+def _explained_share(residual: float, total: float) -> float:
+    return float(1.0 - residual / total) if total > 0 else float("nan")

@@ -1,4 +1,7 @@
-"""Candidates that differ in one parameter are learned one after the other, where that is faster."""
+"""Fit candidates along a regularisation path where an algorithm has one.
+
+Candidates that differ in the path parameter alone are fitted one after the other with warm starts.
+"""
 
 from collections.abc import Mapping, Sequence
 from copy import deepcopy
@@ -16,35 +19,35 @@ Algo = Algorithm[Any, Any]
 
 
 def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Return the positions of candidates, those together that differ along a path alone.
+    """Return the positions of the candidates in groups that differ in the path parameter alone.
 
     Parameters
     ----------
     candidates
-        Parameters, all with the same names.
+        Parameter values, all with the same names.
     """
     if algorithm.path_param is None:
-        return [[which] for which in range(len(candidates))]
-    found: dict[str, list[int]] = {}
-    for which, values in enumerate(candidates):
+        return [[position] for position in range(len(candidates))]
+    groups: dict[str, list[int]] = {}
+    for position, values in enumerate(candidates):
         rest = {name: value for name, value in values.items() if name != algorithm.path_param}
-        found.setdefault(repr(sorted(rest.items())), []).append(which)
-    return list(found.values())
+        groups.setdefault(repr(sorted(rest.items())), []).append(position)
+    return list(groups.values())
 
 
 def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
-    """Return what makes the models of some training rows, one for each candidate."""
+    """Return a function that fits one model per candidate on given training rows."""
     params = [algorithm.parse(values) for values in candidates]
-    parts = group_by_path(algorithm, candidates)
+    groups = group_by_path(algorithm, candidates)
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
         models: dict[int, Model] = {}
-        for part in parts:
-            # the draws of a candidate do not depend on which others are tried
-            learned = algorithm.fit_path(
-                train, [params[which] for which in part], trace=Trace(), rng=deepcopy(rng)
+        for group in groups:
+            # copy: the random numbers of a candidate must not depend on the other candidates
+            fitted = algorithm.fit_path(
+                train, [params[position] for position in group], trace=Trace(), rng=deepcopy(rng)
             )
-            models |= zip(part, learned, strict=True)
-        return [models[which] for which in range(len(params))]
+            models |= zip(group, fitted, strict=True)
+        return [models[position] for position in range(len(params))]
 
     return fit

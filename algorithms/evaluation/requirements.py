@@ -1,4 +1,4 @@
-"""Whether tasks can be judged on held-out rows, told from their shapes alone."""
+"""Checks that tasks can be evaluated on held-out rows, from the shapes of the tasks alone."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,25 +13,25 @@ Algo = Algorithm[Any, Any]
 
 
 def min_train_rows(algorithm: Algo, params: Sequence[Any], tasks: Sequence[TaskSummary]) -> int:
-    """Return with how few rows in every task the algorithm still takes the tasks.
+    """Return the smallest number of rows per task that the algorithm accepts.
 
-    Where parameters are chosen inside the rows, some class has two of them.
+    If parameters are selected by cross-validation, at least one class needs two rows.
 
     Parameters
     ----------
     params
-        Parameters of candidates, all of which take the tasks as they are.
+        Parameters of candidates, all of which the algorithm accepts for these tasks.
     """
-    is_choice = any(getattr(one, "selection", "given") != "given" for one in params)
-    min_rows = 1 + max(1, *(task.n_classes for task in tasks)) if is_choice else 1
-    most = max(task.n_samples for task in tasks)
+    selects = any(getattr(one, "selection", "given") != "given" for one in params)
+    min_rows = 1 + max(1, *(task.n_classes for task in tasks)) if selects else 1
+    max_rows = max(task.n_samples for task in tasks)
     for one in params:
-        while min_rows < most and not _takes(algorithm, one, tasks, n_samples=min_rows):
+        while min_rows < max_rows and not _accepts(algorithm, one, tasks, n_samples=min_rows):
             min_rows += 1
     return min_rows
 
 
-def _takes(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_samples: int) -> bool:
+def _accepts(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_samples: int) -> bool:
     fewer = [replace(task, n_samples=min(task.n_samples, n_samples)) for task in tasks]
     try:
         algorithm.check(fewer, params)
@@ -43,61 +43,62 @@ def _takes(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_samp
 def check_splits(
     algorithm: Algo, tasks: Sequence[TaskSummary], splits: Splits, *, min_rows: int
 ) -> None:
-    """Raise InvalidData where the splits leave nothing to judge by, or too little to learn from.
+    """Raise InvalidData if the splits leave no rows to test on, or too few to train on.
 
     Parameters
     ----------
     min_rows
-        Rows of every task that must train.
+        Training rows that every task needs.
     """
     splits.check(tasks)
     if splits.scheme == "given":
         for rows in splits.given or []:
             for task in tasks:
-                _check_left(algorithm, task, len(rows.get(task.name, ())), min_rows=min_rows)
+                n_test = len(rows.get(task.name, ()))
+                _check_training_rows(algorithm, task, n_test, min_rows=min_rows)
             if algorithm.needs.shared_rows:
-                _check_alike(algorithm, tasks, [rows.get(task.name, []) for task in tasks])
+                _check_same_rows(algorithm, tasks, [rows.get(task.name, []) for task in tasks])
         return
     size = 0.5 if splits.scheme == "kfold" else splits.test_size
     if not any(_can_hold_out(task, size, min_rows=min_rows) for task in tasks):
         needed = (
-            "" if min_rows == 1 else f", and {algorithm.name} needs {min_rows} rows to learn from"
+            "" if min_rows == 1 else f", and {algorithm.name} needs {min_rows} rows to train on"
         )
         raise InvalidData(
-            f"no split holds out a row by which task '{tasks[0].name}' or another can be judged: "
-            "each has one row of each class, too few rows, or rows that belong together (with the "
+            f"no split can hold out a row of task '{tasks[0].name}' or of any other: each task has "
+            "one row per class, too few rows, or rows that must stay together (with the "
             f"same values, or of one group){needed}; add rows, or hold out more",
             task=tasks[0].name,
         )
 
 
 def _can_hold_out(task: TaskSummary, size: float, *, min_rows: int) -> bool:
-    """Return whether a part of the rows can be held out, as far as the shape tells."""
+    """Return whether some rows of a task can be held out, judging by its shape alone."""
     n_classes = max(task.n_classes, 1)
-    largest = task.n_samples - n_classes + 1  # rows of a class, at the most
-    n_held = min(largest - 1, max(round(size * largest), round(size * task.n_samples)))
+    largest = task.n_samples - n_classes + 1  # upper bound on the rows of one class
+    n_test = min(largest - 1, max(round(size * largest), round(size * task.n_samples)))
     if task.n_divisible is not None:
-        n_held = min(n_held, task.n_divisible)
-    return min(n_held, task.n_samples - min_rows) > 0
+        n_test = min(n_test, task.n_divisible)
+    return min(n_test, task.n_samples - min_rows) > 0
 
 
-def _check_left(algorithm: Algo, task: TaskSummary, n_held: int, *, min_rows: int) -> None:
-    n_left = task.n_samples - n_held
-    if n_held and n_left < min_rows:
+def _check_training_rows(algorithm: Algo, task: TaskSummary, n_test: int, *, min_rows: int) -> None:
+    n_left = task.n_samples - n_test
+    if n_test and n_left < min_rows:
         raise InvalidData(
-            f"a split leaves {n_left} row(s) of task '{task.name}' to learn from, and "
+            f"a split leaves {n_left} row(s) of task '{task.name}' to train on, and "
             f"{algorithm.name} needs {min_rows}; hold out fewer",
             task=task.name,
         )
 
 
-def _check_alike(
+def _check_same_rows(
     algorithm: Algo, tasks: Sequence[TaskSummary], rows: Sequence[Sequence[int]]
 ) -> None:
     for task, own in zip(tasks, rows, strict=True):
         if set(own) != set(rows[0]):
             raise InvalidData(
-                f"a split holds out other rows of task '{task.name}' than of '{tasks[0].name}'; "
-                f"{algorithm.name} needs the same rows in every task",
+                f"a split holds out different rows of task '{task.name}' and of task "
+                f"'{tasks[0].name}'; {algorithm.name} needs the same rows in every task",
                 task=task.name,
             )

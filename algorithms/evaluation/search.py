@@ -1,8 +1,8 @@
-"""Search: which parameters do best on rows that were held out.
+"""Search for the parameters that score best on held-out rows.
 
-*Grid* tries every combination, *random* draws from the space, *halving* judges all candidates on
-few splits and only the better ones on more (successive halving, with splits as what is spent: a
-part of the rows would choose too much regularisation, for that is right for a part of the rows).
+*Grid* tries every combination, *random* draws from the space, *halving* scores all candidates on
+few splits and only the better ones on more. The budget of this successive halving is splits, not
+rows: parameters that are best for a part of the rows regularise too much for all of them.
 
 References: Bergstra, Bengio, *Random search for hyper-parameter optimization*, JMLR 13 (2012),
 https://jmlr.org/papers/v13/bergstra12a.html; Jamieson, Talwalkar, *Non-stochastic best arm
@@ -24,28 +24,28 @@ from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, concatenate_scores, mean_score
 from algorithms.interface.errors import InvalidParams
 
-#: Most candidates in one search, and how many are drawn where no number is given.
 MAX_CANDIDATES: Final = 1000
-N_DRAWN: Final = 30
+#: Number of random candidates.
+DEFAULT_CANDIDATES: Final = 30
 
 
 class Range(BaseModel):
-    """Numbers to draw from: whole ones if both ends are."""
+    """A range of numbers to draw from; of whole numbers if both ends are."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     low: int | float = Field(description="Smallest value.")
     high: int | float = Field(description="Largest value.")
     scale: Literal["linear", "log"] = Field(
-        "linear", description="'log': the logarithm is drawn evenly."
+        "linear", description="Uniform distribution: of the number ('linear') or its log ('log')."
     )
 
     def draw(self, rng: np.random.Generator) -> float | int:
-        """Return one number."""
+        """Return a random number of the range."""
         if isinstance(self.low, int) and isinstance(self.high, int):
             if self.scale == "linear":
                 return int(rng.integers(self.low, self.high, endpoint=True))
-            # each whole number stands for the half unit on both sides of it
+            # a whole number stands for the half unit on both sides of it
             ends = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return min(max(round(math.exp(rng.uniform(*ends))), self.low), self.high)
         if self.scale == "linear":
@@ -54,39 +54,40 @@ class Range(BaseModel):
 
 
 class SearchOptions(MetricChoice):
-    """Which values to try, and how to tell which are best."""
+    """Which parameter values a search tries, and how it scores them."""
 
     space: dict[str, list[Any] | Range] = Field(
         min_length=1,
         max_length=20,
-        description="For each parameter the values to try, or for 'random' and 'halving' also a "
-        "range to draw from, `{low, high, scale}`.",
+        description="For each parameter, a list of values to try. 'random' and 'halving' also take "
+        "a range to draw from, `{low, high, scale}`.",
     )
     method: Literal["grid", "random", "halving"] = Field(
         "grid",
-        description="'grid': every combination. 'random': combinations drawn at random. "
-        "'halving': all are judged on few splits, the better ones on more.",
+        description="'grid': every combination. 'random': random combinations. "
+        "'halving': all candidates are scored on few splits, the better ones on more.",
     )
     n_candidates: int | None = Field(
         None,
         ge=2,
         le=MAX_CANDIDATES,
-        description="Combinations to draw; without it 30, and every one for 'halving' of lists.",
+        description="Number of combinations to draw. Default: 30, or every combination if "
+        "'halving' has lists alone.",
     )
-    factor: int = Field(3, ge=2, le=10, description="'halving' keeps one of so many.")
-    n_folds: int = Field(
-        5, ge=2, le=100, description="Parts into which the rows of each task are divided."
+    factor: int = Field(
+        3, ge=2, le=10, description="'halving' keeps one of this many candidates per round."
     )
-    repeats: int = Field(1, ge=1, le=100, description="Times that they are divided anew.")
+    n_folds: int = Field(5, ge=2, le=100, description="Number of folds.")
+    repeats: int = Field(1, ge=1, le=100, description="Repeats of the folds, each shuffled anew.")
 
     def splits(self) -> Splits:
-        """Return how rows are held out."""
+        """Return the splits that candidates are scored on."""
         return Splits(n_folds=self.n_folds, repeats=self.repeats)
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """A step of a search: how many candidates are judged on the first so many splits."""
+    """A round of a search: how many candidates are scored, and on how many of the splits."""
 
     n_candidates: int
     n_splits: int
@@ -95,30 +96,35 @@ class Round:
 def list_candidates(
     values: Mapping[str, Any], search: SearchOptions, *, seed: int
 ) -> list[dict[str, Any]]:
-    """Return what is to be tried, each with the other parameters as given.
+    """Return the parameter values of every candidate.
+
+    Parameters
+    ----------
+    values
+        Parameters of the job; the search replaces those in its space.
 
     Raises
     ------
     InvalidParams
-        There are too many, or there is nothing to try for a parameter.
+        There are too many candidates, or a parameter has no value to try.
     """
     _check(search)
     lists = {name: tried for name, tried in search.space.items() if isinstance(tried, list)}
     is_finite = len(lists) == len(search.space)
     n_combinations = math.prod(len(tried) for tried in lists.values())
-    is_whole = search.method == "grid" or (
+    tries_all = search.method == "grid" or (
         search.method == "halving" and search.n_candidates is None and is_finite
     )
-    if is_whole:
+    if tries_all:
         if n_combinations > MAX_CANDIDATES:
             raise InvalidParams(
-                f"the values to try have {n_combinations} combinations, and {MAX_CANDIDATES} may "
-                "be tried; give fewer values, or the method 'random'"
+                f"the search has {n_combinations} combinations of values, at most {MAX_CANDIDATES} "
+                "are allowed; list fewer values, or use the method 'random'"
             )
         chosen = [dict(zip(lists, c, strict=True)) for c in itertools.product(*lists.values())]
     else:
         rng = np.random.default_rng(seed)
-        n = search.n_candidates or N_DRAWN
+        n = search.n_candidates or DEFAULT_CANDIDATES
         if is_finite:
             drawn = rng.choice(n_combinations, min(n, n_combinations), replace=False)
             chosen = [_combination(lists, int(index)) for index in drawn]
@@ -126,13 +132,13 @@ def list_candidates(
             chosen = [
                 {name: _draw(tried, rng) for name, tried in search.space.items()} for _ in range(n)
             ]
-    # a whole number may be drawn, and a value be given, more than once
-    different = {repr(combination): combination for combination in chosen}
-    return [{**values, **combination} for combination in different.values()]
+    # the same combination may be drawn, or listed, more than once
+    unique = {repr(combination): combination for combination in chosen}
+    return [{**values, **combination} for combination in unique.values()]
 
 
 def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
-    """Return the rounds in order; all splits are spent on those of the last."""
+    """Return the rounds in order; candidates of the last one are scored on all splits."""
     n_splits, factor = search.splits().count(), search.factor
     n_rounds = 1
     if search.method == "halving":
@@ -145,27 +151,29 @@ def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
 
 
 def rank_candidates(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
-    """Return the candidates from the best to the worst; of equal ones the first comes first."""
+    """Return the candidates from the best to the worst; equal ones keep their order."""
     sign = -1.0 if metric.larger_is_better else 1.0
     means = {which: mean_score(scores, metric.name, average) for which, scores in results.items()}
     losses = {which: math.inf if mean is None else sign * mean for which, mean in means.items()}
     return sorted(losses, key=lambda which: (losses[which], which))
 
 
-#: Judges the candidates at some positions on the splits at some positions.
-Judge = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
+#: Score the candidates at some positions on the splits at some positions.
+ScoreFunction = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 
 
-def select_best(search: SearchOptions, n_candidates: int, judge: Judge, metric: Metric) -> int:
-    """Return the position of the best candidate, round after round."""
+def select_best(
+    search: SearchOptions, n_candidates: int, score: ScoreFunction, metric: Metric
+) -> int:
+    """Run all rounds of a search and return the position of the best candidate."""
     results: dict[int, Scores] = {}
     left, n_done = list(range(n_candidates)), 0
     for step in plan_rounds(search, n_candidates):
         left = left[: step.n_candidates]
-        found = judge(left, range(n_done, step.n_splits))
+        scored = score(left, range(n_done, step.n_splits))
         results = {
             which: concatenate_scores([*([results[which]] if n_done else []), scores])
-            for which, scores in zip(left, found, strict=True)
+            for which, scores in zip(left, scored, strict=True)
         }
         left, n_done = rank_candidates(results, metric, search.average), step.n_splits
     return left[0]
@@ -177,14 +185,14 @@ def _check(search: SearchOptions) -> None:
             if not tried:
                 raise InvalidParams(f"'{name}' has no value to try", field=f"space/{name}")
         elif search.method == "grid":
-            detail = "is a range, which has no end of values; give a list, or the method 'random'"
+            detail = "is a range, but 'grid' needs a list; list values, or use the method 'random'"
             raise InvalidParams(f"'{name}' {detail}", field=f"space/{name}")
         elif not tried.low < tried.high or (tried.scale == "log" and tried.low <= 0):
             positive = "0 < " if tried.scale == "log" else ""
             detail = f"expected {positive}low < high, got {tried.low} and {tried.high}"
             raise InvalidParams(f"the range of '{name}': {detail}", field=f"space/{name}")
     if search.method == "grid" and search.n_candidates is not None:
-        raise InvalidParams("'n_candidates' goes with the methods 'random' and 'halving'")
+        raise InvalidParams("'n_candidates' needs the method 'random' or 'halving', got 'grid'")
 
 
 def _combination(lists: Mapping[str, Sequence[Any]], index: int) -> dict[str, Any]:

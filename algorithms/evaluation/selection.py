@@ -1,7 +1,6 @@
-"""The choice of parameters inside the training rows, for any algorithm.
+"""Parameter selection by cross-validation of the training rows, for any algorithm.
 
-No row that is used for a choice is used to judge it: :func:`select_params` sees training rows
-only.
+Test rows never enter: :func:`select_params` sees training rows only.
 """
 
 import itertools
@@ -23,18 +22,18 @@ from algorithms.interface.trace import LoopState, Trace
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
 
-#: Gives what is to be small on held-out tasks.
+#: Return the loss of a model on held-out rows.
 Loss = Callable[[PredictingModel, TaskSet], float]
 
 
 @dataclass(frozen=True, slots=True)
 class Selection(Generic[P]):
-    """The chosen parameters.
+    """The selected parameters.
 
     Parameters
     ----------
     params
-        Of least mean loss; of several, the first.
+        The candidate with the smallest mean loss; the first of several.
     losses
         Mean held-out loss of each candidate, in their order.
     """
@@ -44,12 +43,12 @@ class Selection(Generic[P]):
 
 
 def grid_candidates(params: P, *, prefer_large: Collection[str] = ()) -> list[P]:
-    """Return every combination of the grids of some parameters, the one to prefer first.
+    """Return every combination of the parameter grids, the preferred combination first.
 
     Parameters
     ----------
     prefer_large
-        Parameters of which a large value is preferred to a small one.
+        Parameters whose large values are preferred to small ones.
     """
     grids = [
         sorted(set(getattr(params, grid)), reverse=name in prefer_large)
@@ -74,21 +73,21 @@ def select_params(
     loop: str = "selection",
     loss: Loss = mean_error_rate,
 ) -> Selection[P]:
-    """Return the candidate of least mean loss in cross-validation of these tasks.
+    """Return the candidate with the smallest mean loss in cross-validation of these tasks.
 
     Parameters
     ----------
     tasks
-        Training rows; rows of a final test must not be among them.
+        Training rows, without the rows of a final test.
     candidates
-        The one to prefer among equals first.
+        Candidates in order of preference; of equal ones the first is selected.
     loop
         Name of the loop in the trace; one step fits one candidate without one fold.
 
     Raises
     ------
     InvalidData
-        No task has two rows of a class, so that nothing can be held out.
+        No task has two rows of a class, so no row can be held out.
     """
     seed = int(rng.integers(2**32))
     splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
@@ -100,9 +99,9 @@ def select_params(
         model = algorithm.fit(splits[fold].train, candidates[which], trace=Trace(), rng=inner)
         losses = state.losses.copy()
         losses[which, fold] = loss(model, splits[fold].test)
-        return _scored(losses, n_done=state.n_done + 1)
+        return _scores(losses, n_done=state.n_done + 1)
 
-    start = _scored(np.zeros((len(candidates), len(splits))), n_done=0)
+    start = _scores(np.zeros((len(candidates), len(splits))), n_done=0)
     losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses.mean(axis=1)
     return Selection(candidates[int(np.argmin(losses))], tuple(float(x) for x in losses))
 
@@ -118,11 +117,11 @@ def select_per_task(
     loop: str = "selection",
     loss: Loss = mean_error_rate,
 ) -> tuple[Selection[P], dict[str, P]]:
-    """Return the candidate of least mean loss over all tasks, and for each task its own.
+    """Return the candidate with the smallest mean loss over all tasks, and the best of each task.
 
-    For algorithms that learn each task alone: all tasks are fitted at once, and each is judged by
-    its own rows. A task of which nothing can be held out gets the common candidate. Parameters are
-    those of :func:`select_params`.
+    For algorithms that train each task alone: all tasks are fitted at once, and each is scored on
+    its own rows. A task without held-out rows gets the common candidate. The arguments are those
+    of :func:`select_params`.
     """
     seed = int(rng.integers(2**32))
     splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
@@ -137,12 +136,12 @@ def select_per_task(
         for task in splits[fold].test:
             losses[which, fold, place[task.name]] = loss(model, TaskSet((task,)))
         n_done = state.n_done + 1
-        least = float(_known_mean(losses[: which + 1], axis=(1, 2)).min())
+        smallest = float(_known_mean(losses[: which + 1], axis=(1, 2)).min())
         left = 1.0 - n_done / n_steps
-        return _TaskScores(objective=least, residual=left, losses=losses, n_done=n_done)
+        return _TaskScores(objective=smallest, residual=left, losses=losses, n_done=n_done)
 
-    nothing = np.full((len(candidates), len(splits), len(tasks)), np.nan)
-    start = _TaskScores(objective=0.0, residual=1.0, losses=nothing, n_done=0)
+    unknown = np.full((len(candidates), len(splits), len(tasks)), np.nan)
+    start = _TaskScores(objective=0.0, residual=1.0, losses=unknown, n_done=0)
     losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses
     common = _known_mean(_known_mean(losses, axis=2), axis=1)
     own = _known_mean(losses, axis=1)
@@ -153,28 +152,28 @@ def select_per_task(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Scores(LoopState):
-    """Losses (n_candidates, n_splits), row by row; the objective is the least mean so far."""
+    """Losses (n_candidates, n_splits), filled row by row; the objective is the best mean so far."""
 
     losses: Array
     n_done: int
 
 
-def _scored(losses: Array, *, n_done: int) -> _Scores:
-    whole = losses[: max(n_done // losses.shape[1], 1)].mean(axis=1)
+def _scores(losses: Array, *, n_done: int) -> _Scores:
+    complete = losses[: max(n_done // losses.shape[1], 1)].mean(axis=1)
     left = 1.0 - n_done / losses.size
-    return _Scores(objective=float(whole.min()), residual=left, losses=losses, n_done=n_done)
+    return _Scores(objective=float(complete.min()), residual=left, losses=losses, n_done=n_done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _TaskScores(LoopState):
-    """Losses (n_candidates, n_splits, n_tasks), NaN where no row of a task was held out."""
+    """Losses (n_candidates, n_splits, n_tasks), NaN if the split holds out no row of the task."""
 
     losses: Array
     n_done: int
 
 
 def _known_mean(losses: Array, *, axis: int | tuple[int, int]) -> Array:
-    """Return the mean over the entries that are known; NaN where none is."""
+    """Return the mean of the entries that are not NaN; NaN if all are."""
     is_known = ~np.isnan(losses)
     total, n = np.where(is_known, losses, 0.0).sum(axis=axis), is_known.sum(axis=axis)
     mean: Array = np.divide(total, n, out=np.full(np.shape(total), np.nan), where=n > 0)

@@ -1,4 +1,4 @@
-"""Ways to divide the rows of tasks into those that train and those that test."""
+"""Splits of the rows of tasks into training and test parts."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,67 +14,67 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, tie_of, units_of
 
 Indices = NDArray[np.intp]
-#: Which rows of each task are held out.
+#: For each task, whether each row is held out.
 HeldOut = Mapping[str, NDArray[np.bool_]]
 V = TypeVar("V", bound=np.generic)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Split:
-    """Two sets of rows of the same tasks."""
+    """Training and test rows of the same tasks."""
 
     train: TaskSet
     test: TaskSet
 
 
 class Splits(BaseModel):
-    """How rows are held out, and how often."""
+    """How rows are divided into training and test parts, and how often."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
     scheme: Literal["kfold", "holdout", "given"] = Field(
         "kfold",
-        description="'kfold': every row is held out once in each repeat. 'holdout': a random part "
-        "of each task, again and again. 'given': the rows named in 'given'.",
+        description="'kfold': every row is held out once per repeat. 'holdout': a random part of "
+        "each task is held out, n_splits times. 'given': the rows listed in 'given' are held out.",
     )
-    n_folds: int = Field(5, ge=2, le=100, description="Folds of 'kfold'.")
-    repeats: int = Field(2, ge=1, le=100, description="Repeats of 'kfold'.")
-    n_splits: int = Field(10, ge=1, le=1000, description="Splits of 'holdout'.")
+    n_folds: int = Field(5, ge=2, le=100, description="Number of folds of 'kfold'.")
+    repeats: int = Field(2, ge=1, le=100, description="Number of repeats of 'kfold'.")
+    n_splits: int = Field(10, ge=1, le=1000, description="Number of splits of 'holdout'.")
     test_size: float = Field(
-        0.3, gt=0.0, lt=1.0, description="Part of each task (and class) that 'holdout' holds out."
+        0.3, gt=0.0, lt=1.0, description="Share of each task (and class) that 'holdout' holds out."
     )
     given: list[dict[str, list[Annotated[int, Field(ge=0)]]]] | None = Field(
         None,
         min_length=1,
         max_length=1000,
-        description="For each split the zero-based rows to test on: `{task: [row, ...]}`.",
+        description="For each split, the zero-based rows to test on: `{task: [row, ...]}`.",
     )
 
     @model_validator(mode="before")
     @classmethod
     def _named_rows_are_given(cls, data: Any) -> Any:
-        """Read rows that are named without a scheme as the scheme 'given'."""
+        """Default to the scheme 'given' if rows are listed."""
         if isinstance(data, dict) and data.get("given") is not None:
             return {"scheme": "given", **data}
         return data
 
     def check(self, summaries: Sequence[TaskSummary]) -> None:
-        """Raise InvalidData where the named rows do not fit these tasks, or none are named."""
+        """Raise InvalidData if the listed rows do not fit these tasks, or none are listed."""
         if self.scheme != "given":
             if self.given is not None:
                 raise InvalidData(
-                    f"rows are named in 'given', but the scheme is '{self.scheme}'; leave one out"
+                    f"rows are listed in 'given', but the scheme is '{self.scheme}'; remove one"
                 )
             return
         if self.given is None:
-            raise InvalidData("the scheme 'given' needs the rows to hold out, in 'given'")
+            raise InvalidData("the scheme 'given' needs a list of rows to hold out in 'given'")
         for rows in self.given:
             _check_rows(rows, {task.name: task.n_samples for task in summaries})
         if not any(rows for split in self.given for rows in split.values()):
-            raise InvalidData("no split in 'given' names a row to hold out; name some")
+            raise InvalidData("no split in 'given' lists a row to hold out; list at least one")
 
     def to_json(self) -> dict[str, Any]:
-        """Return the scheme and its settings as JSON; named rows are left out."""
+        """Return the scheme and its settings as JSON, without the listed rows."""
         used = {
             "kfold": {"n_folds", "repeats"},
             "holdout": {"n_splits", "test_size"},
@@ -99,28 +99,28 @@ class Splits(BaseModel):
         return float(np.mean([n / (n_rows - n) for n in n_test]))
 
     def split(self, tasks: TaskSet, index: int, *, seed: int, min_rows: int = 1) -> Split | None:
-        """Return a split; None where it would hold out no row of any task.
+        """Return a split; None if it would hold out no row of any task.
 
         Raises
         ------
         InvalidData
-            Rows are named that are not there, or all rows of a task.
+            A listed row does not exist, or all rows of a task are listed.
         """
-        (held,) = self.held_out(tasks, [index], seed=seed, min_rows=min_rows)
-        return divide(tasks, held)
+        (held_out,) = self.held_out(tasks, [index], seed=seed, min_rows=min_rows)
+        return divide(tasks, held_out)
 
     def held_out(
         self, tasks: TaskSet, indices: Sequence[int], *, seed: int, min_rows: int = 1
     ) -> list[HeldOut]:
-        """Return the rows that some of the splits hold out.
+        """Return the rows that the splits at some positions hold out.
 
         Rows of one unit (:mod:`algorithms.interface.units`) are on the same side of every split,
-        those that are named aside.
+        except under the scheme 'given'.
 
         Parameters
         ----------
         min_rows
-            Rows of every task that every training part keeps, where rows are not named.
+            Training rows that every task keeps in every split, except under the scheme 'given'.
 
         Raises
         ------
@@ -128,7 +128,7 @@ class Splits(BaseModel):
             As in :meth:`split`.
         """
         if self.scheme == "given":
-            return [_named(tasks, (self.given or [])[index]) for index in indices]
+            return [_listed(tasks, (self.given or [])[index]) for index in indices]
         units = units_of(tasks)
         if self.scheme == "holdout":
             return [
@@ -149,15 +149,15 @@ class Splits(BaseModel):
 
 
 def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) -> Split:
-    """Return the tasks with ``n_train`` random rows of each class, and with the other rows.
+    """Return a split with ``n_train`` random training rows of each class.
 
-    A row that belongs together with one that trains (:mod:`algorithms.interface.units`) is in
-    neither part.
+    The other rows are the test part. Rows of the same unit (:mod:`algorithms.interface.units`) as
+    a training row are in neither part.
 
     Raises
     ------
     InvalidData
-        A class has not more than ``n_train`` rows, or no others than those of training units.
+        A class has ``n_train`` rows or fewer, or no row outside the units of the training rows.
     """
     units = units_of(tasks)
     trains = {task.name: _training_rows(task, n_train, rng) for task in tasks}
@@ -167,8 +167,8 @@ def stratified_split(tasks: TaskSet, *, n_train: int, rng: np.random.Generator) 
         left = np.flatnonzero(~np.isin(units.of(task.name), known))
         if not left.size:
             raise InvalidData(
-                f"every row of task '{task.name}' belongs together with one that trains: the same "
-                "values, or the same group; none is left to test on",
+                f"every row of task '{task.name}' has the same values or the same group as a "
+                "training row, so no row is left to test on; use fewer training rows",
                 task=task.name,
             )
         train.append(task.take(np.flatnonzero(trains[task.name])))
@@ -184,8 +184,8 @@ def _training_rows(task: Task, n_train: int, rng: np.random.Generator) -> NDArra
         members = order[y[order] == label]
         if members.size <= n_train:
             raise InvalidData(
-                f"task '{task.name}', class '{label}' has {members.size} rows; {n_train} to "
-                "train and at least one to test are needed",
+                f"task '{task.name}', class '{label}' has {members.size} rows, expected at least "
+                f"{n_train + 1}: {n_train} to train and one to test",
                 task=task.name,
             )
         is_train[members[:n_train]] = True
@@ -195,12 +195,12 @@ def _training_rows(task: Task, n_train: int, rng: np.random.Generator) -> NDArra
 def folds_of(
     tasks: TaskSet, *, n_folds: int, seed: int, units: Units | None = None, min_rows: int = 1
 ) -> dict[str, Indices]:
-    """Return the fold of each row of each task; -1 is never held out.
+    """Return the fold of each row of each task; rows of fold -1 always train.
 
-    Classes are spread evenly over the folds, and units are not divided. The folds depend on the
-    seed, the labels and the units, not on the order of the tasks; those of a task whose rows are
-    all units of their own do not depend on other tasks. A task of covariance matrices is divided
-    by its matrices.
+    Classes are distributed evenly over the folds, and units are not divided. The folds depend on
+    the seed, the labels and the units, but not on the order of the tasks. If each row of a task is
+    a unit by itself, the folds of the task do not depend on other tasks. A covariance matrix counts
+    as a row.
 
     Parameters
     ----------
@@ -212,7 +212,7 @@ def folds_of(
 
 
 def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
-    """Return the rows of all tasks as they are dealt out, the tasks in the order of their names."""
+    """Return the rows of all tasks, in the order of the tasks' names, with random ranks."""
     ordered = tasks.by_name()
     ranks = []
     for task in ordered:
@@ -225,22 +225,22 @@ def rows_of(tasks: TaskSet, units: Units, *, seed: Sequence[int]) -> Rows:
 
 
 def fold_split(tasks: TaskSet, *, fold: int, n_folds: int, seed: int) -> Split | None:
-    """Return the tasks without a fold, and the fold; ``None`` where it holds no row of any task.
+    """Return the split that holds out a fold; None if the fold is empty.
 
-    The folds are those of :func:`folds_of`. A task with no row in the fold is in the training part
-    only.
+    The folds are those of :func:`folds_of`. A task without rows in the fold is in the training
+    part only.
     """
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
     return divide(tasks, {name: own == fold for name, own in folds.items()})
 
 
 def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
-    """Return the split of every fold that holds rows.
+    """Return the split of every fold that is not empty.
 
     Raises
     ------
     InvalidData
-        No task has two rows (of a class) that can be divided, so that nothing can be held out.
+        No task has two rows (of a class) that can be separated, so all folds are empty.
     """
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
     parts = [
@@ -253,62 +253,65 @@ def fold_splits(tasks: TaskSet, *, n_folds: int, seed: int) -> list[Split]:
 
 
 def nothing_to_hold_out(tasks: TaskSet) -> InvalidData:
-    """Return the error for tasks of which no row can be held out to choose parameters by."""
+    """Return the error that parameters cannot be selected, because no row can be held out."""
     return InvalidData(
-        f"{explain_nothing_held_out(tasks)}; give the parameters instead of choosing them",
+        f"{explain_nothing_held_out(tasks)}; set the parameters instead of selecting them",
         task=tasks.names[0],
     )
 
 
 def explain_nothing_held_out(tasks: TaskSet) -> str:
-    """Return why no row can be held out, as a clause: too few rows, or which of them are tied."""
+    """Return why no row can be held out, as a clause: too few rows, or rows that stay together."""
     units = units_of(tasks)
     ties = [tie for task in tasks if (tie := tie_of(task, units.of(task.name))) is not None]
     if ties:
-        return f"{ties[0]}, and such rows are never divided, which leaves none to hold out"
+        return f"{ties[0]}; such rows stay together, so no row can be held out"
     first = tasks.names[0]
-    who = f"task '{first}' has" if len(tasks) == 1 else f"task '{first}' and all others have"
-    return f"{who} one row of each class, or one at all, which leaves none to hold out"
+    subject = f"task '{first}' has" if len(tasks) == 1 else f"task '{first}' and all others have"
+    return f"{subject} only one row, or one row per class, so no row can be held out"
 
 
 def labels_of(task: Task) -> NDArray[Any]:
-    """Return the labels; a task without is refused."""
+    """Return the labels of a task; raise InvalidData if it has none."""
     if task.y is None or task.target != "classes":
         raise InvalidData(f"task '{task.name}' has no class labels to compare with", task=task.name)
     return task.y
 
 
-def divide(tasks: TaskSet, held: HeldOut) -> Split | None:
-    """Return the tasks without the rows that are held out, and those; None where there are none."""
+def divide(tasks: TaskSet, held_out: HeldOut) -> Split | None:
+    """Return the split with the given test rows; None if there are no test rows."""
     train, test = [], []
     for task in tasks:
-        is_held = held[task.name]
-        train.append(task.take(np.flatnonzero(~is_held)))
-        if is_held.any():
-            test.append(task.take(np.flatnonzero(is_held)))
+        is_test = held_out[task.name]
+        train.append(task.take(np.flatnonzero(~is_test)))
+        if is_test.any():
+            test.append(task.take(np.flatnonzero(is_test)))
     return Split(TaskSet(tuple(train)), TaskSet(tuple(test))) if test else None
 
 
 def by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
-    """Return the values of each task, of those of all tasks in the order of their names."""
+    """Return the values of each task, from an array over tasks in the order of their names."""
     ordered = tasks.by_name()
     ends = np.cumsum([task.n_samples for task in ordered])
     return dict(zip(ordered.names, np.split(values, ends[:-1]), strict=True))
 
 
-def _named(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> HeldOut:
+def _listed(tasks: TaskSet, rows: Mapping[str, Sequence[int]]) -> HeldOut:
     _check_rows(rows, {task.name: task.n_samples for task in tasks})
-    held = {}
+    held_out = {}
     for task in tasks:
-        held[task.name] = np.zeros(task.n_samples, dtype=bool)
-        held[task.name][np.asarray(rows.get(task.name, ()), dtype=np.intp)] = True
-    return held
+        held_out[task.name] = np.zeros(task.n_samples, dtype=bool)
+        held_out[task.name][np.asarray(rows.get(task.name, ()), dtype=np.intp)] = True
+    return held_out
 
 
 def _check_rows(rows: Mapping[str, Sequence[int]], n_samples: Mapping[str, int]) -> None:
     for name, chosen in rows.items():
         if name not in n_samples:
-            raise InvalidData(f"a split names the task '{name}', which is not in the dataset")
+            raise InvalidData(
+                f"a split lists rows of task '{name}', but the dataset has no such task; it has "
+                f"{', '.join(n_samples)}"
+            )
         if chosen and max(chosen) >= n_samples[name]:
             raise InvalidData(
                 f"a split holds out row {max(chosen)} of task '{name}', which has "
@@ -318,11 +321,12 @@ def _check_rows(rows: Mapping[str, Sequence[int]], n_samples: Mapping[str, int])
             )
         if len(set(chosen)) < len(chosen):
             raise InvalidData(
-                f"a split names a row of task '{name}' more than once: {sorted(chosen)[:20]}; "
-                "name each row once",
+                f"a split lists a row of task '{name}' more than once: {sorted(chosen)[:20]}; "
+                "list each row once",
                 task=name,
             )
         if len(chosen) == n_samples[name]:
             raise InvalidData(
-                f"a split holds out every row of task '{name}'; some must train", task=name
+                f"a split holds out every row of task '{name}'; leave at least one to train on",
+                task=name,
             )

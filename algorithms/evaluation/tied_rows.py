@@ -1,4 +1,4 @@
-"""What a report says of rows that belong together: how many, and which a named split divides."""
+"""Report on rows that belong together: how many there are, and which ones a named split divides."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -11,47 +11,47 @@ from algorithms.interface.units import Units, divisible_rows, units_of
 
 
 def describe_rows(tasks: TaskSet, splits: Splits) -> dict[str, Any]:
-    """Return how the rows hang together, and warnings of named splits that divide them, as JSON.
+    """Return counts of the units of rows, and a warning if named splits divide them, as JSON.
 
-    A named split is taken as it is named: whoever reproduces a published one wants just that. But
-    a row that trains and is tested on as well, in this task or another, is told.
+    A named split is used exactly as named, so that published splits can be reproduced. The warning
+    reports rows that are in both the training and the test part, in the same task or another.
     """
     units = units_of(tasks)
-    divided = _divided(tasks, units, splits.given or []) if splits.scheme == "given" else None
+    is_given = splits.scheme == "given"
+    warning = _divided_units_warning(tasks, units, splits.given or []) if is_given else None
     return {
         "n_rows": len(units.unit),
         "n_units": len(units.sizes),
         "largest_unit": int(units.sizes.max()),
         "n_never_held_out": len(units.unit) - sum(divisible_rows(tasks).values()),
-        "warnings": [] if divided is None else [divided],
+        "warnings": [] if warning is None else [warning],
     }
 
 
-def _divided(
+def _divided_units_warning(
     tasks: TaskSet, units: Units, given: Sequence[Mapping[str, Sequence[int]]]
 ) -> str | None:
-    """Return the warning that units are divided, with the first such row; None where none is."""
-    found, n_divided, n_tested = "", 0, 0
+    """Return a warning with the first row of a divided unit; None if no unit is divided."""
+    example, n_divided, n_test = "", 0, 0
     for which, rows in enumerate(given):
-        held = {
+        held_out = {
             task.name: np.isin(np.arange(task.n_samples), rows.get(task.name, ())) for task in tasks
         }
-        is_held = np.concatenate([held[name] for name in units.names])
+        is_test = np.concatenate([held_out[name] for name in units.names])
         trains = np.zeros(len(units.sizes), dtype=bool)
-        trains[units.unit[~is_held]] = True
-        is_divided = is_held & trains[units.unit]
+        trains[units.unit[~is_test]] = True
+        is_divided = is_test & trains[units.unit]
         n_divided += int(np.count_nonzero(is_divided))
-        n_tested += int(np.count_nonzero(is_held))
-        if not found and is_divided.any():
+        n_test += int(np.count_nonzero(is_test))
+        if not example and is_divided.any():
             row = int(np.flatnonzero(is_divided)[0])
-            partner = int(np.flatnonzero(~is_held & (units.unit == units.unit[row]))[0])
-            found = (
+            partner = int(np.flatnonzero(~is_test & (units.unit == units.unit[row]))[0])
+            example = (
                 f"split {which} tests on {units.place(row)} and trains on {units.place(partner)}"
             )
-    if not found:
+    if not example:
         return None
     return (
-        f"{n_divided} of {n_tested} rows that are tested on belong together with rows that train "
-        f"(the same values, or the same group): {found}; errors are too small where such rows "
-        "have targets alike"
+        f"{n_divided} of {n_test} test rows have the same values or the same group as training "
+        f"rows: {example}; if such rows have similar targets, the errors are too small"
     )

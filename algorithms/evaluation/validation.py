@@ -1,4 +1,4 @@
-"""Fits on one part of the rows, judged on the other."""
+"""Cross-validation: fit on the training rows of each split and score the held-out rows."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,16 +18,15 @@ Array = NDArray[np.float64]
 
 
 class Scores(TypedDict):
-    """What came of some splits, as JSON.
+    """Scores on some splits, as JSON.
 
     Parameters
     ----------
     by_task
-        ``{metric: {task: [value in each split]}}``; None where the split holds out no row of the
-        task.
+        ``{metric: {task: [value in each split]}}``; None if the split holds out no row of the task.
     over_rows
-        ``{metric: [value of all held-out rows of all tasks in each split]}``; None where the
-        metric cannot be taken over tasks.
+        ``{metric: [value over the held-out rows of all tasks in each split]}``; None if the metric
+        cannot be pooled over tasks.
     """
 
     by_task: dict[str, dict[str, list[float | None]]]
@@ -36,15 +35,15 @@ class Scores(TypedDict):
 
 _MEANS: Final[dict[str, Average]] = {"mean": "tasks", "over_rows": "rows"}
 
-#: Gives the models of some training rows: one for each candidate that is judged.
+#: Fit one model per candidate on the given training rows.
 Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SplitScores(LoopState):
-    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), the last of all rows.
+    """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
 
-    NaN where there is none.
+    The last entry of the last axis is the value over the rows of all tasks.
     """
 
     values: Array
@@ -63,38 +62,40 @@ def score_splits(
     trace: Trace,
     min_rows: int = 1,
 ) -> list[Scores]:
-    """Give, for each candidate, every metric on the held-out rows in some of the splits.
+    """Return the scores of each candidate on the splits at some positions.
 
     Parameters
     ----------
     fit
-        Called with the training rows of a split, and a generator that depends on ``seed`` and the
+        Called with the training rows of a split and a generator that depends on ``seed`` and the
         split alone.
+    indices
+        Positions of the splits.
     min_rows
-        Rows of every task that every training part keeps.
+        Training rows that every task keeps in every split.
     """
-    held = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
+    held_out = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
 
     def step(state: _SplitScores) -> _SplitScores:
         which = state.n_done
         values = state.values.copy()
-        split = divide(tasks, held[which])
+        split = divide(tasks, held_out[which])
         if split is not None:
             models = fit(split.train, np.random.default_rng([seed, indices[which]]))
             for candidate, model in enumerate(models):
                 values[which, candidate] = _values(model, split, tasks.names, metrics)
         return _split_scores(values, n_done=which + 1)
 
-    shape = (len(held), n_candidates, len(metrics), len(tasks) + 1)
+    shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1)
     start = _split_scores(np.full(shape, np.nan), n_done=0)
-    values = trace.run("splits", step, start, max_iter=len(held), tolerance=0.0).values
+    values = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0).values
     return [
         _scores(values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
     ]
 
 
 def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
-    """Return the scores of some splits and of others as those of all, in their order."""
+    """Return the scores of consecutive pieces of the splits as the scores of all, in order."""
     whole: Scores = {"by_task": {}, "over_rows": {}}
     for piece in pieces:
         for metric, by_task in piece["by_task"].items():
@@ -106,21 +107,21 @@ def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
 
 
 def check_has_scores(scores: Scores, tasks: TaskSet) -> None:
-    """Raise InvalidData where nothing could be held out in any split."""
+    """Raise InvalidData if no split had a row to test on."""
     by_task = (values for found in scores["by_task"].values() for values in found.values())
     if all(value is None for values in by_task for value in values):
         raise InvalidData(
-            f"no split holds out a row by which task '{tasks.names[0]}' or another can be judged: "
-            f"{explain_nothing_held_out(tasks)}, or the splits name too few; add rows, or hold "
-            "out more"
+            f"no split holds out a row of task '{tasks.names[0]}' or of any other: "
+            f"{explain_nothing_held_out(tasks)}, or the splits name too few rows; add rows, or "
+            "hold out more"
         )
 
 
 def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
-    """Return the mean over splits: of the value of all rows, or of the mean over tasks.
+    """Return the mean of a metric.
 
-    The mean over tasks is that of each task's mean over its splits; tasks without a value are left
-    out.
+    For the average "rows", it is the mean over splits of the value over all rows. For "tasks", it
+    is the mean over tasks of each task's mean over splits; tasks without a value are left out.
     """
     if average == "rows":
         return mean_known(scores["over_rows"][metric])
@@ -128,14 +129,14 @@ def mean_score(scores: Scores, metric: str, average: Average) -> float | None:
 
 
 def score_per_split(scores: Scores, metric: str, average: Average) -> list[float | None]:
-    """Return the value in each split: of all rows, or the mean over tasks."""
+    """Return the value of a metric in each split: over all rows, or the mean over tasks."""
     if average == "rows":
         return scores["over_rows"][metric]
     return [mean_known(values) for values in zip(*scores["by_task"][metric].values(), strict=True)]
 
 
 def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
-    """Return the mean over tasks and that over rows of every metric, as JSON."""
+    """Return the mean of every metric over tasks and over rows, as JSON."""
     return {
         name: {metric: mean_score(scores, metric, average) for metric in scores["over_rows"]}
         for name, average in _MEANS.items()
@@ -143,7 +144,7 @@ def mean_scores(scores: Scores) -> dict[str, dict[str, float | None]]:
 
 
 def mean_known(values: Sequence[float | None]) -> float | None:
-    """Return the mean of the values that are there; None where none is."""
+    """Return the mean of the values that are not None; None if all are."""
     known = [value for value in values if value is not None]
     return float(np.mean(known)) if known else None
 
@@ -151,27 +152,27 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
     for m, metric in enumerate(metrics):
-        suited = [task for task in split.test if metric.suits(task)]
-        seen = [metric.observe(model, task) for task in suited]
-        for task, observation in zip(suited, seen, strict=True):
-            values[m, names.index(task.name)] = metric.measure(*observation)
-        if metric.pools and seen:
-            truth, answer = (np.concatenate(side) for side in zip(*seen, strict=True))
-            values[m, -1] = metric.measure(truth, answer)
+        suitable = [task for task in split.test if metric.suits(task)]
+        pairs = [metric.observe(model, task) for task in suitable]
+        for task, pair in zip(suitable, pairs, strict=True):
+            values[m, names.index(task.name)] = metric.measure(*pair)
+        if metric.pools and pairs:
+            truth, prediction = (np.concatenate(side) for side in zip(*pairs, strict=True))
+            values[m, -1] = metric.measure(truth, prediction)
     return values
 
 
 def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> Scores:
-    """Return values (n_splits, n_metrics, n_tasks + 1) by their names."""
+    """Return values (n_splits, n_metrics, n_tasks + 1) by the names of metrics and tasks."""
     return {
         "by_task": {
             metric.name: {
-                name: [_known(value) for value in values[:, m, t]] for t, name in enumerate(names)
+                name: [_finite(value) for value in values[:, m, t]] for t, name in enumerate(names)
             }
             for m, metric in enumerate(metrics)
         },
         "over_rows": {
-            metric.name: [_known(value) for value in values[:, m, -1]]
+            metric.name: [_finite(value) for value in values[:, m, -1]]
             for m, metric in enumerate(metrics)
         },
     }
@@ -185,5 +186,5 @@ def _split_scores(values: Array, *, n_done: int) -> _SplitScores:
     return _SplitScores(objective=objective, residual=left, values=values, n_done=n_done)
 
 
-def _known(value: np.float64) -> float | None:
+def _finite(value: np.float64) -> float | None:
     return float(value) if np.isfinite(value) else None

@@ -1,35 +1,23 @@
-"""MTFL: several tasks that depend on a few common features, and the features are learned.
+"""MTFL: linear models of several tasks that depend on a few common features, which are learned.
 
-Task t has rows X_t (n_t, d) and targets y_t. Learned are W (d, T) and a metric D common to all:
+Task t has rows X_t (n_t, d) and targets y_t. MTFL learns W (d, T) and a metric D shared by all
+tasks:
 
     min Σ_t Σ_i L(y_ti, ⟨w_t, x_ti⟩ + b_t) + γ Σ_t ⟨w_t, D⁺w_t⟩,  D ⪰ 0, tr D <= 1     (eq. 7)
 
-The eigenvectors of D are the features, its spectrum tells how much each is used. For given W the
-best D is (WWᵀ)^½/tr (eq. 9), and what is left is convex in W:
+The eigenvectors of D are the features, its eigenvalues are their weights. For fixed W the optimal D
+is (WWᵀ)^½/tr (eq. 9), which leaves a convex problem in W:
 
     min Σ L + γ‖W‖²
 
-with the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (eq. 5).
+with the trace norm, or for diagonal D (``features="selected"``) the 2,1-norm (eq. 5). Losses are
+summed, not averaged; the square loss is (y − f)². With one task this is ridge regression. The
+kernel form uses coordinates of the Gram matrix of all rows (representer theorem).
 
-Losses are summed, not averaged; the square loss is (y − f)². The dual bounds the optimum from
-below, so that every answer has a certificate; solvers stop on the relative duality gap. With one
-task this is ridge regression. A kernel form takes coordinates of the Gram matrix of all rows; by
-the representer theorem nothing is lost.
-
-Solvers: variable projection or proximal gradient for the square loss, descent on factors for the
-others; see :mod:`algorithms.mtfl.solver`. Cost of a step: O(T n d r) with r <= min(d, T) falling to
-the rank of D, after a QR decomposition per task with more rows than columns.
-
-Deviations: D is updated inside of the loop of Algorithm 1 (printed behind it) and kept regular by
-ε. γ is chosen by leave-one-out with D held fixed, which is optimistic where few rows determine D:
-on ten of the paper's synthetic tasks with ten columns the relative error was .17, by
-cross-validation .08, of ridge .13. There ``selection="auto"`` takes cross-validation.
-
-*Measured* (``benchmarks/mtfl_*.py``, every regularisation chosen inside the training rows). School,
-ten splits, explained variance per task in percent: MTFL 23.7, selected 22.1, with default
-parameters 24.3, mean-regularised 23.9, ridge 21.4, pooled 18.9. Computer survey, RMSE on the four
-validation profiles: MTFL 1.81, selected 1.81, mean-regularised 1.85, ridge 1.98, pooled 2.44; the
-leading eigenvalues of D are .59 and .09, one dominant feature as in the paper.
+Solvers stop on the relative duality gap: variable projection or proximal gradient for the square
+loss, descent on factors for other losses (:mod:`algorithms.mtfl.solver`). Cost of a step:
+O(T n d r), where r <= min(d, T) decreases to the rank of D, after a QR decomposition of each task
+with more rows than columns. Deviations: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
 
 Reference: Argyriou, Evgeniou, Pontil, *Multi-task feature learning*, NIPS 2006; *Convex multi-task
 feature learning*, Machine Learning 2008, doi:10.1007/s10994-007-5040-8

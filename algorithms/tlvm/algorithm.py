@@ -1,85 +1,27 @@
-"""TLVM: a latent variable model of a source task, carried to target tasks.
+"""TLVM: a latent variable model of a source task, transferred to target tasks.
 
-Columns of rows Y (N, D) are independent given latents X (N, L): y_d ~ N(0, K) with
+Columns of the rows Y (N, D) are independent given latents X (N, L): y_d ~ N(0, K) with
 
     K_ij = a exp(-g/2 ‖x_i - x_j‖²) + (w + floor) δ_ij        (eq. 2; or a linear kernel)
 
-Learned from a source are latents X_I of its r most informative rows, and θ = (ln a, ln g, ln w).
-For each target with rows Y_t the same descent then goes over θ, X_I and the latents X_tJ of the
-target's most informative rows:
+From the source, TLVM learns latents X_I of its r most informative rows, and θ = (ln a, ln g, ln w).
+For each target with rows Y_t it then optimises θ, X_I and the latents X_tJ of the target's most
+informative rows jointly:
 
     min  -ln N([Y_I; Y_tJ]; 0, K([X_I; X_tJ])) + λ D · Div(N(0, K_aa), N(0, K_bb))    ('joint')
 
-with a and b paired active rows of source and target. A row is put where it is most likely
-(eq. 25), and expected at ŷ = YᵀK⁻¹k (eq. 27). Cost of a step: O(r³ + r² min(r, D)).
+with a and b paired active rows of source and target. A new row gets the most likely latent
+(eq. 25) and the reconstruction ŷ = YᵀK⁻¹k (eq. 27). Cost of a step: O(r³ + r² min(r, D)).
 
-Steps: 1. centre each task by its own mean, with one scale, the source's. 2. X from PCA, I by the
-informative vector machine, L-BFGS over θ and X_I. 3. Project Y_t by the source's model, choose J,
-pair. 4. The joint L-BFGS. 5. Predict from the active rows of both.
+The objective as printed (eq. 19) does not depend on the target's rows, and the divergence does not
+help, so the default is 'joint' with λ = 0. With few target rows ``transfer-pca`` is usually as good
+and far cheaper; with 20 to 40 or more, so are ``gp-lvm`` and ``pca`` of the target alone.
 
-What was found. Figures are by ``benchmarks/tlvm_transfer.py``: mean of ‖y - ŷ‖ over unseen rows of
-the target, five random halves, L = 10, r = 40. (a) USPS digits 3 and 6 to each other digit, (b)
-digits 0-4 to 5-9 and back, (c) the faces of Yale to ORL and back; 82 to 200 target rows train.
+Deviations and misprints: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
 
-                                     (a)     (b)     (c)     1-NN error: (b)    (c)
-    GP-LVM of the source            4.92    4.47    5.51                .176   .411
-    the same, target's mean         3.94    4.41    4.11                .186   .402
-    TLVM printed, λ = 1             3.94    4.41    4.09                .188   .408
-    TLVM joint, λ = 0               3.04    3.63    3.40                .121   .392
-    TLVM joint, λ = 0.1             3.05    3.62    3.41                .128   .387
-    TLVM joint, λ = 1               3.07    3.62    3.42                .139   .403
-    GP-LVM of the target            2.85    3.51    3.35                .100   .396
-    PCA of the target               2.73    3.46    3.25                .089   .363
-    pixels                                                              .080   .317
-
-1. *The printed objective (eq. 19) cannot see the target.* X_t enters through the divergence alone,
-   which vanishes when X_t is a copy of X, whatever Y_t is: with white noise for a target as well.
-   Only θ can change, and nothing asks it to: the result is that of the source's model.
-2. *The target's values make the transfer.* 'joint' puts Y_t into the likelihood and beats the
-   source's model in every one of 110 units, by 10 to 60 % of its error with the target's mean.
-3. *The divergence adds nothing* that these data show, so that the default is λ = 0. Against it the
-   error over the twelve cells of 5. is 0.4 % larger with λ = 0.1, 0.8 % with λ = 1, and 0.4 % with
-   λ chosen on held-out training rows.
-4. *Retraining is as good or better from some 20 to 40 rows on*, and so is PCA: use ``gp-lvm`` or
-   ``pca`` there. TLVM divides its capacity between two tasks. So it is for every L: for (a) with
-   150 rows and L = 2, 5, 10, 20 the source gives 4.51, 4.26, 3.91, 3.56, joint 3.56, 3.32, 3.02,
-   2.66, retrained 3.53, 3.08, 2.83, 2.55, and PCA of the target 3.73, 3.18, 2.71, 2.23.
-5. *Where the target has few rows, joint beats the source's model and retraining, but PCA of the
-   source with an up-weighted target is as good or better on most data*, and far cheaper: try
-   ``transfer-pca`` first. Both are among the baselines. With 5, 20 and 50 target rows, by
-   ``benchmarks/tlvm_few_rows.py``, three seeds; unseen digits are of the official test part, voices
-   are the Parkinsons recordings of one patient to eight others, with L = 5:
-
-                               (a)              (b)          Yale to ORL         voices
-    GP-LVM of the source  4.35 4.11 4.06   4.73 4.52 4.44   3.47 3.31 3.27   2.79 2.31 2.33
-    GP-LVM of the target  4.61 3.33 2.97   5.41 4.01 3.58   4.12 3.12 2.75   3.36 1.64 1.40
-    TLVM joint, λ = 0     4.07 3.35 3.01   4.37 3.81 3.53   3.28 2.92 2.72   1.99 1.56 1.42
-    PCA of the target     4.32 3.34 3.03   5.01 4.09 3.73   3.82 3.05 2.75   2.28 1.49 1.33
-    PCA, weight 1         4.22 3.87 3.61   4.52 4.19 3.94   3.27 3.03 2.92   1.73 1.52 1.41
-    PCA, weight 10        4.04 3.43 3.13   4.38 3.96 3.68   3.21 2.89 2.71   1.68 1.41 1.30
-    PCA, weight 100       3.99 3.34 3.03   4.42 4.04 3.71   3.23 2.97 2.73   1.78 1.45 1.32
-
-   Joint is ahead of weighted PCA by more than the spread over seeds for (b) with 20 and 50 rows
-   alone. Complete rows are reconstructed alike by PCA and probabilistic PCA. PCA of the
-   target's own rows is ahead of it from 20 rows on where columns are few (voices, 17 of them).
-6. *Pairing matters* to a divergence: it compares row i of one side with row i of the other, so
-   that permuted rows are no longer equal. 'spectral' needs no pairs. None reconstructs better.
-7. X and X_t have one frame only through cross terms of K: 'marginal' (eq. 13 added) leaves them
-   in two, so that its target is predicted from its own rows alone.
-8. Recognition is no strength of these latents: the nearest neighbour by pixels is right more often.
-
-Misprints of the paper: in eqs. 7 and 8 the fraction in the logarithm is upside down, and in eq. 3
-the gradient is at q; from eq. 17 to 18 a constant is lost (-DE), in eq. 19 N should be r; eq. 22
-should read -½K⁻¹YYᵀK⁻¹ + (D/2)K_t⁻¹ and (D/2)(K_t⁻¹ - K_t⁻¹KK_t⁻¹); in eq. 23 θ_rbf leaves out
-the noise and γ gives -½Δ∘K_f by entries; step 6 of Table 1 minimises over X_t an L without X_t.
-
-Deviations: λ = 0 where the paper has 1; a noise floor, without which active rows are learned by
-heart; L-BFGS where the paper has scaled conjugate gradients and alternates.
-
-Reference: Gao, Wang, Li, Tao, *Transfer latent variable model based on divergence analysis*,
-Pattern Recognition 44, 2011; GP-LVM: Lawrence, JMLR 2005,
-https://jmlr.org/papers/v6/lawrence05a.html; active rows: Lawrence, Seeger, Herbrich, *Fast sparse
-Gaussian process methods*, NIPS 2003.
+References: Gao, Wang, Li, Tao, *Transfer latent variable model based on divergence analysis*,
+Pattern Recognition 44, 2011; GP-LVM: https://jmlr.org/papers/v6/lawrence05a.html; active rows:
+Lawrence, Seeger, Herbrich, *Fast sparse Gaussian process methods*, NIPS 2003
 """
 
 from collections.abc import Sequence

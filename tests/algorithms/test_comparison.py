@@ -12,7 +12,7 @@ from algorithms.evaluation.comparison import (
     compare,
     compared_methods,
 )
-from algorithms.evaluation.gains import benjamini_hochberg, gain, holm
+from algorithms.evaluation.gains import benjamini_hochberg, gain_of, holm
 from algorithms.evaluation.metrics import METRICS
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import summarize_comparison
@@ -46,7 +46,7 @@ def study(algorithm, tasks, *, seed=0, **values):
 
 def test_the_gain_is_the_corrected_resampled_t_test() -> None:
     ours, theirs = [1.0, 1.2, 0.9, 1.1], [1.4, 1.3, 1.5, 1.2]
-    found = gain(ours, theirs, RMSE, ratio=0.25)
+    found = gain_of(ours, theirs, RMSE, ratio=0.25)
     d = np.subtract(theirs, ours)
     error = np.sqrt(d.var(ddof=1) * (1 / 4 + 0.25))
     assert found.mean == pytest.approx(d.mean())
@@ -54,25 +54,25 @@ def test_the_gain_is_the_corrected_resampled_t_test() -> None:
     assert found.interval() == pytest.approx(t.interval(0.95, 3, d.mean(), error))
     assert found.value == pytest.approx(np.mean(theirs))
     # the other way up, the other way round
-    other = gain(ours, theirs, METRICS["r2"], ratio=0.25)
+    other = gain_of(ours, theirs, METRICS["r2"], ratio=0.25)
     assert other.mean == pytest.approx(-found.mean)
 
 
 def test_splits_without_a_value_are_left_out_and_one_is_too_few() -> None:
-    assert gain([1.0, None, 2.0], [1.5, 9.0, None], RMSE, ratio=1.0) is None
-    same = gain([1.0, 1.0], [1.0, 1.0], RMSE, ratio=1.0)
+    assert gain_of([1.0, None, 2.0], [1.5, 9.0, None], RMSE, ratio=1.0) is None
+    same = gain_of([1.0, 1.0], [1.0, 1.0], RMSE, ratio=1.0)
     assert (same.mean, same.p_value, same.interval()) == (0.0, 1.0, (0.0, 0.0))
 
 
 def test_a_difference_of_rounding_is_none() -> None:
     values = np.array([0.5, 0.25, 0.125])
-    found = gain(list(values - 1.67e-17), list(values), RMSE, ratio=0.25)
+    found = gain_of(list(values - 1.67e-17), list(values), RMSE, ratio=0.25)
     assert (found.mean, found.p_value) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("n_splits", "is_sure"), [(2, False), (10, True)])
 def test_the_same_difference_in_every_split_is_no_certainty(n_splits, is_sure) -> None:
-    found = gain([0.0] * n_splits, [0.5] * n_splits, METRICS["error_rate"], ratio=0.25)
+    found = gain_of([0.0] * n_splits, [0.5] * n_splits, METRICS["error_rate"], ratio=0.25)
     # one more split without a difference: d J/(J + 1), variance d²/(J + 1)
     error = 0.5 * np.sqrt((1 / (n_splits + 1) + 0.25) / (n_splits + 1))
     assert (found.mean, found.error, found.df) == (0.5, pytest.approx(error), n_splits)
@@ -150,12 +150,14 @@ def test_a_metric_compares_with_what_it_says() -> None:
             return ("no", "yes")
 
     task = Task.from_rows("t", [[1.0], [2.0], [4.0]], y=[1.0, 3.0, 3.0])
-    assert METRICS["rmse"].of(Fixed(), task) == pytest.approx(np.sqrt(2 / 3))
-    assert METRICS["r2"].of(Fixed(), task) == pytest.approx(1 - 2 / (8 / 3))
-    assert METRICS["explained_variance"].of(Fixed(), task) == pytest.approx(1 - (2 / 3) / (8 / 9))
+    assert METRICS["rmse"].score(Fixed(), task) == pytest.approx(np.sqrt(2 / 3))
+    assert METRICS["r2"].score(Fixed(), task) == pytest.approx(1 - 2 / (8 / 3))
+    assert METRICS["explained_variance"].score(Fixed(), task) == pytest.approx(
+        1 - (2 / 3) / (8 / 9)
+    )
     labels = Task.from_rows("t", [[1.0], [2.0], [4.0], [2.0]], y=["no", "yes", "yes", "no"])
     # of four pairs three are in order and one is tied
-    auc = METRICS["auc"].of
+    auc = METRICS["auc"].score
     assert auc(Fixed(), labels) == pytest.approx((3 + 0.5) / 4)
     alone = Task.from_rows("t", [[1.0], [2.0]], y=["no", "no"])
     assert np.isnan(auc(Fixed(), alone))
@@ -198,7 +200,7 @@ def test_repeats_differ_and_every_row_is_held_out_once_in_each() -> None:
     ("given", "told"),
     [
         ([{"t": [9]}], "row 9 of task 't', which has 9 rows"),
-        ([{"x": [0]}], "names the task 'x'"),
+        ([{"x": [0]}], "lists rows of task 'x'"),
         ([{"t": list(range(9))}], "every row of task 't'"),
     ],
 )
@@ -351,8 +353,10 @@ def test_too_few_splits_are_told() -> None:
     found = table(n_splits=1, candidate=0.5, single_task=1.0)
     assert found["verdict"] == "unclear"
     assert found["sharing"]["gain"] is None
-    assert "cannot be told: too few splits" in found["sentences"][0]
-    assert found["tasks"]["t0"]["sentence"] == "t0: too few held-out rows to tell."
+    assert (
+        "unclear whether learning together helps: there are too few splits" in found["sentences"][0]
+    )
+    assert found["tasks"]["t0"]["sentence"] == "t0: too few held-out rows."
 
 
 def test_sharing_that_helps_is_told() -> None:
@@ -423,7 +427,7 @@ def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
     assert compared == {"tlvm", "gp-lvm", "constant"} | (linear if of_rows else set())
     reasons = {entry["baseline"]: entry["reason"] for entry in found["left_out"]}
     assert set(reasons) == (set() if of_rows else linear)
-    assert all("no predict, which error_rate needs" in reason for reason in reasons.values())
+    assert all("error_rate needs the method predict" in reason for reason in reasons.values())
 
 
 def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
@@ -434,7 +438,7 @@ def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
 
 def test_where_nothing_can_be_held_out_it_is_told() -> None:
     alone = TaskSet(tuple(Task.from_rows(n, [[1.0, 2.0]], y=[1.0]) for n in "ab"))
-    with pytest.raises(InvalidData, match="no split holds out a row"):
+    with pytest.raises(InvalidData, match="no split can hold out a row"):
         study("mtfl", alone, selection="given")
 
 

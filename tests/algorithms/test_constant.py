@@ -28,7 +28,7 @@ def test_numbers_get_the_mean_of_their_task() -> None:
         np.testing.assert_allclose(
             model.predict(rows(4, task.n_features), task=task.name), theirs, rtol=1e-15
         )
-        assert METRICS["r2"].of(model, task) == pytest.approx(0.0, abs=1e-12)
+        assert METRICS["r2"].score(model, task) == pytest.approx(0.0, abs=1e-12)
     assert model.available_methods() == ("transform", "inverse_transform", "predict")
 
 
@@ -41,7 +41,7 @@ def test_classes_get_the_commonest_and_their_shares(labels, tmp_path) -> None:
     shares = theirs.predict_proba(X)
     expected = shares[:, 1] if shares.shape[1] == 2 else shares
     np.testing.assert_allclose(model.decision_function(X, task="t"), expected)
-    assert METRICS["auc"].of(model, Task.from_rows("t", X, y=labels)) == pytest.approx(0.5)
+    assert METRICS["auc"].score(model, Task.from_rows("t", X, y=labels)) == pytest.approx(0.5)
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
     assert loaded.classes("t") == model.classes("t") == tuple(sorted(set(labels)))
@@ -54,7 +54,7 @@ def test_rows_are_reconstructed_as_their_mean() -> None:
     assert model.available_methods() == ("transform", "inverse_transform")
     image = model.inverse_transform(model.transform(task.X, task="t"), task="t")
     np.testing.assert_allclose(image, np.tile(task.X.mean(axis=0), (6, 1)))
-    assert METRICS["retained_variance"].of(model, task) == pytest.approx(0.0, abs=1e-12)
+    assert METRICS["retained_variance"].score(model, task) == pytest.approx(0.0, abs=1e-12)
 
 
 @pytest.mark.parametrize("target", ["none", "numbers", "classes"])

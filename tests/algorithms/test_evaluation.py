@@ -53,7 +53,7 @@ def test_a_split_is_a_partition_with_equal_classes(counts, n_train, seed) -> Non
 
 
 def test_a_class_too_small_to_split_is_named() -> None:
-    with pytest.raises(InvalidData, match="task 't', class '1' has 2 rows; 2 to train"):
+    with pytest.raises(InvalidData, match="task 't', class '1' has 2 rows, expected at least 3"):
         stratified_split(TaskSet((numbered(5, 2),)), n_train=2, rng=np.random.default_rng(0))
 
 
@@ -193,7 +193,7 @@ def test_tasks_of_the_same_rows_are_divided_alike(n_tasks, n_samples, n_folds, s
 
 
 def test_nothing_to_hold_out_is_told() -> None:
-    with pytest.raises(InvalidData, match=r"task 't' has one row of each class"):
+    with pytest.raises(InvalidData, match=r"task 't' has only one row, or one row per class"):
         select(TaskSet((numbered(1, 1),)), [RatioTraceLDA.Params()])
 
 

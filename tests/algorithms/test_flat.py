@@ -80,10 +80,10 @@ def test_rows_that_do_not_vary_retain_nothing() -> None:
             return np.tile([0.1, 0.3], (len(Z), 1)) + 1e-3
 
     flat = Task.from_rows("t", np.tile([0.1, 0.3], (7, 1)))
-    assert np.isnan(METRICS["retained_variance"].of(Mean(), flat))
+    assert np.isnan(METRICS["retained_variance"].score(Mean(), flat))
     # one flat column among others counts as what it is
     varied = Task.from_rows("t", np.column_stack([np.full(7, 0.1), np.arange(7.0)]))
-    assert np.isfinite(METRICS["retained_variance"].of(Mean(), varied))
+    assert np.isfinite(METRICS["retained_variance"].score(Mean(), varied))
 
 
 @pytest.mark.parametrize(("fitted", "score"), [(0.1, 1.0), (0.2, 0.0)])

@@ -100,7 +100,7 @@ def test_draws_from_a_range_are_even_on_its_scale() -> None:
             {"space": {"k": {"low": 0, "high": 2, "scale": "log"}}, "method": "random"},
             "expected 0 < low < high",
         ),
-        ({"n_candidates": 5}, "'n_candidates' goes with"),
+        ({"n_candidates": 5}, "'n_candidates' needs the method"),
         ({"space": {"k": list(range(1001))}, "method": "halving"}, "1001 combinations"),
     ],
 )
@@ -211,7 +211,7 @@ def test_an_area_under_a_curve_is_not_taken_over_tasks() -> None:
         [ALGORITHMS["logistic-regression"]], [TaskSummary("t", 5, 2, target="classes")]
     )
     assert deciding_metric(metrics, search(metric="auc")).name == "auc"
-    with pytest.raises(InvalidParams, match="'auc' cannot be taken over the rows"):
+    with pytest.raises(InvalidParams, match="'auc' has no average over rows"):
         deciding_metric(metrics, search(metric="auc", average="rows"))
 
 

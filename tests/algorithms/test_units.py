@@ -297,7 +297,9 @@ def test_a_named_split_that_divides_what_belongs_together_is_told() -> None:
     told = describe_rows(tasks, Splits(given=[{"a": [1, 2]}, {"b": [1]}, {"a": [1], "b": [0]}]))
     assert (told["n_rows"], told["n_units"], told["largest_unit"]) == (6, 4, 2)
     (warning,) = told["warnings"]
-    assert warning.startswith("2 of 5 rows that are tested on belong together with rows that train")
+    assert warning.startswith(
+        "2 of 5 test rows have the same values or the same group as training rows"
+    )
     assert "split 1 tests on row 1 of task 'b' and trains on row 0 of task 'a'" in warning
     assert describe_rows(tasks, Splits(given=[{"a": [1, 2]}]))["warnings"] == []
     assert describe_rows(tasks, Splits())["warnings"] == []

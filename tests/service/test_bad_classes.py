@@ -69,7 +69,7 @@ def test_classes_of_one_sample_train_but_leave_nothing_to_choose_by(client, uplo
     model = client.train(dataset, algorithm, model=f"single-{algorithm}", d=2).wait()
     assert model.distances(rows(width=4), task="hall").shape == (6, 6)
     job = client.train(dataset, algorithm, selection="cv")
-    with pytest.raises(JobFailed, match=r"one row of each class.*give the parameters") as caught:
+    with pytest.raises(JobFailed, match=r"one row per class.*set the parameters") as caught:
         job.wait()
     assert caught.value.job["state"] == "failed"
     assert caught.value.job["error"]["task"] == "door"

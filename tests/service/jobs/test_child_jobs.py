@@ -228,7 +228,7 @@ def test_a_search_trains_with_the_best_parameters(client, rows):
             split.train, algorithm.Params(k=2), trace=Trace(), rng=np.random.default_rng(0)
         )
         metric = METRICS["retained_variance"]
-        values.append([metric.of(fitted, task) for task in split.test])
+        values.append([metric.score(fitted, task) for task in split.test])
     by_task = report["candidates"][1]["by_task"]
     np.testing.assert_allclose([by_task[n] for n in rows], np.mean(values, axis=0), rtol=1e-12)
 
@@ -255,7 +255,7 @@ def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
         ({"space": {"k": [0]}}, "greater than or equal to 1"),
         ({"space": {"k": [1], "n_folds": [2] * 2}}, "n_folds"),
         ({"space": {"k": list(range(1, 1002))}}, "1001 combinations"),
-        ({"space": {"k": [1]}, "metric": "beauty"}, "no metric 'beauty'"),
+        ({"space": {"k": [1]}, "metric": "beauty"}, "the metric 'beauty' does not apply"),
         ({"space": {"k": [1]}, "n_folds": 1}, "greater than or equal to 2"),
         ({"space": {"k": [1, 9]}}, "k"),
         ({"space": {"k": {"low": 1, "high": 3}}}, "'k' is a range"),
@@ -390,7 +390,7 @@ def test_a_comparison_reports_whether_learning_together_helps(client):
     ("algorithm", "compare", "message"),
     [
         ("pca", True, "pca cannot be compared"),
-        ("rmt-pca", {"metric": "auc"}, "no metric 'auc'"),
+        ("rmt-pca", {"metric": "auc"}, "'auc' does not apply"),
         ("rmt-pca", {"splits": {"scheme": "kfold", "n_folds": 1}}, "greater than or equal to 2"),
         ("rmt-pca", {"splits": {"scheme": "given"}}, "given"),
         ("rmt-pca", {"splits": {"scheme": "given", "given": [{"nobody": [0]}]}}, "nobody"),
@@ -431,7 +431,11 @@ def test_given_splits_need_no_scheme(client, rows, kind):
         ),
         ({"search": {"space": {"foo": [1]}}}, "/search/space/foo", "foo"),
         ({"search": {"space": {"k": [0]}}}, "/search/space/k", "greater than or equal"),
-        ({"search": {"space": {"k": [1]}, "metric": "auc"}}, "/search/metric", "no metric 'auc'"),
+        (
+            {"search": {"space": {"k": [1]}, "metric": "auc"}},
+            "/search/metric",
+            "the metric 'auc' does not apply",
+        ),
         ({"search": {"space": {"k": [1]}}, "params": {"k": 2}}, "/search/space/k", "remove it"),
     ],
 )

@@ -207,12 +207,12 @@ def test_the_deciding_metric_has_values_for_all_tasks() -> None:
 @pytest.mark.parametrize(
     ("name", "kind", "splits", "message"),
     [
-        ("okl", "shared rows, numbers", Splits(given=[{"t0": [1]}]), "other rows of task 't1'"),
+        ("okl", "shared rows, numbers", Splits(given=[{"t0": [1]}]), "different rows of task 't1'"),
         ("pca", "numbers", Splits(given=[{"t1": list(range(7))}]), "leaves 1 row.s. of task 't1'"),
-        ("pca", "tasks of two rows", SPLITS, "pca needs 2 rows to learn from"),
+        ("pca", "tasks of two rows", SPLITS, "pca needs 2 rows to train on"),
         ("ridge", "numbers", Splits(scheme="holdout", test_size=0.01), "or hold out more"),
-        ("ridge", "one group", SPLITS, "rows that belong together"),
-        ("rmt-pca", "covariances", SPLITS, "'t0' holds covariance matrices"),
+        ("ridge", "one group", SPLITS, "rows that must stay together"),
+        ("rmt-pca", "covariances", SPLITS, "'t0' has covariance matrices"),
     ],
 )
 def test_an_impossible_evaluation_is_rejected_with_the_reason(name, kind, splits, message) -> None:
