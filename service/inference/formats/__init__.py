@@ -1,4 +1,4 @@
-"""Rows on the wire: one table from media type to what reads and writes it."""
+"""Body formats of inference requests and responses, by media type."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -16,12 +16,16 @@ from service.inference.formats.npy import read_npy, write_npy
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """A way to write rows: ``read(body, task of the query)`` and ``write(answer)``.
+    """Body format.
 
     Attributes
     ----------
+    read
+        Parses a body; the second argument is the task in the query.
+    write
+        Serialises the result.
     is_cheap_to_parse
-        A small body is read at once: it holds few values, and nothing expands.
+        Whether small bodies take little time to parse, because nothing is decompressed.
     """
 
     read: Callable[[Body, str | None], Call]
@@ -29,7 +33,7 @@ class Format:
     is_cheap_to_parse: bool = False
 
 
-#: By media type; the first is given to those who accept anything.
+#: Formats by media type; the first is the default for ``Accept: */*``.
 FORMATS: Final = {
     JSON: Format(read_json, write_json, is_cheap_to_parse=True),
     "application/x-npy": Format(read_npy, write_npy, is_cheap_to_parse=True),
@@ -37,33 +41,33 @@ FORMATS: Final = {
     "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
     "text/csv": Format(read_csv, write_csv),
 }
-_LISTED: Final = ", ".join(FORMATS)
+_SUPPORTED: Final = ", ".join(FORMATS)
 
 
 def format_of(content_type: str) -> Format:
-    """Return the format that a body is sent in."""
+    """Return the format of a request body."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
     found = FORMATS.get(media_type)
     if found is None:
-        detail = f"'{media_type}' is not read here; send one of {_LISTED}"
+        detail = f"media type '{media_type}' is not supported; send one of {_SUPPORTED}"
         raise Problem("unsupported-media-type", detail)
     return found
 
 
 @lru_cache(256)
 def accepted_type(accept: str) -> str:
-    """Return the format to answer in: of those the caller accepts, the most wanted of ours."""
-    wanted = sorted(_ranges(accept or "*/*"), key=lambda item: -item[1])
-    refused = {media_range for media_range, weight in wanted if weight <= 0}
-    for media_range, weight in wanted:
+    """Return the response media type that the Accept header prefers."""
+    ranges = sorted(_ranges(accept or "*/*"), key=lambda item: -item[1])
+    refused = {media_range for media_range, weight in ranges if weight <= 0}
+    for media_range, weight in ranges:
         for media_type in FORMATS:
-            if weight > 0 and media_type not in refused and _covers(media_range, media_type):
+            if weight > 0 and media_type not in refused and _matches(media_range, media_type):
                 return media_type
-    raise Problem("not-acceptable", f"'{accept}' cannot be given; accept one of {_LISTED}")
+    raise Problem("not-acceptable", f"cannot respond with '{accept}'; accept one of {_SUPPORTED}")
 
 
 def _ranges(accept: str) -> Iterator[tuple[str, float]]:
-    """Return the media ranges of an Accept header with their weights."""
+    """Yield the media ranges of an Accept header with their weights."""
     for part in accept.split(","):
         media_range, *params = (text.strip().lower() for text in part.split(";"))
         weight = next((p[2:] for p in params if p.startswith("q=")), "1")
@@ -73,5 +77,5 @@ def _ranges(accept: str) -> Iterator[tuple[str, float]]:
             yield media_range, 1.0
 
 
-def _covers(media_range: str, media_type: str) -> bool:
+def _matches(media_range: str, media_type: str) -> bool:
     return media_range in ("*/*", media_type.partition("/")[0] + "/*", media_type)

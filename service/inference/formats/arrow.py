@@ -1,6 +1,6 @@
-"""Arrow: an IPC stream of record batches, or a Parquet file, of numbers and a task column.
+"""Arrow IPC streams and Parquet files of numbers, with an optional column of tasks.
 
-Both can be small and yet hold much: nothing is expanded before its size is known.
+Both formats compress data, so nothing is decoded before its decoded size is known.
 """
 
 import struct
@@ -16,13 +16,13 @@ from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
-#: Bytes of all columns together, however small the body: runs and dictionaries expand.
-_MAX_EXPANDED: Final = 512 * 1024 * 1024
-_BATCH_CELLS: Final = 1 << 20
-_MAX_THRIFT: Final = 16 * 1024 * 1024
+#: Maximum decoded size of all columns. Run-length and dictionary encoding make bodies smaller.
+_MAX_DECODED_BYTES: Final = 512 * 1024 * 1024
+_MAX_BATCH_CELLS: Final = 1 << 20
+_MAX_THRIFT_BYTES: Final = 16 * 1024 * 1024
 _MAX_NAME: Final = 1000
-#: What reading a damaged file ends with; UnicodeDecodeError, for a name, is a ValueError.
-_DAMAGE: Final = (
+#: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
+_CORRUPT_ERRORS: Final = (
     pa.ArrowException,
     OSError,
     EOFError,
@@ -32,37 +32,37 @@ _DAMAGE: Final = (
     IndexError,
     struct.error,
 )
-#: Where a message and its record batch (of a dictionary too) say what the Arrow format makes them.
+#: Field numbers in the flatbuffers of messages, record batches and dictionary batches.
 _HEADER_TYPE, _HEADER, _DICTIONARY_DATA, _COMPRESSION = 1, 2, 1, 3
 _DICTIONARY_BATCH: Final = 2
 
 
 def read_arrow(body: Body, task: str | None) -> Call:
-    """Return the call in an IPC stream."""
+    """Parse an IPC stream."""
     try:
         for message in pa.ipc.MessageReader.open_stream(pa.BufferReader(body)):
             if message.type in ("record batch", "dictionary batch"):
-                _check_is_plain(message)
+                _check_not_compressed(message)
         with pa.ipc.open_stream(pa.BufferReader(body)) as reader:
             return _read(reader.schema, reader, task)
-    except _DAMAGE as error:
-        _refuse("Arrow IPC stream", error)
+    except _CORRUPT_ERRORS as error:
+        _raise_malformed("Arrow IPC stream", error)
 
 
 def read_parquet(body: Body, task: str | None) -> Call:
-    """Return the call in a Parquet file."""
+    """Parse a Parquet file."""
     try:
         with _open(body, []) as file:
-            found, names = file.metadata, file.schema.names
-        groups = [found.row_group(i).total_byte_size for i in range(found.num_row_groups)]
-        _check_size(max(sum(groups), 8 * found.num_rows * found.num_columns))
-        # or one long name could be written out for every row
+            metadata, names = file.metadata, file.schema.names
+        groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
+        _check_size(max(sum(groups), 8 * metadata.num_rows * metadata.num_columns))
+        # tasks stay dictionary-encoded: a long name would otherwise be copied for every row
         with _open(body, [TASK] if TASK in names else []) as file:
-            n_rows = max(1, _BATCH_CELLS // max(1, found.num_columns))
+            n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
             return _read(file.schema_arrow, batches, task)
-    except _DAMAGE as error:
-        _refuse("Parquet file", error)
+    except _CORRUPT_ERRORS as error:
+        _raise_malformed("Parquet file", error)
 
 
 def write_arrow(result: InferenceResult) -> bytes:
@@ -85,8 +85,8 @@ def _open(body: Body, dictionaries: list[str]) -> Any:
     return pq.ParquetFile(
         pa.BufferReader(body),
         read_dictionary=dictionaries,
-        thrift_string_size_limit=_MAX_THRIFT,
-        thrift_container_size_limit=_MAX_THRIFT,
+        thrift_string_size_limit=_MAX_THRIFT_BYTES,
+        thrift_container_size_limit=_MAX_THRIFT_BYTES,
     )
 
 
@@ -95,25 +95,27 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
         is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
         if field.name != TASK and not is_number:
             raise_invalid_data(
-                f"column '{field.name}' holds {field.type}; expected numbers", column=field.name
+                f"column '{field.name}' has type {field.type}; expected numbers", column=field.name
             )
         if field.name == TASK and not _is_text(field.type):
-            raise_invalid_data(f"the column 'task' holds {field.type}; expected texts", column=TASK)
-    kept = list(_bounded(batches))
+            raise_invalid_data(
+                f"column 'task' has type {field.type}; expected strings", column=TASK
+            )
+    kept = list(_limit_size(batches))
     table = pa.Table.from_batches(kept, schema)
-    # offsets are believed only once they have been checked against the buffers
+    # check offsets against the buffers before use
     table.validate(full=True)
     tasks = None
     if table.column_names.count(TASK) == 1:
-        tasks = _names(table.column(TASK))
+        tasks = _task_names(table.column(TASK))
         table = table.drop_columns([TASK])
     columns = [_numbers(column) for column in table.columns]
     rows = TableRows(tuple(table.column_names), columns, table.num_rows)
     return call_of(rows, tasks, task)
 
 
-def _check_is_plain(message: Any) -> None:
-    """Refuse compressed buffers, whose size is known only once they are expanded."""
+def _check_not_compressed(message: Any) -> None:
+    """Raise an error for compressed buffers, whose decompressed size is unknown."""
     data = bytes(message.metadata)
     (root,) = struct.unpack_from("<I", data)
     batch = root + _field(data, root, _HEADER)
@@ -122,11 +124,11 @@ def _check_is_plain(message: Any) -> None:
         batch += _field(data, batch, _DICTIONARY_DATA)
         batch += struct.unpack_from("<I", data, batch)[0]
     if _field(data, batch, _COMPRESSION):
-        raise pa.ArrowInvalid("its buffers are compressed; send them plain, or as Parquet")
+        raise pa.ArrowInvalid("its buffers are compressed; send them uncompressed, or as Parquet")
 
 
 def _field(data: bytes, table: int, number: int) -> int:
-    """Return the offset of a field in a flatbuffer's table, or 0 if the field is absent."""
+    """Return the offset of a field in a flatbuffers table, 0 if the field is absent."""
     (back,) = struct.unpack_from("<i", data, table)
     start = table - back
     (size,) = struct.unpack_from("<H", data, start)
@@ -134,7 +136,7 @@ def _field(data: bytes, table: int, number: int) -> int:
     return int(struct.unpack_from("<H", data, start + entry)[0]) if entry < size else 0
 
 
-def _bounded(batches: Iterable[Any]) -> Iterator[Any]:
+def _limit_size(batches: Iterable[Any]) -> Iterator[Any]:
     n_bytes = 0
     for batch in batches:
         n_bytes += 8 * batch.num_rows * batch.num_columns
@@ -143,22 +145,26 @@ def _bounded(batches: Iterable[Any]) -> Iterator[Any]:
 
 
 def _check_size(n_bytes: int) -> None:
-    if n_bytes > _MAX_EXPANDED:
-        detail = f"the columns take {n_bytes} bytes once they are read, more than {_MAX_EXPANDED}"
-        raise Problem("body-too-large", f"{detail}; send fewer rows at a time")
+    if n_bytes > _MAX_DECODED_BYTES:
+        detail = f"the decoded columns take {n_bytes} bytes, the maximum is {_MAX_DECODED_BYTES}"
+        raise Problem("body-too-large", f"{detail}; send fewer rows per request")
 
 
-def _names(column: Any) -> list[str]:
+def _task_names(column: Any) -> list[str]:
     """Return the task of each row."""
     if column.null_count:
         row = column.is_null().index(True).as_py()
-        raise_invalid_data(f"row {row} names no task", row=row, column=TASK)
+        raise_invalid_data(
+            f"row {row} has no task; expected a name in every row", row=row, column=TASK
+        )
     names: list[str] = []
     for chunk in column.chunks:
         texts = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
         known = texts.dictionary
         if known.null_count or any(len(name) > _MAX_NAME for name in known.to_pylist()):
-            raise_invalid_data(f"the column 'task' holds names of more than {_MAX_NAME} characters")
+            raise_invalid_data(
+                f"column 'task' has missing names, or names of more than {_MAX_NAME} characters"
+            )
         table = known.to_pylist()
         names += [table[i] for i in texts.indices.to_pylist()]
     return names
@@ -171,7 +177,7 @@ def _is_text(kind: Any) -> bool:
 
 
 def _numbers(column: Any) -> NDArray[Any]:
-    """Return the numbers of a column, NaN where one is missing."""
+    """Return the numbers of a column, with NaN for missing values."""
     if column.null_count:
         column = column.cast(pa.float64(), safe=True)
     return np.asarray(column.to_numpy())
@@ -181,6 +187,6 @@ def _table(result: InferenceResult) -> Any:
     return pa.table({name: pa.array(values) for name, values in columns_of(result).items()})
 
 
-def _refuse(what: str, error: Exception) -> NoReturn:
+def _raise_malformed(what: str, error: Exception) -> NoReturn:
     why = str(error).splitlines()[0] if str(error) else type(error).__name__
-    raise Problem("malformed-body", f"the body is not a readable {what}: {why[:200]}") from None
+    raise Problem("malformed-body", f"the body is not a valid {what}: {why[:200]}") from None

@@ -1,4 +1,4 @@
-"""CSV (RFC 4180): numbers, with or without a header."""
+"""CSV (RFC 4180) of numbers with an optional header."""
 
 import csv
 import io
@@ -10,34 +10,36 @@ from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of
 
-_SHOWN: Final = 40
+_MAX_SHOWN: Final = 40
 _MAX_LINES: Final = 1_000_000
-#: Digits with underscores and of every script are numbers to Python, and to no other program.
-_DIGITS: Final = frozenset("0123456789+-.eE \t")
+#: Characters of numbers. Python's float() also accepts underscores and digits of other scripts.
+_CHARACTERS: Final = frozenset("0123456789+-.eE \t")
 
 
 def read_csv(body: Body, task: str | None) -> Call:
-    """Return the call in a table; a first line of numbers only is a row, not a header."""
-    # each line becomes a list, which takes many times the bytes of a short one
+    """Parse a table. The first line is a header unless all its cells are numbers."""
+    # each line becomes a list, which takes many times the memory of a short line
     n_lines = body.count(b"\n") + body.count(b"\r")
     if n_lines > _MAX_LINES:
-        detail = f"the table has {n_lines} ends of lines, more than {_MAX_LINES}; send fewer rows"
+        detail = f"the table has {n_lines} lines, the maximum is {_MAX_LINES}; send fewer rows"
         raise Problem("too-many-rows", detail)
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        _refuse(f"byte {error.start} is not UTF-8")
+        _raise_malformed(f"invalid UTF-8 at byte {error.start}")
     try:
         records = list(csv.reader(io.StringIO(text, newline=""), strict=True))
     except csv.Error as error:
-        _refuse(str(error))
+        _raise_malformed(str(error))
     records = [record for record in records if record]
     names = _header_of(records)
     body_records = records if names is None else records[1:]
     width = len(records[0]) if records else 0
     for i, record in enumerate(body_records):
         if len(record) != width:
-            raise_invalid_data(f"row {i} has {len(record)} cells, the first line {width}", row=i)
+            raise_invalid_data(
+                f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
+            )
     tasks = None
     if names is not None and TASK in names:
         position = names.index(TASK)
@@ -50,7 +52,7 @@ def read_csv(body: Body, task: str | None) -> Call:
 
 
 def write_csv(result: InferenceResult) -> bytes:
-    """Return a header and one line a row; floats are written so that they read as the same bits."""
+    """Return a header and one line per row; floats keep full precision."""
     columns = columns_of(result)
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\r\n")
@@ -73,7 +75,7 @@ def _numbers(
         for j, cell in enumerate(record):
             if not _is_number(cell):
                 column = j if names is None else names[j]
-                shown = repr(cell if len(cell) <= _SHOWN else cell[:_SHOWN] + "...")
+                shown = repr(cell if len(cell) <= _MAX_SHOWN else cell[:_MAX_SHOWN] + "...")
                 detail = f"row {i}, column '{column}': expected a number, got {shown}"
                 raise_invalid_data(detail, row=i, column=column)
             matrix[i, j] = float(cell) if cell.strip() else np.nan
@@ -81,10 +83,10 @@ def _numbers(
 
 
 def _is_number(cell: str) -> bool:
-    """Return whether a cell is a number, or empty: a missing value."""
+    """Return whether a cell is a number or a missing value (empty, or NaN)."""
     if not cell.strip() or cell.strip().lower() == "nan":
         return True
-    if not _DIGITS.issuperset(cell):
+    if not _CHARACTERS.issuperset(cell):
         return False
     try:
         float(cell)
@@ -93,5 +95,5 @@ def _is_number(cell: str) -> bool:
     return True
 
 
-def _refuse(why: str) -> NoReturn:
-    raise Problem("malformed-body", f"the body is not readable CSV: {why}")
+def _raise_malformed(why: str) -> NoReturn:
+    raise Problem("malformed-body", f"the body is not valid CSV: {why}")

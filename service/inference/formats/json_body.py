@@ -1,4 +1,8 @@
-"""JSON: numbers go straight into an array; where they are not plain, one is told which."""
+"""JSON bodies.
+
+The fast parser reads the numbers directly into an array. If it fails, the strict parser checks
+every value and reports the first invalid one.
+"""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -22,7 +26,7 @@ from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extrac
 
 _FIELDS: Final = frozenset({"task", "inputs"})
 _INPUTS: Final = array_pattern("inputs")
-#: Types of JSON values that are numbers, and words for all types.
+#: Types of JSON numbers, and names of all JSON types for messages.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
     int: "a number",
@@ -37,14 +41,14 @@ JSON_NAMES: Final[dict[type, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class ListRows:
-    """Rows of lists, whose every value is looked at.
+    """Rows as JSON lists, every value of which is checked.
 
     Attributes
     ----------
     pointer
-        Where they stand in the body.
+        JSON pointer to the rows in the body.
     flat_width
-        Columns, where they stand there as one list of all values.
+        Number of columns if the body has one flat list of values; else None.
     """
 
     rows: Any
@@ -52,26 +56,32 @@ class ListRows:
     flat_width: int | None = None
 
     def n_values(self) -> int:
-        """Return the number of values, were all of them numbers in rows."""
+        """Return the number of values; the rows may still be invalid."""
         rows = self.rows if isinstance(self.rows, list) else []
         return sum(len(row) if isinstance(row, list) else 1 for row in rows)
 
     def place(self, row: int, column: int) -> str:
-        """Return the pointer to a value."""
+        """Return the JSON pointer to a value."""
         if self.flat_width is not None:
             return f"{self.pointer}/{row * self.flat_width + column}"
         return f"{self.pointer}/{row}/{column}"
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows; where missing values are taken, null is one, as NaN is in an array."""
+        """Return the rows, with NaN for null if the method accepts missing values."""
         if not isinstance(self.rows, list):
-            raise_invalid_request(self.pointer, f"{spec}; {self.pointer[1:]} is no list of rows")
+            raise_invalid_request(
+                self.pointer, f"{spec}; '{self.pointer[1:]}' is not a list of rows"
+            )
         for i, row in enumerate(self.rows):
             if not isinstance(row, list) or len(row) != spec.width:
-                came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                actual = (
+                    f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                )
                 place = f"{self.pointer}/{i}"
-                raise_invalid_data(f"{spec}; row {i} {came}", task=spec.task, row=i, pointer=place)
-        # numpy would take true for 1, and text and null for objects
+                raise_invalid_data(
+                    f"{spec}; row {i} {actual}", task=spec.task, row=i, pointer=place
+                )
+        # numpy would convert true to 1, and text and null to objects
         allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
         if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
             self._refuse_first(spec, allowed)
@@ -94,7 +104,7 @@ class ListRows:
 
 
 class ParsedRows(NamedTuple):
-    """Rows of lists of the same length that held numbers only."""
+    """Rows that the fast parser has read: lists of numbers, all of the same length."""
 
     array: Matrix
     pointer: str
@@ -105,21 +115,21 @@ class ParsedRows(NamedTuple):
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows."""
-        came = self.array.shape[1]
-        if came != spec.width:
+        actual = self.array.shape[1]
+        if actual != spec.width:
             place = f"{self.pointer}/0"
-            raise_invalid_data(f"{spec}; row 0 has {came}", task=spec.task, row=0, pointer=place)
+            raise_invalid_data(f"{spec}; row 0 has {actual}", task=spec.task, row=0, pointer=place)
         return self.array
 
 
 def read_json(body: Body, task: str | None) -> Call:
-    """Return the call in a body ``{"task": ..., "inputs": [[...], ...]}``."""
-    del task  # the body names it
+    """Parse a body ``{"task": ..., "inputs": [[...], ...]}``."""
+    del task  # the body has the task
     return _parse_fast(body) or _parse_strict(body)
 
 
 def write_json(result: InferenceResult) -> bytes:
-    """Return the body of an answer."""
+    """Return the response body."""
     head: dict[str, Any] = {
         "model": result.name,
         "version": result.version,
@@ -133,7 +143,7 @@ def write_json(result: InferenceResult) -> bytes:
 
 
 def _parse_fast(body: Body) -> Call | None:
-    """Return the call where it is as it should be, read without an object for each number."""
+    """Parse a body without creating an object per number; None if that is not possible."""
     extracted = extract_number_array(body, _INPUTS)
     if extracted is None or extracted.numbers.ndim == 1:
         return None
@@ -162,8 +172,8 @@ def _parse_strict(body: Body) -> Call:
         for i, one in enumerate(task):
             if not isinstance(one, str):
                 raise_invalid_request(
-                    f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; name it by a string"
+                    f"/task/{i}", f"task {i} is {JSON_NAMES[type(one)]}; expected a string"
                 )
     elif not isinstance(task, str):
-        raise_invalid_request("/task", "the task is named by a string, or by one for each row")
+        raise_invalid_request("/task", "expected a string, or a list with one string per row")
     return Call(task, ListRows(rows, "/inputs"))

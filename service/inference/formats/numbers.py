@@ -1,4 +1,4 @@
-"""The one large list of a JSON body, read into an array without an object for each number."""
+"""Extraction of a large list of numbers from a JSON body, without creating an object per number."""
 
 import math
 import re
@@ -19,21 +19,21 @@ from algorithms.numerics.kernels_decimals import (
 )
 from service.inference.call import Body, Matrix
 
-#: Stands in the rest of a body where the list was; no caller knows it.
+#: Replaces the list in the rest of a body. It is random, so clients cannot send it.
 PLACEHOLDER: Final = secrets.token_hex(16)
 _PLACEHOLDER: Final = f'"{PLACEHOLDER}"'.encode()
-#: A small body is not gone through once more to count its numbers.
-_SMALL_BYTES: Final = 64 * 1024
-#: Numbers of so many digits, or so large or small, that they are read one by one.
+#: In larger bodies, the numbers are counted to allocate the array exactly.
+_MAX_UNCOUNTED_BYTES: Final = 64 * 1024
+#: Maximum number of values that the kernel leaves unparsed: very long, very large or very small.
 _MAX_UNPARSED: Final = 64
-#: Members of the name that are tried: the first may hold texts.
+#: Maximum number of members with the name to try; the first may be a list of strings.
 _MAX_TRIES: Final = 4
 _COMMA: Final = ord(",")
-#: A body of more is read by two threads, as long as the second one has nothing else to do.
-_SHARED_BYTES: Final = 1024 * 1024
+#: Larger bodies are parsed by two threads, if the second thread is idle.
+_MIN_PARALLEL_BYTES: Final = 1024 * 1024
 _MAX_WHITESPACE: Final = 100
-_other: Final = ThreadPoolExecutor(1, "numbers")
-_is_free: Final = threading.Lock()
+_executor: Final = ThreadPoolExecutor(1, "numbers")
+_executor_lock: Final = threading.Lock()
 
 
 class ExtractedArray(NamedTuple):
@@ -56,31 +56,31 @@ class ExtractedArray(NamedTuple):
 
 
 def array_pattern(member: str) -> re.Pattern[bytes]:
-    """Return what a list begins with that is the value of a member."""
+    """Return a pattern for the start of a list that is the value of a member."""
     return re.compile(rb'"%b"[ \t\r\n]*:[ \t\r\n]*\[' % member.encode())
 
 
-def extract_number_array(body: Body, beginning: re.Pattern[bytes]) -> ExtractedArray | None:
-    """Return the first list of numbers that begins so; None where there is none that is plain."""
+def extract_number_array(body: Body, start_pattern: re.Pattern[bytes]) -> ExtractedArray | None:
+    """Extract the first list of numbers after a match; None if the kernel can parse none."""
     text = np.frombuffer(body, np.uint8, count=body.rfind(b"}") + 1)
-    is_small = text.size <= _SMALL_BYTES
+    is_small = text.size <= _MAX_UNCOUNTED_BYTES
     values = np.empty(text.size // 2 if is_small else count_of(text, _COMMA) + 1)
-    for match in islice(beginning.finditer(body), _MAX_TRIES):
+    for match in islice(start_pattern.finditer(body), _MAX_TRIES):
         start = match.end()
         if start >= text.size:
             break
-        parallel = None if is_small else _read_in_two_threads(body, text, start, values)
-        read = parallel or _read(body, text, start, values)
-        if read is not None:
-            rest = b"".join((body[: start - 1], _PLACEHOLDER, body[read.end :]))
-            numbers = values[: read.n]
-            shaped = numbers.reshape(read.n_rows, -1) if read.n_rows else numbers
-            return ExtractedArray(shaped, read.is_integer, rest)
+        parallel = None if is_small else _parse_in_two_threads(body, text, start, values)
+        parsed = parallel or _parse(body, text, start, values)
+        if parsed is not None:
+            rest = b"".join((body[: start - 1], _PLACEHOLDER, body[parsed.end :]))
+            numbers = values[: parsed.n]
+            shaped = numbers.reshape(parsed.n_rows, -1) if parsed.n_rows else numbers
+            return ExtractedArray(shaped, parsed.is_integer, rest)
     return None
 
 
-class _Read(NamedTuple):
-    """How far a list was read, and what was found."""
+class _ParsedList(NamedTuple):
+    """End of a parsed list in the body, and properties of its numbers."""
 
     end: int
     n: int
@@ -88,46 +88,46 @@ class _Read(NamedTuple):
     is_integer: bool
 
 
-def _read(
+def _parse(
     body: Body, text: NDArray[np.uint8], start: int, values: Matrix, stop: np.uint64 = TO_END
-) -> _Read | None:
-    hard, facts = np.empty((_MAX_UNPARSED, 3), np.uint64), np.empty(4, np.uint64)
-    end = read_lists(text, np.uint64(start), values, hard, facts, stop)
+) -> _ParsedList | None:
+    unparsed, counts = np.empty((_MAX_UNPARSED, 3), np.uint64), np.empty(4, np.uint64)
+    end = read_lists(text, np.uint64(start), values, unparsed, counts, stop)
     if end == NOT_PLAIN:
         return None
-    n, n_rows, n_hard, is_integer = facts.tolist()
-    for i, first, last in hard[:n_hard].tolist() if n_hard else ():
+    n, n_rows, n_unparsed, is_integer = counts.tolist()
+    for i, first, last in unparsed[:n_unparsed].tolist() if n_unparsed else ():
         values[i] = float(body[first:last])
         if math.isinf(values[i]):
             return None
-    return _Read(int(end), n, n_rows, bool(is_integer))
+    return _ParsedList(int(end), n, n_rows, bool(is_integer))
 
 
-def _read_in_two_threads(
+def _parse_in_two_threads(
     body: Body, text: NDArray[np.uint8], start: int, values: Matrix
-) -> _Read | None:
-    """Read a large list by two threads; None where it is small, they are busy, or it is odd."""
-    if text.size - start < _SHARED_BYTES or not _is_free.acquire(blocking=False):
+) -> _ParsedList | None:
+    """Parse a large list with two threads; None if it is small or irregular, or they are busy."""
+    if text.size - start < _MIN_PARALLEL_BYTES or not _executor_lock.acquire(blocking=False):
         return None
     try:
         middle = (start + text.size) // 2
         is_nested = body[start : start + _MAX_WHITESPACE].lstrip().startswith(b"[")
-        end_of_row = body.find(b"]", middle) if is_nested else middle  # rows are kept whole
+        end_of_row = body.find(b"]", middle) if is_nested else middle  # split between rows
         comma = body.find(b",", max(end_of_row, middle))
         if comma < 0:
             return None
         n = count_of(text[start:comma], _COMMA) + 1
-        second = _other.submit(_read, body, text, comma + 1, values[n:])
-        ours, theirs = _read(body, text, start, values, np.uint64(comma)), second.result()
+        future = _executor.submit(_parse, body, text, comma + 1, values[n:])
+        first, last = _parse(body, text, start, values, np.uint64(comma)), future.result()
     finally:
-        _is_free.release()
-    if ours is None or theirs is None or (ours.end, ours.n) != (comma + 1, n):
+        _executor_lock.release()
+    if first is None or last is None or (first.end, first.n) != (comma + 1, n):
         return None
-    if ours.n * theirs.n_rows != theirs.n * ours.n_rows:
+    if first.n * last.n_rows != last.n * first.n_rows:
         return None
-    return _Read(
-        theirs.end,
-        n + theirs.n,
-        ours.n_rows + theirs.n_rows,
-        ours.is_integer and theirs.is_integer,
+    return _ParsedList(
+        last.end,
+        n + last.n,
+        first.n_rows + last.n_rows,
+        first.is_integer and last.is_integer,
     )

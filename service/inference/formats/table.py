@@ -1,4 +1,4 @@
-"""Tables: columns with names, of which one may tell the task of each row."""
+"""Tables of numbers with optional column names and an optional column of tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ from service.inference.call import (
     to_float64,
 )
 
-#: The column that tells the task of each row.
+#: Name of the column with the task of each row.
 TASK: Final = "task"
 
 
@@ -29,9 +29,9 @@ class TableRows:
     Attributes
     ----------
     names
-        Of the columns; none where the table has no header.
+        Column names; None if the table has no header.
     columns
-        Numbers, each (n_rows,).
+        Arrays of numbers, each (n_rows,).
     """
 
     names: tuple[str, ...] | None
@@ -43,7 +43,7 @@ class TableRows:
         return self.n_rows * len(self.columns)
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the columns by the names that the model knows, else by their order."""
+        """Return the rows with columns in the order of the model."""
         chosen = positions_of(self.names, len(self.columns), spec)
         matrix = np.empty((self.n_rows, len(chosen)))
         for j, position in enumerate(chosen):
@@ -53,19 +53,19 @@ class TableRows:
 
 
 def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec) -> list[int]:
-    """Return the columns of a table in the order in which the model takes them.
+    """Return the positions of the columns of a table in the order of the model.
 
-    By their names, where the table and the columns that the model was trained on have names; by
-    position where one of them has none.
+    Columns are matched by name if both the table and the training data have column names, else by
+    position.
 
     Raises
     ------
     InvalidData
-        A column is missing, unknown or twice there.
+        A column is missing, unknown or duplicate.
     """
     known = None if names is None else spec.columns()
     if names is not None and known is not None:
-        subject = f"{spec}, in columns of the names it was trained on"
+        subject = f"{spec}, with the column names of the training data"
         return match_columns(names, known, subject=subject, task=spec.task)
     if names is not None:
         check_unique(names, task=spec.task)
@@ -75,20 +75,21 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec)
 
 
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
-    """Return the call of a table: its tasks from its column, or one task from the query."""
+    """Return the call of a table, whose tasks are in a column or whose task is in the query."""
     if tasks is not None and task is not None:
         raise_invalid_request(
-            "query:task", "the table has a column 'task'; name the tasks there or in the query"
+            "query:task", "got both a query parameter 'task' and a column 'task'; send one of them"
         )
     if tasks is None and task is None:
         raise_invalid_request(
-            "query:task", "name the task as ?task=..., or that of each row in a column 'task'"
+            "query:task",
+            "expected the query parameter 'task', or a column 'task' with the task of each row",
         )
     return Call(tasks if tasks is not None else str(task), rows)
 
 
 def columns_of(result: InferenceResult) -> dict[str, NDArray[Any]]:
-    """Return the columns of a result, named by the classes where they are classes."""
+    """Return the output columns of a result, named by class or by index."""
     outputs = result.outputs
     if outputs.ndim == 1:
         return {result.method: outputs}

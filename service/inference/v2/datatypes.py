@@ -1,4 +1,4 @@
-"""Tensors: datatypes of the protocol and what they are here."""
+"""Datatypes of the Open Inference Protocol and their numpy dtypes."""
 
 import struct
 from collections.abc import Iterable
@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-#: Numbers, little-endian as the protocol has them; all are converted to float64.
+#: Numeric datatypes, which are little-endian in the protocol.
 NUMBERS: Final[dict[str, np.dtype[Any]]] = {
     "FP16": np.dtype("<f2"),
     "FP32": np.dtype("<f4"),
@@ -22,17 +22,17 @@ NUMBERS: Final[dict[str, np.dtype[Any]]] = {
     "UINT64": np.dtype("<u8"),
 }
 BYTES: Final = "BYTES"
-_OF_KIND: Final = {"f": "FP64", "i": "INT64", "u": "INT64"}
+_DATATYPE_OF_KIND: Final = {"f": "FP64", "i": "INT64", "u": "INT64"}
 _LENGTH: Final = struct.Struct("<I")
 
 
 def datatype_of(array: NDArray[Any]) -> str:
-    """Return the datatype that an output is sent as."""
-    return _OF_KIND.get(array.dtype.kind, BYTES)
+    """Return the datatype of an output."""
+    return _DATATYPE_OF_KIND.get(array.dtype.kind, BYTES)
 
 
 def to_bytes(array: NDArray[Any]) -> bytes:
-    """Return the values of an output as they stand in a binary body."""
+    """Return the values of an output as a binary tensor."""
     datatype = datatype_of(array)
     if datatype != BYTES:
         return array.astype(NUMBERS[datatype], copy=False).tobytes()
@@ -40,20 +40,22 @@ def to_bytes(array: NDArray[Any]) -> bytes:
     return b"".join(part for text in texts for part in (_LENGTH.pack(len(text)), text))
 
 
-def read_texts(data: bytes) -> Iterable[str]:
-    """Return the texts of a binary tensor, each after its length in four bytes.
+def read_strings(data: bytes) -> Iterable[str]:
+    """Yield the strings of a binary tensor, each preceded by its length in four bytes.
 
     Raises
     ------
     ValueError
-        A length reaches beyond the end, or a text is not UTF-8.
+        A string exceeds the end of the data, or is not UTF-8.
     """
     start = 0
     while start < len(data):
         if start + _LENGTH.size > len(data):
-            raise ValueError(f"a length is cut off at byte {start}")
+            raise ValueError(f"the length at byte {start} is truncated")
         end = start + _LENGTH.size + _LENGTH.unpack_from(data, start)[0]
         if end > len(data):
-            raise ValueError(f"the text at byte {start} reaches to byte {end} of {len(data)}")
+            raise ValueError(
+                f"the string at byte {start} ends at byte {end}, the tensor has {len(data)} bytes"
+            )
         yield data[start + _LENGTH.size : end].decode()
         start = end

@@ -1,4 +1,4 @@
-"""What a model takes and gives, as the protocol tells it."""
+"""Metadata, configuration and statistics of models in the format of the protocol."""
 
 from typing import Any, Final
 
@@ -11,38 +11,38 @@ from service.inference.v2.response import CLASSES
 from service.models.store import ServableVersion
 
 PLATFORM: Final = "sibling"
-#: A number that is not the same for every call.
+#: Variable dimension: it depends on the request, or differs between tasks.
 _ANY: Final = -1
 
 
 def tensors_of(
     services: Services, served: ServableVersion, method: str
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Give inputs and outputs of a method, each with name, datatype and shape."""
+    """Return the inputs and the outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)
     inputs = [
         _tensor(ROWS, "FP64", [_ANY, _common({model.width(method, task=t) for t in model.tasks})]),
         _tensor(TASK, BYTES, [_ANY]),
     ]
     labels = {type(label) for task in model.tasks for label in model.classes(task)}
-    of_labels = BYTES if str in labels else "INT64"
+    label_datatype = BYTES if str in labels else "INT64"
     n_classes = _common({len(model.classes(task)) for task in model.tasks})
     if method == "predict":
-        return inputs, [_tensor(method, of_labels if labels else "FP64", [_ANY])]
+        return inputs, [_tensor(method, label_datatype if labels else "FP64", [_ANY])]
     if method == "variance":
         return inputs, [_tensor(method, "FP64", [_ANY])]
     if method in CLASS_METHODS:
-        # one number a row stands for two classes, or for none
-        is_one = method == "decision_function" and n_classes in (0, 1, 2)
-        outputs = [_tensor(method, "FP64", [_ANY] if is_one else [_ANY, n_classes])]
+        # with two classes, or none, the output is one number per row
+        is_scalar = method == "decision_function" and n_classes in (0, 1, 2)
+        outputs = [_tensor(method, "FP64", [_ANY] if is_scalar else [_ANY, n_classes])]
         if labels:
-            outputs.append(_tensor(CLASSES, of_labels, [n_classes]))
+            outputs.append(_tensor(CLASSES, label_datatype, [n_classes]))
         return inputs, outputs
     return inputs, [_tensor(method, "FP64", [_ANY, _width_out(model, method)])]
 
 
 def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any]:
-    """Give the configuration of a model as Triton would tell it."""
+    """Return the configuration of a model in the format of Triton."""
     return {
         "name": name,
         "platform": PLATFORM,
@@ -54,7 +54,7 @@ def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any
 
 
 def statistics_of(record: MethodStatistics, name: str, version: int) -> dict[str, Any]:
-    """Give how the calls of a model went, since the service started."""
+    """Return the statistics of a model since the service started."""
     spent = {
         phase: {"count": record.n_requests, "ns": ns}
         for phase, ns in zip(PHASES, record.phases_ns, strict=True)
@@ -89,10 +89,10 @@ def _common(numbers: set[int]) -> int:
 
 
 def _width_out(model: Model, method: str) -> int:
-    """Give the number of columns of an output where another method takes them."""
-    of = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
+    """Return the output width of a method, known if another method takes its output as input."""
+    consumer = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
-        of = "inverse_transform"
-    if of is None or of not in model.available_methods():
+        consumer = "inverse_transform"
+    if consumer is None or consumer not in model.available_methods():
         return _ANY
-    return _common({model.width(of, task=task) for task in model.tasks})
+    return _common({model.width(consumer, task=task) for task in model.tasks})

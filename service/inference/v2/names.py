@@ -1,6 +1,6 @@
-"""Models of the protocol: NAME for a model's main method, NAME.method for each of its methods.
+"""Model names in the protocol: NAME for the main method, NAME.method for any method.
 
-NAME may be NAME@ALIAS.
+Both may have an alias: NAME@ALIAS, NAME@ALIAS.method.
 """
 
 from collections.abc import Sequence
@@ -12,14 +12,19 @@ from service.errors import Problem
 from service.inference.resolver import ResolvedModel
 from service.models.store import ALIAS_SEPARATOR, ServableVersion
 
-#: The first that a model has is its main one.
-_MAIN: Final = ("predict", "transform")
+#: Candidates for the main method; the first one that the model supports is used.
+_MAIN_METHODS: Final = ("predict", "transform")
 
 
 def find_named(services: Services, owner: str, name: str, version: int | None) -> ResolvedModel:
-    """Give the version and the method that a name of the protocol stands for.
+    """Return the version and the method for a name of the protocol.
 
-    A model may itself have a name that ends like a method; then the name is that model's.
+    If a model is itself named NAME.method, the name refers to that model.
+
+    Raises
+    ------
+    Problem
+        There is no such model, or it does not support the method.
     """
     served = services.resolver.find_any(owner, name, version)
     if served is not None:
@@ -29,26 +34,26 @@ def find_named(services: Services, owner: str, name: str, version: int | None) -
         base, method = name, ""
     served = services.resolver.find(owner, base, version)
     if method not in served.methods:
-        can = ", ".join(names_of(served))
-        detail = f"there is no model '{name}': '{base}' cannot {method}; there is {can}"
+        names = ", ".join(names_of(served))
+        detail = f"there is no model '{name}': '{base}' does not support {method}; use {names}"
         raise Problem("not-found", detail)
     return ResolvedModel(served, method)
 
 
 def main_method(methods: Sequence[str]) -> str:
-    """Give the method that a model is called by its plain name."""
-    return next((method for method in _MAIN if method in methods), methods[0])
+    """Return the method of a model whose name has no method."""
+    return next((method for method in _MAIN_METHODS if method in methods), methods[0])
 
 
 def names_of(served: ServableVersion) -> list[str]:
-    """Give the names of a model: its own, and one for each method."""
+    """Return the names of a model: its own, and one for each method."""
     return _with_methods(served.name, served)
 
 
 def alias_names_of(served: ServableVersion, aliases: Sequence[str]) -> list[str]:
-    """Give the names that a version has by its aliases."""
-    marked = (f"{served.name}{ALIAS_SEPARATOR}{alias}" for alias in aliases)
-    return [name for alias in marked for name in _with_methods(alias, served)]
+    """Return the names of a version by its aliases."""
+    full_names = (f"{served.name}{ALIAS_SEPARATOR}{alias}" for alias in aliases)
+    return [name for full_name in full_names for name in _with_methods(full_name, served)]
 
 
 def _with_methods(name: str, served: ServableVersion) -> list[str]:

@@ -1,8 +1,8 @@
-"""Loading and unloading models by the protocol's model repository extension.
+"""Loading and unloading of models (model repository extension of the protocol).
 
-Every model is loaded when it is first called and kept while there is room; these take the first
-call's wait away, or make room, in the process that answers. A model that is unloaded can be called
-as before, and is then loaded again.
+Models are loaded on the first call and cached. Loading a model beforehand makes the first call
+faster; unloading it frees memory. Both affect only the process that handles the request. An
+unloaded model is loaded again on its next call.
 """
 
 from typing import Annotated, Any, Final
@@ -22,11 +22,13 @@ router = APIRouter(
     route_class=secured("admin"),
 )
 
-Name = Annotated[str, Path(max_length=220, description="A model, NAME@ALIAS, or NAME.method.")]
+Name = Annotated[
+    str, Path(max_length=220, description="NAME, NAME@ALIAS or NAME.method of a model.")
+]
 _DONE: Final[dict[str, Any]] = {
     "response_class": Response,
     "responses": {
-        200: {"description": "It is done; the body is empty."},
+        200: {"description": "Success; the body is empty."},
         **v2_problems("malformed-json", "not-found", "body-too-large", "invalid-request"),
     },
 }
@@ -34,7 +36,7 @@ _DONE: Final[dict[str, Any]] = {
 
 @router.post("/{name}/load", name="v2_load", **_DONE)
 async def load(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-    """Load the latest version of a model, or that of an alias, before its first call."""
+    """Load the latest version of a model, or the version of an alias, into memory."""
     _check_parameters(await request.body(), known=())
     await run_in_threadpool(_load, services, owner, name)
     return Response()
@@ -42,23 +44,24 @@ async def load(name: Name, request: Request, services: Context, owner: Owner) ->
 
 @router.post("/{name}/unload", name="v2_unload", **_DONE)
 async def unload(name: Name, request: Request, services: Context, owner: Owner) -> Response:
-    """Drop every version of a model from memory, or that of an alias."""
+    """Unload all versions of a model, or the version of an alias, from memory."""
     _check_parameters(await request.body(), known=("unload_dependents",))
     await run_in_threadpool(_unload, services, owner, name)
     return Response()
 
 
 def _check_parameters(body: bytes, *, known: tuple[str, ...]) -> None:
-    """Refuse what would not be heeded: how a model is served follows from how it was trained."""
+    """Reject parameters without effect, such as overrides of the configuration."""
     document = parse_json(body) if body.strip() else {}
     given = document.get("parameters", {}) if isinstance(document, dict) else None
     if not isinstance(given, dict):
         raise_invalid_request(
-            "", "expected an empty body, or an object with an object 'parameters'"
+            "", "expected an empty body, or an object whose member 'parameters' is an object"
         )
     unknown = sorted(given.keys() - set(known))
     if unknown:
-        detail = f"the parameter '{unknown[0]}' is not taken; there is {', '.join(known) or 'none'}"
+        supported = ", ".join(known) or "none"
+        detail = f"parameter '{unknown[0]}' is not supported; supported parameters: {supported}"
         raise_invalid_request(f"/parameters/{unknown[0]}", detail)
 
 
@@ -75,5 +78,5 @@ def _unload(services: Services, owner: str, name: str) -> None:
             versions = list(store.version_numbers(session, owner, served.name))
     for version in versions:
         found = services.resolver.find_any(owner, served.name, version)
-        if found is not None:  # else it was deleted meanwhile
+        if found is not None:  # None if it has been deleted in the meantime
             services.models.drop(found)

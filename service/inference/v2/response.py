@@ -1,4 +1,4 @@
-"""An inference response of the protocol: a JSON header, and tensors in it or after it."""
+"""Inference responses of the protocol: a JSON header with tensors in it or after it."""
 
 from typing import Any, Final
 
@@ -16,17 +16,17 @@ CLASSES: Final = "classes"
 def write_response(
     request: InferRequest, result: InferenceResult, model_name: str
 ) -> tuple[bytes, int | None]:
-    """Return the body, and how much of it is JSON where that is not all of it."""
+    """Return the body and the length of its JSON header, None if all of it is JSON."""
     tensors = {result.method: result.outputs}
     if result.classes:
         tensors[CLASSES] = np.array(result.classes)
-    wanted = request.outputs or [RequestedOutput(name, request.is_binary) for name in tensors]
+    requested = request.outputs or [RequestedOutput(name, request.is_binary) for name in tensors]
     binary: list[bytes] = []
     outputs = []
-    for i, (name, is_binary) in enumerate(wanted):
+    for i, (name, is_binary) in enumerate(requested):
         if name not in tensors:
             known = ", ".join(f"'{name}'" for name in tensors)
-            detail = f"there is no output '{name[:100]}'; there is {known}"
+            detail = f"there is no output '{name[:100]}'; expected {known}"
             raise_invalid_request(f"/outputs/{i}/name", detail)
         outputs.append(_output(name, tensors[name], binary if is_binary else None))
     header: dict[str, Any] = {"model_name": model_name, "model_version": str(result.version)}
@@ -38,7 +38,7 @@ def write_response(
 
 
 def _output(name: str, array: NDArray[Any], binary: list[bytes] | None) -> dict[str, Any]:
-    """Return the head of an output, with its values, or those added to what follows as bytes."""
+    """Return an output as JSON; if ``binary`` is a list, append the values to it instead."""
     datatype = datatype_of(array)
     entry: dict[str, Any] = {"name": name, "datatype": datatype, "shape": array.shape}
     if binary is not None:

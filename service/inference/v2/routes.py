@@ -1,4 +1,4 @@
-"""The Open Inference Protocol over HTTP."""
+"""HTTP routes of the Open Inference Protocol."""
 
 from collections.abc import Sequence
 from functools import lru_cache
@@ -36,7 +36,7 @@ from service.models import store
 from service.models.routes import Version
 from service.models.store import ServableVersion
 
-#: Whoever may call models may look at them by the protocol.
+#: The scope `infer` also covers metadata, unlike under /v1.
 _SECURED: Final[dict[str, Any]] = {
     "prefix": "/v2",
     "tags": ["open inference protocol"],
@@ -47,7 +47,7 @@ router = APIRouter(**_SECURED)
 public = APIRouter(tags=["open inference protocol"])
 
 _OCTETS: Final = "application/octet-stream"
-#: Content types that are remembered: callers send few.
+#: Size of the cache of accepted content types.
 _MAX_CACHED_TYPES: Final = 16
 _HEADER_LENGTH: Final = "inference-header-content-length"
 _EXTENSIONS: Final = ("binary_tensor_data", "model_configuration", "model_repository", "statistics")
@@ -56,18 +56,21 @@ Name = Annotated[
     str,
     Path(
         max_length=220,
-        description="A model (its predict, else its transform), or NAME.method; NAME may be "
-        "NAME@ALIAS.",
+        description="Model name, which calls `predict`, or `transform` if the model has no "
+        "`predict`; or NAME.method. NAME may be NAME@ALIAS.",
     ),
 ]
 TaskName = Annotated[
-    str | None, Query(description="Task of the rows, where the request does not name it.")
+    str | None, Query(description="Task of the rows, if the body does not name it.")
 ]
-_LOOK: Final[dict[str, Any]] = {"responses": v2_problems("not-found", "invalid-request")}
+_METADATA: Final[dict[str, Any]] = {"responses": v2_problems("not-found", "invalid-request")}
 _INFER: Final[dict[str, Any]] = {
     "response_model": InferResponse,
     "responses": {
-        200: {"content": {_OCTETS: {}}, "description": "The outputs, a row for each row."},
+        200: {
+            "content": {_OCTETS: {}},
+            "description": "One output row per input row, in the same order.",
+        },
         **v2_problems(
             "malformed-json",
             "malformed-body",
@@ -95,14 +98,14 @@ _INFER: Final[dict[str, Any]] = {
 @public.get("/v2", name="v2_server")
 @public.get("/v2/", include_in_schema=False)
 async def server() -> ServerMetadata:
-    """Tell what this server is."""
+    """Return the name, version and extensions of the server."""
     return ServerMetadata(
         name=PLATFORM, version=installed_version("sibling"), extensions=list(_EXTENSIONS)
     )
 
 
 class ProtocolHandler(InferenceHandler):
-    """A request by the protocol."""
+    """Handler of an inference request of the protocol."""
 
     def __init__(self, services: Services, parsed: ParsedCall, body: Body, clock: Clock) -> None:
         super().__init__(services, parsed, body, clock)
@@ -113,21 +116,21 @@ class ProtocolHandler(InferenceHandler):
         self._infer_request: InferRequest | None = None
 
     def find(self) -> ResolvedModel:
-        """Return the version and the method of a name."""
+        """Query the version and the method that the name refers to."""
         parsed = self.parsed
         return find_named(self.services, parsed.owner, parsed.name, parsed.version)
 
     def read(self) -> Call:
-        """Parse the rows, and which outputs are wanted, and how."""
+        """Parse the rows and the requested outputs."""
         parsed = self.parsed
         length = parsed.headers.get(_HEADER_LENGTH)
-        named = parsed.task, parsed.name, parsed.version
-        self._infer_request, call = read_request(self.decompressed_body(), length, named)
+        url_names = parsed.task, parsed.name, parsed.version
+        self._infer_request, call = read_request(self.decompressed_body(), length, url_names)
         return call
 
     def write(self, result: InferenceResult) -> Reply:
-        """Write the outputs."""
-        assert self._infer_request is not None  # it was read
+        """Return the requested outputs."""
+        assert self._infer_request is not None  # set by read
         content, length = write_response(self._infer_request, result, self.parsed.name)
         if length is None:
             return self.make_reply(content, {"content-type": JSON})
@@ -136,7 +139,7 @@ class ProtocolHandler(InferenceHandler):
 
 _INFER_LATEST: Final = "/models/{name}/infer"
 _INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
-#: By the path of its route.
+#: Request handlers by path of the route.
 HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATEST, _INFER_VERSION)}
 
 
@@ -144,7 +147,7 @@ HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATE
 async def infer_latest(
     name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
-    """Call the latest version of a model."""
+    """Apply the latest version of a model to rows."""
     path = calls.prefix + _INFER_LATEST
     parsed = ParsedCall(path, owner, name, None, task, request.plain_headers)
     return await respond(ProtocolHandler, services, parsed, request)
@@ -160,7 +163,7 @@ async def infer_version(
     owner: Owner,
     task: TaskName = None,
 ) -> Response:
-    """Call one version of a model."""
+    """Apply a version of a model to rows."""
     path = calls.prefix + _INFER_VERSION
     parsed = ParsedCall(path, owner, name, version, task, request.plain_headers)
     return await respond(ProtocolHandler, services, parsed, request)
@@ -168,26 +171,26 @@ async def infer_version(
 
 @router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
 def all_stats(services: Context, owner: Owner) -> ModelStatistics:
-    """Tell how the calls of every model went."""
+    """Return the inference statistics of all models."""
     with services.database.read() as session:
         found = store.list_served(session, owner)
-    called = [
+    named_keys = [
         (name, (owner, s.name, s.version, method))
         for s in found
         for name, method in zip(names_of(s), (main_method(s.methods), *s.methods), strict=True)
     ]
-    return _statistics(services, called)
+    return _statistics(services, named_keys)
 
 
 @router.post("/repository/index", name="v2_index", responses=v2_problems("malformed-json"))
 async def index(request: Request, services: Context, owner: Owner) -> list[IndexEntry]:
-    """List every version of every model under the names that it can be called by."""
+    """List all versions of all models under each of their names."""
     body = await request.body()
     document = parse_json(body) if body.strip() else {}
     if not isinstance(document, dict) or not isinstance(document.get("ready", False), bool):
         raise_invalid_request("", "expected an empty body or {'ready': true}")
 
-    def look() -> list[IndexEntry]:
+    def read_index() -> list[IndexEntry]:
         with services.database.read() as session:
             found = store.list_served(session, owner)
             aliases = store.aliases_of_owner(session, owner)
@@ -197,7 +200,7 @@ async def index(request: Request, services: Context, owner: Owner) -> list[Index
             for name in (*names_of(served), *alias_names_of(served, aliases[served.id]))
         ]
 
-    return await services.compute.run(look)
+    return await services.compute.run(read_index)
 
 
 def _metadata(services: Services, owner: str, name: str, number: int | None) -> ModelMetadata:
@@ -236,12 +239,12 @@ def _stats(services: Services, owner: str, name: str, number: int | None) -> Mod
     return _statistics(services, [(name, (owner, served.name, n, method)) for n in numbers])
 
 
-def _statistics(services: Services, called: Sequence[tuple[str, Key]]) -> ModelStatistics:
-    """Give the statistics of what is called by some names."""
-    records = services.statistics.read([key for _, key in called])
+def _statistics(services: Services, named_keys: Sequence[tuple[str, Key]]) -> ModelStatistics:
+    """Return statistics, each under a given name."""
+    records = services.statistics.read([key for _, key in named_keys])
     stats = [
         statistics_of(record, name, key[2])
-        for (name, key), record in zip(called, records, strict=True)
+        for (name, key), record in zip(named_keys, records, strict=True)
     ]
     return ModelStatistics(model_stats=stats)
 
@@ -249,22 +252,22 @@ def _statistics(services: Services, called: Sequence[tuple[str, Key]]) -> ModelS
 def _versions_of(
     services: Services, owner: str, name: str, number: int | None, served: ServableVersion
 ) -> Sequence[int]:
-    """Give the versions that a name stands for: all, unless a number or an alias names one."""
+    """Return the versions of a name: all, unless a number or an alias selects one."""
     if number is not None or store.ALIAS_SEPARATOR in name:
         return [served.version]
     with services.database.read() as session:
         return store.version_numbers(session, owner, served.name)
 
 
-def _add_look(suffix: str, look: Any, what: str) -> None:
-    """Add the two addresses of something to look at: of the latest version, and of one."""
-    answer_type = look.__annotations__["return"]
+def _add_metadata_routes(suffix: str, read: Any, name: str, description: str) -> None:
+    """Add the two routes of some metadata: for the latest version, and for a given version."""
+    response_model = read.__annotations__["return"]
 
     def of_latest(name: Name, services: Context, owner: Owner) -> Any:
-        return look(services, owner, name, None)
+        return read(services, owner, name, None)
 
     def of_version(name: Name, version: Version, services: Context, owner: Owner) -> Any:
-        return look(services, owner, name, version)
+        return read(services, owner, name, version)
 
     for endpoint, path in (
         (of_latest, "/models/{name}"),
@@ -273,10 +276,10 @@ def _add_look(suffix: str, look: Any, what: str) -> None:
         router.add_api_route(
             path + suffix,
             endpoint,
-            name=f"v2_{what.rsplit(maxsplit=1)[-1]}_{endpoint.__name__}",
-            description=f"Give {what} of a model.",
-            response_model=answer_type,
-            **_LOOK,
+            name=f"v2_{name}_{endpoint.__name__}",
+            description=description,
+            response_model=response_model,
+            **_METADATA,
         )
 
 
@@ -284,14 +287,14 @@ def _add_look(suffix: str, look: Any, what: str) -> None:
 def _check_type(content_type: str) -> None:
     media_type = content_type.partition(";")[0].strip().lower()
     if media_type not in (JSON, _OCTETS):
-        detail = f"'{media_type}' is not read here; send {JSON} or {_OCTETS}"
+        detail = f"media type '{media_type}' is not supported; send {JSON} or {_OCTETS}"
         raise Problem("unsupported-media-type", detail)
 
 
-for _suffix, _look, _what in (
-    ("", _metadata, "inputs and outputs"),
-    ("/config", _config, "the configuration"),
-    ("/ready", _ready, "whether it can be called: ready"),
-    ("/stats", _stats, "the stats"),
+for _suffix, _read, _name, _description in (
+    ("", _metadata, "outputs", "Return the inputs and outputs of a model."),
+    ("/config", _config, "configuration", "Return the configuration of a model."),
+    ("/ready", _ready, "ready", "Check whether a model is ready."),
+    ("/stats", _stats, "stats", "Return the inference statistics of a model."),
 ):
-    _add_look(_suffix, _look, _what)
+    _add_metadata_routes(_suffix, _read, _name, _description)

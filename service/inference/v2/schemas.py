@@ -1,4 +1,4 @@
-"""The protocol on the wire, for the documentation: bulk numbers are read without pydantic."""
+"""API schemas of the Open Inference Protocol, for documentation: pydantic parses no tensors."""
 
 from typing import Any
 
@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 
 class ServerMetadata(BaseModel):
-    """What the server is."""
+    """Name, version and extensions of the server."""
 
     name: str
     version: str
@@ -14,7 +14,7 @@ class ServerMetadata(BaseModel):
 
 
 class TensorMetadata(BaseModel):
-    """An input or output; -1 stands for a number that depends on the call or its task."""
+    """An input or output; a dimension of -1 depends on the request or the task."""
 
     name: str
     datatype: str
@@ -22,25 +22,25 @@ class TensorMetadata(BaseModel):
 
 
 class ModelMetadata(BaseModel):
-    """What a model takes and gives."""
+    """Inputs and outputs of a model."""
 
     name: str
     versions: list[str]
     platform: str
     inputs: list[TensorMetadata]
     outputs: list[TensorMetadata]
-    properties: dict[str, Any] = Field(description="Its tasks, and the method that it calls.")
+    properties: dict[str, Any] = Field(description="Tasks, algorithm and method of the model.")
 
 
 class ModelReady(BaseModel):
-    """Whether a model can be called."""
+    """Readiness of a model."""
 
     name: str
     ready: bool
 
 
 class IndexEntry(BaseModel):
-    """A version of a model that can be called."""
+    """A version of a model under one of its names."""
 
     name: str
     version: str
@@ -49,25 +49,25 @@ class IndexEntry(BaseModel):
 
 
 class ModelStatistics(BaseModel):
-    """How the calls of models went, since the service started."""
+    """Inference statistics since the service started."""
 
     model_stats: list[dict[str, Any]]
 
 
 class InputTensor(BaseModel):
-    """An input: its values in `data`, row by row, or after the JSON (`binary_data_size`)."""
+    """An input. Its values are in `data`, row by row, or after the JSON (`binary_data_size`)."""
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str = Field(description="`rows`, or `task`: one name for each row.")
+    name: str = Field(description="`rows`, or `task` with one task name per row.")
     shape: list[int]
-    datatype: str = Field(description="FP16 to FP64, INT8 to INT64, UINT8 to UINT64; BYTES.")
+    datatype: str = Field(description="FP16 to FP64, INT8 to INT64, UINT8 to UINT64, or BYTES.")
     parameters: dict[str, Any] = Field(default_factory=dict)
     data: list[Any] | None = None
 
 
 class OutputName(BaseModel):
-    """An output that is requested."""
+    """A requested output."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -76,18 +76,23 @@ class OutputName(BaseModel):
 
 
 class InferBody(BaseModel):
-    """Rows for a model."""
+    """Rows to apply a model to."""
 
     model_config = ConfigDict(extra="forbid", protected_namespaces=())
 
-    id: str | None = Field(None, description="Given back in the answer.")
-    model_name: str | None = Field(None, description="As in the address, where it is repeated.")
-    model_version: str | None = Field(None, description="As in the address.")
+    id: str | None = Field(None, description="Returned in the response.")
+    model_name: str | None = Field(None, description="Optional; must equal the name in the URL.")
+    model_version: str | None = Field(
+        None, description="Optional; must equal the version in the URL."
+    )
     parameters: dict[str, Any] = Field(
-        default_factory=dict, description="`task` of all rows; `binary_data_output`."
+        default_factory=dict,
+        description="`task`: task of all rows; `binary_data_output`: whether outputs are binary.",
     )
     inputs: list[InputTensor]
-    outputs: list[OutputName] = Field(default_factory=list, description="None: all outputs.")
+    outputs: list[OutputName] = Field(
+        default_factory=list, description="Requested outputs; default: all."
+    )
 
 
 class OutputTensor(BaseModel):
@@ -101,7 +106,7 @@ class OutputTensor(BaseModel):
 
 
 class InferResponse(BaseModel):
-    """What the model made of the rows."""
+    """Outputs of a model."""
 
     model_config = ConfigDict(protected_namespaces=())
 

@@ -1,4 +1,4 @@
-"""Tensors as they come: JSON or binary, of a shape that must be theirs."""
+"""Validation of input tensors, in JSON or binary."""
 
 from itertools import islice
 from typing import Any, Final, NamedTuple, TypeAlias
@@ -15,29 +15,29 @@ from service.inference.call import (
     raise_invalid_request,
 )
 from service.inference.formats.json_body import JSON_NAMES, ListRows
-from service.inference.v2.datatypes import BYTES, NUMBERS, read_texts
+from service.inference.v2.datatypes import BYTES, NUMBERS, read_strings
 
 _MAX_DIM: Final = 2**31
 _FIELDS: Final = frozenset({"name", "shape", "datatype", "parameters", "data"})
 _DATATYPES: Final = frozenset({*NUMBERS, BYTES})
-#: Why a datatype is not taken.
-_UNLIKE: Final = {
-    "BOOL": "truth values are no numbers here; send them as UINT8",
-    "BF16": "numpy has no such numbers; send them as FP32",
+#: Alternatives to unsupported datatypes.
+_UNSUPPORTED: Final = {
+    "BOOL": "booleans are not supported; send them as UINT8",
+    "BF16": "numpy does not support it; send the values as FP32",
 }
 
 
 class Tensor(NamedTuple):
-    """An input whose head has been checked.
+    """An input whose metadata has been validated.
 
     Attributes
     ----------
     size
         Number of values.
     data
-        A list of JSON, or how many bytes after the header are the values.
+        JSON list of values, or the size in bytes of the binary values.
     pointer
-        Where it stands in the header.
+        JSON pointer to the input in the header.
     """
 
     name: str
@@ -48,12 +48,12 @@ class Tensor(NamedTuple):
     pointer: str
 
 
-#: A list of JSON, an array that was read from one, or the bytes of a binary tensor.
+#: JSON list, array that was parsed from one, or bytes of a binary tensor.
 Values: TypeAlias = list[Any] | NDArray[Any] | memoryview
 
 
 class _NarrowRows(NamedTuple):
-    """Rows that came as JSON and are what their datatype makes of it, as if they were binary."""
+    """Rows from JSON, rounded to their datatype like those of a binary tensor."""
 
     rows: Rows
     tensor: Tensor
@@ -63,7 +63,7 @@ class _NarrowRows(NamedTuple):
         return self.rows.n_values()
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
-        """Return the rows rounded, or say which value is too large."""
+        """Return the rounded rows; raise a problem if a value is too large."""
         wide = self.rows.as_matrix(spec)
         with np.errstate(over="ignore"):
             narrow = wide.astype(NUMBERS[self.tensor.datatype]).astype(np.float64)
@@ -80,37 +80,39 @@ class _NarrowRows(NamedTuple):
         return narrow
 
 
-def check_head(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
-    """Return name, shape, datatype and parameters of an input, or say which is wrong."""
+def check_metadata(entry: object, pointer: str) -> tuple[str, tuple[int, ...], str, dict[str, Any]]:
+    """Return the validated name, shape, datatype and parameters of an input."""
     if not isinstance(entry, dict):
-        raise_invalid_request(pointer, "an input is an object {name, shape, datatype, data}")
+        raise_invalid_request(pointer, "expected an object with name, shape, datatype and data")
     if not entry.keys() <= _FIELDS:
         unknown = sorted(entry.keys() - _FIELDS)
         known = ", ".join(sorted(_FIELDS))
-        raise_invalid_request(pointer, f"unknown field '{unknown[0]}' of an input; known: {known}")
+        raise_invalid_request(
+            pointer, f"unknown field '{unknown[0]}' of an input; expected one of {known}"
+        )
     name, datatype = entry.get("name"), entry.get("datatype")
     if not isinstance(name, str):
-        raise_invalid_request(f"{pointer}/name", "an input has a name, a string")
+        raise_invalid_request(f"{pointer}/name", "expected the name of an input, a string")
     if not isinstance(datatype, str) or datatype not in _DATATYPES:
         known = ", ".join((*NUMBERS, BYTES))
-        came = f"'{datatype}'" if isinstance(datatype, str) else "none"
-        why = _UNLIKE.get(str(datatype), f"known: {known}")
-        raise_invalid_request(f"{pointer}/datatype", f"input '{name}' has datatype {came}; {why}")
+        got = f"datatype '{datatype}'" if isinstance(datatype, str) else "no datatype"
+        advice = _UNSUPPORTED.get(str(datatype), f"expected one of {known}")
+        raise_invalid_request(f"{pointer}/datatype", f"input '{name}' has {got}; {advice}")
     parameters = entry.get("parameters", {})
     if not isinstance(parameters, dict):
         raise_invalid_request(
-            f"{pointer}/parameters", f"parameters of input '{name}' are an object"
+            f"{pointer}/parameters", f"expected an object as parameters of input '{name}'"
         )
     return name, _shape(entry.get("shape"), name, pointer), datatype, parameters
 
 
 def rows_of(tensor: Tensor, values: Values) -> Rows:
-    """Return the rows in the values of the input that holds them."""
+    """Return the values of the input ``rows``."""
     if tensor.datatype == BYTES:
-        detail = f"input '{tensor.name}' holds numbers, BYTES came; send FP64 or another of them"
+        detail = f"input '{tensor.name}' has datatype BYTES; expected numbers, such as FP64"
         raise_invalid_request(f"{tensor.pointer}/datatype", detail)
     if len(tensor.shape) != 2:
-        detail = f"input '{tensor.name}' has shape [rows, columns], {list(tensor.shape)} came"
+        detail = f"input '{tensor.name}' has shape {list(tensor.shape)}; expected [rows, columns]"
         raise_invalid_request(f"{tensor.pointer}/shape", detail)
     dtype = NUMBERS[tensor.datatype]
     if isinstance(values, np.ndarray):
@@ -129,40 +131,40 @@ def _narrow(rows: Rows, tensor: Tensor) -> Rows:
     return rows if tensor.datatype == "FP64" else _NarrowRows(rows, tensor)
 
 
-def texts_of(tensor: Tensor, values: Values) -> list[str]:
-    """Return the texts of an input of BYTES, (n,) or (n, 1)."""
+def strings_of(tensor: Tensor, values: Values) -> list[str]:
+    """Return the values of the input ``task``, of shape (n,) or (n, 1)."""
     if tensor.datatype != BYTES:
-        detail = f"input '{tensor.name}' holds names, {tensor.datatype} came; send BYTES"
+        detail = f"input '{tensor.name}' has datatype {tensor.datatype}; expected BYTES"
         raise_invalid_request(f"{tensor.pointer}/datatype", detail)
     if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
-        detail = f"input '{tensor.name}' has shape [rows], {list(tensor.shape)} came"
+        detail = f"input '{tensor.name}' has shape {list(tensor.shape)}; expected [rows]"
         raise_invalid_request(f"{tensor.pointer}/shape", detail)
     if isinstance(values, memoryview):
         try:
-            # of a small body there may be very many: no more are read than the shape allows
-            texts: list[Any] = list(islice(read_texts(bytes(values)), tensor.size + 1))
+            # a small body may have very many strings: read one more than the shape allows
+            strings: list[Any] = list(islice(read_strings(bytes(values)), tensor.size + 1))
         except ValueError as error:
             raise_invalid_request(
-                tensor.pointer, f"input '{tensor.name}' is no tensor of BYTES: {error}"
+                tensor.pointer, f"input '{tensor.name}' is not a valid BYTES tensor: {error}"
             )
     else:
-        texts = [
+        strings = [
             value[0] if isinstance(value, list) and len(value) == 1 else value for value in values
         ]
-    for i, text in enumerate(texts):
-        if not isinstance(text, str):
+    for i, value in enumerate(strings):
+        if not isinstance(value, str):
             place = f"{tensor.pointer}/data/{i}"
             raise_invalid_request(
-                place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(text)]}, not a string"
+                place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(value)]}; expected a string"
             )
-    _check_count(tensor, len(texts), "texts", tensor.size)
-    return texts
+    _check_count(tensor, len(strings), "strings", tensor.size)
+    return strings
 
 
 def _shape(shape: object, name: str, pointer: str) -> tuple[int, ...]:
     is_shape = isinstance(shape, list) and all(type(n) is int and 0 <= n < _MAX_DIM for n in shape)
     if not is_shape:
-        detail = f"input '{name}' has a shape, a list of numbers from 0 to {_MAX_DIM - 1}"
+        detail = f"expected a list of integers from 0 to {_MAX_DIM - 1} as shape of input '{name}'"
         raise_invalid_request(f"{pointer}/shape", detail)
     assert isinstance(shape, list)
     return tuple(shape)
@@ -175,9 +177,11 @@ def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows
         _check_count(tensor, len(data), "rows", n_rows)
         for i, row in enumerate(data):
             if not isinstance(row, list) or len(row) != width:
-                came = f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                actual = (
+                    f"has {len(row)}" if isinstance(row, list) else f"is {JSON_NAMES[type(row)]}"
+                )
                 raise_invalid_request(
-                    f"{pointer}/{i}", f"row {i} {came}, its shape says {width} values"
+                    f"{pointer}/{i}", f"row {i} {actual}; expected {width} values as in the shape"
                 )
     else:
         _check_count(tensor, len(data), "values", tensor.size)
@@ -196,9 +200,9 @@ def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[A
         for j, value in enumerate(row):
             if type(value) is not int or not limits.min <= value <= limits.max:
                 is_number = type(value) in (int, float)
-                came = value if is_number else JSON_NAMES[type(value)]
+                actual = value if is_number else JSON_NAMES[type(value)]
                 raise_invalid_data(
-                    f"input '{tensor.name}', row {i}, column {j} is {came}, "
+                    f"input '{tensor.name}', row {i}, column {j} is {actual}, "
                     f"no {tensor.datatype} of {limits.min} to {limits.max}",
                     row=i,
                     column=j,
@@ -221,10 +225,10 @@ def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArr
     return rows
 
 
-def _check_count(tensor: Tensor, came: int, of_what: str, expected: int) -> None:
-    if came != expected:
+def _check_count(tensor: Tensor, count: int, unit: str, expected: int) -> None:
+    if count != expected:
         detail = (
             f"input '{tensor.name}' of {tensor.datatype} and shape {list(tensor.shape)} needs "
-            f"{expected} {of_what}, {came} came"
+            f"{expected} {unit}, got {count}"
         )
         raise_invalid_request(f"{tensor.pointer}/shape", detail)
