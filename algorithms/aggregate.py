@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation.failures import failure_warnings
 from algorithms.interface.params import Grid
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -101,6 +102,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             fit_info={"params": params.model_dump(mode="json"), "by_task": {}, **fit_info},
             warnings=(
                 *dimension_warnings(capped),
+                *failure_warnings(fit_info.get("failed_candidates", ())),
                 *self.end_warnings(asked, params, _most(list(every.values()))),
                 *_rank_warnings(list(every.values()), P.shape[0]),
                 *no_variance_warnings(

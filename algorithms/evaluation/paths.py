@@ -11,6 +11,7 @@ import numpy as np
 
 from algorithms.evaluation.validation import Fit
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import Diverged
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Trace
@@ -36,18 +37,40 @@ def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> l
 
 
 def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> Fit:
-    """Return a function that fits one model per candidate on given training rows."""
+    """Return a function that fits one model per candidate on given training rows.
+
+    It returns the error in place of a model whose fit diverged.
+    """
     params = [algorithm.parse(values) for values in candidates]
     groups = group_by_path(algorithm, candidates)
 
-    def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
-        models: dict[int, Model] = {}
-        for group in groups:
+    def fit_group(
+        train: TaskSet, group: Sequence[int], rng: np.random.Generator
+    ) -> Sequence[Model | Diverged]:
+        try:
             # copy: the random numbers of a candidate must not depend on the other candidates
-            fitted = algorithm.fit_path(
+            return algorithm.fit_path(
                 train, [params[position] for position in group], trace=Trace(), rng=deepcopy(rng)
             )
-            models |= zip(group, fitted, strict=True)
-        return [models[position] for position in range(len(params))]
+        except Diverged as error:
+            if len(group) == 1:
+                return [error]
+            return [found for position in group for found in fit_group(train, [position], rng)]
+
+    def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model | Diverged]:
+        fitted: dict[int, Model | Diverged] = {}
+        for group in groups:
+            fitted |= zip(group, fit_group(train, group, rng), strict=True)
+        return [fitted[position] for position in range(len(params))]
+
+    return fit
+
+
+def fit_single(algorithm: Algo, values: Mapping[str, Any]) -> Fit:
+    """Return a function that fits one candidate to training rows, and raises its error."""
+    params = algorithm.parse(values)
+
+    def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:
+        return algorithm.fit_path(train, [params], trace=Trace(), rng=deepcopy(rng))
 
     return fit

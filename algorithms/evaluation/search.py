@@ -19,6 +19,7 @@ from typing import Any, Final, Literal
 import numpy as np
 from pydantic import BaseModel, ConfigDict, Field
 
+from algorithms.evaluation.failures import all_failed
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, concatenate_scores, mean_score
@@ -151,9 +152,16 @@ def plan_rounds(search: SearchOptions, n_candidates: int) -> list[Round]:
 
 
 def rank_candidates(results: Mapping[int, Scores], metric: Metric, average: Average) -> list[int]:
-    """Return the candidates from the best to the worst; equal ones keep their order."""
+    """Return the candidates that did not fail from the best to the worst.
+
+    Equal ones keep their order; candidates without a value come last.
+    """
     sign = -1.0 if metric.larger_is_better else 1.0
-    means = {which: mean_score(scores, metric.name, average) for which, scores in results.items()}
+    means = {
+        which: mean_score(scores, metric.name, average)
+        for which, scores in results.items()
+        if "failed" not in scores
+    }
     losses = {which: math.inf if mean is None else sign * mean for which, mean in means.items()}
     return sorted(losses, key=lambda which: (losses[which], which))
 
@@ -165,17 +173,27 @@ ScoreFunction = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 def select_best(
     search: SearchOptions, n_candidates: int, score: ScoreFunction, metric: Metric
 ) -> int:
-    """Run all rounds of a search and return the position of the best candidate."""
+    """Run all rounds of a search and return the position of the best candidate.
+
+    Raises
+    ------
+    Diverged
+        All candidates failed.
+    """
     results: dict[int, Scores] = {}
     left, n_done = list(range(n_candidates)), 0
     for step in plan_rounds(search, n_candidates):
         left = left[: step.n_candidates]
         scored = score(left, range(n_done, step.n_splits))
-        results = {
-            which: concatenate_scores([*([results[which]] if n_done else []), scores])
-            for which, scores in zip(left, scored, strict=True)
-        }
-        left, n_done = rank_candidates(results, metric, search.average), step.n_splits
+        for which, scores in zip(left, scored, strict=True):
+            results[which] = concatenate_scores([*([results[which]] if n_done else []), scores])
+        of_round = {which: results[which] for which in left}
+        left, n_done = rank_candidates(of_round, metric, search.average), step.n_splits
+        if not left:
+            break
+    left = left or rank_candidates(results, metric, search.average)
+    if not left:
+        raise all_failed([{"params": {}, "reason": one["failed"]} for one in results.values()])
     return left[0]
 
 

@@ -4,16 +4,19 @@ Test rows never enter: :func:`select_params` sees training rows only.
 """
 
 import itertools
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.evaluation.failures import all_failed
 from algorithms.evaluation.metrics import mean_error_rate
 from algorithms.evaluation.splits import fold_splits
 from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import Diverged
 from algorithms.interface.model import PredictingModel
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import TaskSet
@@ -35,11 +38,19 @@ class Selection(Generic[P]):
     params
         The candidate with the smallest mean loss; the first of several.
     losses
-        Mean held-out loss of each candidate, in their order.
+        Mean held-out loss of each candidate, in their order; infinite for one that failed.
+    failed
+        ``params``, those that were tried, and ``reason`` of each failed candidate.
     """
 
     params: P
     losses: tuple[float, ...]
+    failed: tuple[dict[str, Any], ...] = ()
+
+    @property
+    def fit_info(self) -> dict[str, Any]:
+        """Failed candidates, if any, as JSON."""
+        return {"failed_candidates": list(self.failed)} if self.failed else {}
 
 
 def grid_candidates(params: P, *, prefer_large: Collection[str] = ()) -> list[P]:
@@ -88,22 +99,31 @@ def select_params(
     ------
     InvalidData
         No task has two rows of a class, so no row can be held out.
+    Diverged
+        All candidates failed.
     """
     seed = int(rng.integers(2**32))
     splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
     n_steps = len(candidates) * len(splits)
+    failures = _Failures(candidates)
 
     def step(state: _Scores) -> _Scores:
         which, fold = divmod(state.n_done, len(splits))
-        inner = np.random.default_rng([seed, fold])
-        model = algorithm.fit(splits[fold].train, candidates[which], trace=Trace(), rng=inner)
         losses = state.losses.copy()
-        losses[which, fold] = loss(model, splits[fold].test)
+        losses[which, fold] = np.inf
+        if np.isfinite(losses[which, :fold]).all():
+            inner = np.random.default_rng([seed, fold])
+            with failures.recorded(which):
+                model = algorithm.fit(
+                    splits[fold].train, candidates[which], trace=Trace(), rng=inner
+                )
+                losses[which, fold] = loss(model, splits[fold].test)
         return _scores(losses, n_done=state.n_done + 1)
 
     start = _scores(np.zeros((len(candidates), len(splits))), n_done=0)
     losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses.mean(axis=1)
-    return Selection(candidates[int(np.argmin(losses))], tuple(float(x) for x in losses))
+    failed = failures.check(losses)
+    return Selection(candidates[int(np.argmin(losses))], tuple(map(float, losses)), failed)
 
 
 def select_per_task(
@@ -125,18 +145,23 @@ def select_per_task(
     """
     seed = int(rng.integers(2**32))
     splits = fold_splits(tasks, n_folds=n_folds, seed=seed)
-    place = {name: i for i, name in enumerate(tasks.names)}
     n_steps = len(candidates) * len(splits)
+    failures = _Failures(candidates)
 
     def step(state: _TaskScores) -> _TaskScores:
         which, fold = divmod(state.n_done, len(splits))
-        inner = np.random.default_rng([seed, fold])
-        model = algorithm.fit(splits[fold].train, candidates[which], trace=Trace(), rng=inner)
         losses = state.losses.copy()
-        for task in splits[fold].test:
-            losses[which, fold, place[task.name]] = loss(model, TaskSet((task,)))
+        losses[which, fold] = np.inf
+        if not np.isinf(losses[which, :fold]).any():
+            inner = np.random.default_rng([seed, fold])
+            with failures.recorded(which):
+                model = algorithm.fit(
+                    splits[fold].train, candidates[which], trace=Trace(), rng=inner
+                )
+                found = {task.name: loss(model, TaskSet((task,))) for task in splits[fold].test}
+                losses[which, fold] = [found.get(name, np.nan) for name in tasks.names]
         n_done = state.n_done + 1
-        smallest = float(_known_mean(losses[: which + 1], axis=(1, 2)).min())
+        smallest = _smallest(_known_mean(losses[: which + 1], axis=(1, 2)))
         left = 1.0 - n_done / n_steps
         return _TaskScores(objective=smallest, residual=left, losses=losses, n_done=n_done)
 
@@ -144,10 +169,44 @@ def select_per_task(
     start = _TaskScores(objective=0.0, residual=1.0, losses=unknown, n_done=0)
     losses = trace.run(loop, step, start, max_iter=n_steps, tolerance=0.0).losses
     common = _known_mean(_known_mean(losses, axis=2), axis=1)
+    failed = failures.check(common)
     own = _known_mean(losses, axis=1)
+    own[np.isinf(common)] = np.inf
     best = np.where(np.isnan(own).any(axis=0), common.argmin(), own.argmin(axis=0))
-    chosen = {name: candidates[int(best[place[name]])] for name in tasks.names}
-    return Selection(candidates[int(common.argmin())], tuple(map(float, common))), chosen
+    chosen = {name: candidates[int(best[t])] for t, name in enumerate(tasks.names)}
+    whole = Selection(candidates[int(common.argmin())], tuple(map(float, common)), failed)
+    return whole, chosen
+
+
+class _Failures:
+    """Failed candidates of one choice, with their errors."""
+
+    def __init__(self, candidates: Sequence[Params]) -> None:
+        self._candidates = candidates
+        self._errors: dict[int, Diverged] = {}
+
+    @contextmanager
+    def recorded(self, which: int) -> Iterator[None]:
+        """Record the error of a candidate whose fit diverges, instead of raising it."""
+        try:
+            yield
+        except Diverged as error:
+            self._errors[which] = error
+
+    def check(self, losses: Array) -> tuple[dict[str, Any], ...]:
+        """Return the failed candidates, those of infinite loss; raise Diverged if all failed."""
+        which_failed = [int(which) for which in np.flatnonzero(np.isinf(losses))]
+        failed = tuple(self._describe(which) for which in which_failed)
+        if len(failed) == len(losses):
+            raise all_failed(failed, self._errors.get(0))
+        return failed
+
+    def _describe(self, which: int) -> dict[str, Any]:
+        error, params = self._errors.get(which), self._candidates[which]
+        return {
+            "params": {name: getattr(params, name) for name in params.GRIDS},
+            "reason": "the held-out error is infinite" if error is None else error.message,
+        }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -161,7 +220,7 @@ class _Scores(LoopState):
 def _scores(losses: Array, *, n_done: int) -> _Scores:
     complete = losses[: max(n_done // losses.shape[1], 1)].mean(axis=1)
     left = 1.0 - n_done / losses.size
-    return _Scores(objective=float(complete.min()), residual=left, losses=losses, n_done=n_done)
+    return _Scores(objective=_smallest(complete), residual=left, losses=losses, n_done=n_done)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,6 +229,12 @@ class _TaskScores(LoopState):
 
     losses: Array
     n_done: int
+
+
+def _smallest(losses: Array) -> float:
+    """Return the smallest mean loss of the candidates so far; 0 while all have failed."""
+    smallest = float(losses.min())
+    return 0.0 if smallest == np.inf else smallest
 
 
 def _known_mean(losses: Array, *, axis: int | tuple[int, int]) -> Array:

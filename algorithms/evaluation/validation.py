@@ -2,14 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Final, TypedDict
+from typing import Final, NotRequired, TypedDict
 
 import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.evaluation.metrics import Average, Metric
 from algorithms.evaluation.splits import Split, Splits, divide, explain_nothing_held_out
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
@@ -27,26 +27,31 @@ class Scores(TypedDict):
     over_rows
         ``{metric: [value over the held-out rows of all tasks in each split]}``; None if the metric
         cannot be pooled over tasks.
+    failed
+        Why a fit failed; absent if none did.
     """
 
     by_task: dict[str, dict[str, list[float | None]]]
     over_rows: dict[str, list[float | None]]
+    failed: NotRequired[str]
 
 
 _MEANS: Final[dict[str, Average]] = {"mean": "tasks", "over_rows": "rows"}
 
-#: Fit one model per candidate on the given training rows.
-Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model]]
+#: Fit one model per candidate on the given training rows; the error if a fit failed.
+Fit = Callable[[TaskSet, np.random.Generator], Sequence[Model | Diverged]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _SplitScores(LoopState):
     """Values (n_splits, n_candidates, n_metrics, n_tasks + 1), NaN if there is no value.
 
-    The last entry of the last axis is the value over the rows of all tasks.
+    The last entry of the last axis is the value over the rows of all tasks. ``has_failed``
+    (n_splits, n_candidates) marks fits that failed.
     """
 
     values: Array
+    has_failed: NDArray[np.bool_]
     n_done: int
 
 
@@ -75,23 +80,32 @@ def score_splits(
         Training rows that every task keeps in every split.
     """
     held_out = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
+    reasons: dict[int, str] = {}
 
     def step(state: _SplitScores) -> _SplitScores:
         which = state.n_done
-        values = state.values.copy()
+        values, has_failed = state.values.copy(), state.has_failed.copy()
         split = divide(tasks, held_out[which])
         if split is not None:
             models = fit(split.train, np.random.default_rng([seed, indices[which]]))
             for candidate, model in enumerate(models):
-                values[which, candidate] = _values(model, split, tasks.names, metrics)
-        return _split_scores(values, n_done=which + 1)
+                if isinstance(model, Diverged):
+                    has_failed[which, candidate] = True
+                    reasons.setdefault(candidate, model.message)
+                else:
+                    values[which, candidate] = _values(model, split, tasks.names, metrics)
+        return _split_scores(values, has_failed, n_done=which + 1)
 
     shape = (len(held_out), n_candidates, len(metrics), len(tasks) + 1)
-    start = _split_scores(np.full(shape, np.nan), n_done=0)
-    values = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0).values
-    return [
-        _scores(values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
+    start = _split_scores(np.full(shape, np.nan), np.zeros(shape[:2], dtype=bool), n_done=0)
+    end = trace.run("splits", step, start, max_iter=len(held_out), tolerance=0.0)
+    found = [
+        _scores(end.values[:, candidate], metrics, tasks.names) for candidate in range(n_candidates)
     ]
+    for candidate in np.flatnonzero(end.has_failed.any(axis=0)):
+        # the reason is not in a checkpoint
+        found[candidate]["failed"] = reasons.get(int(candidate), "the fit diverged")
+    return found
 
 
 def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
@@ -103,6 +117,8 @@ def concatenate_scores(pieces: Sequence[Scores]) -> Scores:
                 whole["by_task"].setdefault(metric, {}).setdefault(task, []).extend(values)
         for metric, values in piece["over_rows"].items():
             whole["over_rows"].setdefault(metric, []).extend(values)
+        if "failed" in piece:
+            whole.setdefault("failed", piece["failed"])
     return whole
 
 
@@ -178,12 +194,14 @@ def _scores(values: Array, metrics: Sequence[Metric], names: Sequence[str]) -> S
     }
 
 
-def _split_scores(values: Array, *, n_done: int) -> _SplitScores:
+def _split_scores(values: Array, has_failed: NDArray[np.bool_], *, n_done: int) -> _SplitScores:
     done = values[:n_done, :, 0, :-1]
     known = done[np.isfinite(done)]
     objective = float(known.mean()) if known.size else 0.0
     left = 1.0 - n_done / len(values)
-    return _SplitScores(objective=objective, residual=left, values=values, n_done=n_done)
+    return _SplitScores(
+        objective=objective, residual=left, values=values, has_failed=has_failed, n_done=n_done
+    )
 
 
 def _finite(value: np.float64) -> float | None:

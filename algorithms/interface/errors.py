@@ -70,6 +70,10 @@ class Diverged(AlgorithmError):
     code = "diverged"
 
 
+class TargetsTooLarge(InvalidData, Diverged):
+    """The targets, which are not scaled, are too large for a solver."""
+
+
 class Cancelled(AlgorithmError):
     """The caller asked to stop; raised between two iterations."""
 

@@ -30,8 +30,29 @@ def end_warnings(
         Largest values that make a difference here, where these are below the bounds of the
         parameters: the rank of the rows for a dimension.
     """
-    found = _ends(params, chosen, most or {}).items()
-    return tuple(_sentence(params, name, end, f"{chosen[name]:g}") for name, end in found)
+    found = _ends(params, _grids(params, chosen), chosen, most or {}).items()
+    return tuple(
+        _sentence(name, end, f"{chosen[name]:g}", place=f"'{params.GRIDS[name]}'")
+        for name, end in found
+    )
+
+
+def search_end_warnings(
+    params: Params, tried: Mapping[str, Sequence[float]], chosen: Mapping[str, float]
+) -> tuple[str, ...]:
+    """Return a sentence for each parameter that a search chose at an end of the values it tried.
+
+    Parameters
+    ----------
+    params
+        Of the class whose bounds count.
+    tried
+        Numbers by the name of the parameter.
+    """
+    return tuple(
+        _sentence(name, end, f"{chosen[name]:g}", place=f"the search space of '{name}'")
+        for name, end in _ends(params, tried, chosen, {}).items()
+    )
 
 
 def end_warnings_by_task(
@@ -43,32 +64,41 @@ def end_warnings_by_task(
     """Return the sentences of :func:`end_warnings` where each task has a choice of its own."""
     tasks: dict[tuple[str, End], list[str]] = {}
     for task, values in chosen.items():
-        for key in _ends(params, values, (most or {}).get(task, {})).items():
+        grids, bounds = _grids(params, values), (most or {}).get(task, {})
+        for key in _ends(params, grids, values, bounds).items():
             tasks.setdefault(key, []).append(task)
     return tuple(
         _sentence(
-            params,
             name,
             end,
             f"{chosen[names[0]][name]:g}, for {describe_tasks(names, len(chosen))},",
+            place=f"'{params.GRIDS[name]}'",
         )
         for (name, end), names in tasks.items()
     )
 
 
-def _sentence(params: Params, name: str, end: End, value: str) -> str:
-    grid = params.GRIDS[name]
+def _grids(params: Params, names: Iterable[str]) -> dict[str, Sequence[float]]:
+    return {name: getattr(params, params.GRIDS[name]) for name in names}
+
+
+def _sentence(name: str, end: End, value: str, *, place: str) -> str:
     return (
         f"the chosen {name} = {value} is the {end} value that was tried: a {_BEYOND[end]} one may "
-        f"do better, so add {_BEYOND[end]} values to '{grid}'"
+        f"do better, so add {_BEYOND[end]} values to {place}"
     )
 
 
-def _ends(params: Params, chosen: Mapping[str, float], most: Mapping[str, float]) -> dict[str, End]:
+def _ends(
+    params: Params,
+    grids: Mapping[str, Sequence[float]],
+    chosen: Mapping[str, float],
+    most: Mapping[str, float],
+) -> dict[str, End]:
     """Return the end at which each parameter lies that lies at one."""
     ends: dict[str, End] = {}
     for name, value in chosen.items():
-        grid: Sequence[float] = getattr(params, params.GRIDS[name])
+        grid = grids[name]
         low, high = _bounds(params, name)
         if len(set(grid)) < 2:
             continue

@@ -126,7 +126,8 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
             rng=rng, loss=selection_loss(tasks, params),
         )  # fmt: skip
         found = {"C_by_task": {name: one.C for name, one in own.items()}}
-        return common.params.model_copy(update=found), {"cv_loss": list(common.losses), **found}
+        fit_info = {"cv_loss": list(common.losses), **common.fit_info, **found}
+        return common.params.model_copy(update=found), fit_info
 
     def selection_warnings(
         self, asked: TaskMachinesParams, chosen: TaskMachinesParams

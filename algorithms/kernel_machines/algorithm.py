@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from algorithms.evaluation import held_out_loss, select_params
+from algorithms.evaluation.failures import failure_warnings
 from algorithms.evaluation.selection import Loss
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import Diverged, InvalidParams
@@ -71,7 +72,10 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         if params.selection == "cv":
             asked = params
             params, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
-            warnings = self.selection_warnings(asked, params)
+            warnings = (
+                *failure_warnings(fit_info.get("failed_candidates", ())),
+                *self.selection_warnings(asked, params),
+            )
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
         model = self._fit_prepared(tasks, prepared, params, fit_info, seed=seed, trace=trace)
@@ -85,7 +89,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
             self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
             rng=rng, loss=selection_loss(tasks, params),
         )  # fmt: skip
-        return chosen.params, {"cv_loss": list(chosen.losses)}
+        return chosen.params, {"cv_loss": list(chosen.losses), **chosen.fit_info}
 
     def selection_warnings(self, asked: P, chosen: P) -> tuple[str, ...]:
         """Return what the user should know of what :meth:`select_strength` chose."""

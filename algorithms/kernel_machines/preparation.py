@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
-from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.errors import InvalidData, InvalidParams, TargetsTooLarge
 from algorithms.interface.target_scales import numeric_targets, scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.kernel_machines.examples import Examples, examples_of
@@ -141,7 +141,7 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
 
 
 def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: float) -> None:
-    """Raise InvalidData where unscaled targets are too large for the solver to find a solution."""
+    """Raise TargetsTooLarge where unscaled targets are too large for the solver."""
     y = prepared.examples.y
     size = float(np.abs(y).max())
     if relative_gap <= MAX_RELATIVE_GAP or size <= MAX_TARGET_SIZE:
@@ -149,7 +149,7 @@ def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: floa
     if size * float(np.sqrt(np.mean((y / size) ** 2))) > MAX_TARGET_SIZE:
         sizes = {task.name: float(np.abs(numeric_targets(task)).max()) for task in tasks}
         task = max(sizes, key=lambda name: sizes[name])
-        raise InvalidData(
+        raise TargetsTooLarge(
             f"task '{task}' has targets up to {sizes[task]:.3g} in size, which is too large for "
             f"this solver where targets are not scaled (its relative duality gap is "
             f"{relative_gap:.1e}): rescale them, or use scale 'relative' with 'scale_targets' "

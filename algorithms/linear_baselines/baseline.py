@@ -58,7 +58,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
             rng=rng,
             loss=held_out_loss(scales),
         )
-        return selection.params, {"cv_errors": list(selection.losses)}
+        return selection.params, {"cv_errors": list(selection.losses), **selection.fit_info}
 
 
 def solve_at_once(

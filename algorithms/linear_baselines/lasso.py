@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from algorithms.evaluation.failures import failure_warnings
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.params import Folds, Grid, Iterations, Params
 from algorithms.interface.target_scales import ScaleTargetsField, scales_by_task
@@ -131,6 +132,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
         }
         late = f"stopped with a relative duality gap of {gap:.1e}; raise max_iter"
         ends = end_warnings(asked, {"share": params.share}) if asked.selection == "cv" else ()
+        ends = (*failure_warnings(fit_info.get("failed_candidates", ())), *ends)
         warnings = (late, *ends) if gap > params.tolerance else ends
         return LinearModel(
             functions_of(

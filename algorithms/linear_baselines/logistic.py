@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from algorithms.evaluation import grid_candidates, select_per_task
+from algorithms.evaluation.failures import failure_warnings
 from algorithms.interface.grid_ends import end_warnings, end_warnings_by_task
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Folds
@@ -120,7 +121,10 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
-        ends = _end_warnings(asked, params, own)
+        ends = (
+            *failure_warnings(fit_info.get("failed_candidates", ())),
+            *_end_warnings(asked, params, own),
+        )
         warnings = (late, *ends) if trace.stop_reason == "max_iter" else ends
         return LinearModel(
             functions_of(
@@ -141,7 +145,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             rng=rng,
         )
         gammas = {name: one.gamma for name, one in own.items()}
-        return common.params, gammas, {"cv_errors": list(common.losses)}
+        return common.params, gammas, {"cv_errors": list(common.losses), **common.fit_info}
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
         """Return the model with one more task: from its own rows, or with the common function."""

@@ -28,6 +28,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.evaluation.failures import failure_warnings
 from algorithms.interface.algorithm import Baseline, Role
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
@@ -102,6 +103,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
             },
             warnings=(
                 *_warnings(every, parts, params, trace=trace, alpha=alpha),
+                *failure_warnings(fit_info.get("failed_candidates", ())),
                 *self.end_warnings(
                     asked, params, {"d": max(one.dimensions(params.null) for one in every.values())}
                 ),

@@ -64,7 +64,8 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         selection = select_params(
             self, tasks, tried, n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
         )
-        return selection.params, {"selection": "cv", "cv_error": list(selection.losses)}
+        fit_info = {"cv_error": list(selection.losses), **selection.fit_info}
+        return selection.params, {"selection": "cv", **fit_info}
 
     def end_warnings(self, asked: P, chosen: P, most: Mapping[str, float]) -> tuple[str, ...]:
         """Return a warning for each parameter that was chosen at an end of its grid.

@@ -169,6 +169,9 @@ class Candidate(BaseModel):
     mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
     by_task: dict[str, float | None] = Field(description="The selection metric on each task.")
+    failed: str | None = Field(
+        None, description="Why a fit failed; such a candidate is left out of the choice."
+    )
 
 
 class SearchReport(BaseModel):
@@ -182,6 +185,10 @@ class SearchReport(BaseModel):
     repeats: int
     best: int = Field(description="Index of the best candidate.")
     candidates: list[Candidate]
+    warnings: list[str] = Field(
+        default_factory=list,
+        description="Candidates that failed, and values chosen at an end of those that were tried.",
+    )
 
 
 #: Names of roles in reports of earlier versions.

@@ -10,12 +10,14 @@ from algorithms.evaluation import (
     folds_of,
     mean_error_rate,
     select_params,
+    select_per_task,
     stratified_split,
 )
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
+from algorithms.kernel_baselines import OKL
 from algorithms.registry import ALGORITHMS
 
 
@@ -241,3 +243,63 @@ def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name
     params = algorithm.parse({"selection": algorithm.Params.INNER_SELECTION})
     with pytest.raises(InvalidData, match="one row, which leaves none to choose"):
         algorithm.check_selection(tasks.summaries(), params)
+
+
+class Fragile(RatioTraceLDA):
+    """An algorithm whose fit diverges for some numbers of dimensions."""
+
+    def __init__(self, *bad: int) -> None:
+        self.bad = bad
+
+    def fit(self, tasks, params, **values):
+        if params.d in self.bad:
+            raise Diverged(f"the objective is nan for d = {params.d}")
+        return super().fit(tasks, params, **values)
+
+
+def select_each(tasks, candidates, *, algorithm):
+    chosen, _ = select_per_task(
+        algorithm, tasks, candidates, n_folds=3, trace=Trace(), rng=np.random.default_rng(0)
+    )
+    return chosen
+
+
+@pytest.mark.parametrize("choose", [select, select_each])
+def test_a_failed_candidate_is_recorded_and_left_out_of_the_choice(choose) -> None:
+    tasks = TaskSet((clouds(1), clouds(2, d=5, name="u")))
+    tried = [RatioTraceLDA.Params(d=d) for d in (1, 2, 3)]
+    whole = choose(tasks, tried, algorithm=Fragile())
+    assert whole.failed == ()
+    assert whole.fit_info == {}
+    bad = whole.params.d
+    found = choose(tasks, tried, algorithm=Fragile(bad))
+    assert [loss == np.inf for loss in found.losses] == [params.d == bad for params in tried]
+    assert found.params.d != bad
+    others = {p.d: loss for p, loss in zip(tried, found.losses, strict=True) if p.d != bad}
+    assert others == {p.d: loss for p, loss in zip(tried, whole.losses, strict=True) if p.d != bad}
+    (failed,) = found.fit_info["failed_candidates"]
+    assert failed["params"]["d"] == bad
+    assert failed["reason"] == f"the objective is nan for d = {bad}"
+
+
+@pytest.mark.parametrize("choose", [select, select_each])
+def test_a_choice_fails_where_every_candidate_does(choose) -> None:
+    tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
+    with pytest.raises(Diverged, match=r"all 2 candidates failed \(the first, d = 1, gamma = "):
+        choose(TaskSet((clouds(1),)), tried, algorithm=Fragile(1, 2))
+
+
+def test_a_fit_warns_of_candidates_that_failed() -> None:
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((25, 4))
+    tasks = TaskSet(
+        tuple(Task.from_rows(f"t{i}", X, y=1e3 * (X[:, i] + rng.normal(size=25))) for i in (0, 1))
+    )
+    params = OKL.Params(scale="absolute", kernel="linear", selection="cv", grid=(1e-6, 1e-4, 100.0))
+    model = OKL().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
+    (failed,) = model.fit_info["failed_candidates"]
+    assert failed["params"] == {"C": 100.0}
+    assert "rescale" in failed["reason"]
+    assert model.fit_info["C"] < 100
+    start = "1 candidate was left out of the choice because the fit failed (the first, C = 100: "
+    assert [warning for warning in model.warnings if warning.startswith(start)]

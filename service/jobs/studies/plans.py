@@ -13,11 +13,11 @@ from typing import Any, Final
 
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.metrics import metrics_for
-from algorithms.evaluation.paths import fit_candidates
+from algorithms.evaluation.paths import fit_candidates, fit_single
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Fit, score_splits
-from algorithms.interface.errors import AlgorithmError, InvalidData, InvalidParams
+from algorithms.interface.errors import AlgorithmError, Diverged, InvalidData, InvalidParams
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -136,8 +136,11 @@ def run_child_job(
 ) -> dict[str, Any]:
     """Fit and score the candidates of a child job; return its result."""
     candidates = plan["param_sets"]
-    if plan["search"] is None:
+    if plan["of"] == SEARCH:
         fit = fit_candidates(algorithm, candidates)
+    elif plan["search"] is None:
+        (values,) = candidates
+        fit = fit_single(algorithm, values)
     else:
         (values,) = candidates
         fit = fit_with_search(
@@ -145,7 +148,7 @@ def run_child_job(
         )
     try:
         return {**_score(plan, fit, algorithm, tasks, seed=seed, trace=trace), "failed": None}
-    except (InvalidData, InvalidParams) as error:
+    except (InvalidData, InvalidParams, Diverged) as error:
         if not plan.get("method"):  # only a baseline may fail without failing the study
             raise
         return {"scores": None, "plan": plan, "failed": error.message}
@@ -180,7 +183,9 @@ def combine_results(
     """
     values, report = None, {}
     if SEARCH in plan:
-        values, report["search"] = report_search(plan[SEARCH], _results_of(results, SEARCH), tasks)
+        values, report["search"] = report_search(
+            ALGORITHMS[plan["algorithm"]], plan[SEARCH], _results_of(results, SEARCH), tasks
+        )
     if COMPARISON in plan:
         found = _results_of(results, COMPARISON)
         report["comparison"] = report_comparison(plan[COMPARISON], found, tasks)

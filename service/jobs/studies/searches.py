@@ -6,10 +6,12 @@ from typing import Any, Final
 import numpy as np
 
 from algorithms.evaluation.choices import with_fixed_values
+from algorithms.evaluation.failures import all_failed, failure_warnings
 from algorithms.evaluation.metrics import METRICS, deciding_metric, metrics_for
 from algorithms.evaluation.paths import fit_candidates, group_by_path
 from algorithms.evaluation.requirements import check_splits, min_train_rows
 from algorithms.evaluation.search import (
+    Range,
     SearchOptions,
     list_candidates,
     plan_rounds,
@@ -26,6 +28,7 @@ from algorithms.evaluation.validation import (
     score_splits,
 )
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.grid_ends import search_end_warnings
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -93,6 +96,7 @@ def child_jobs_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) 
     left, first_split = list(range(len(param_sets))), 0
     if n_done:
         left, first_split = _ranked(plan, results), steps[n_done - 1].n_splits
+    # none is left if all candidates of the round failed
     left = left[: steps[n_done].n_candidates]
     children = []
     for group in group_by_path(algorithm, [param_sets[which] for which in left]):
@@ -112,12 +116,24 @@ def child_jobs_of_round(algorithm: Algo, plan: Plan, results: Sequence[Result]) 
 
 
 def report_search(
-    plan: Plan, results: Sequence[Result], tasks: TaskSet
+    algorithm: Algo, plan: Plan, results: Sequence[Result], tasks: TaskSet
 ) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the best parameters, and the report of the search."""
+    """Return the best parameters, and the report of the search.
+
+    Raises
+    ------
+    InvalidData
+        No split holds out a row.
+    Diverged
+        All candidates failed.
+    """
     search, metric = _options(plan), METRICS[plan["metric"]]
     scores = _scores(results)
-    chosen = _ranked(plan, results)[0]
+    failed = _failed(plan, scores)
+    ranked = _ranked(plan, results) or rank_candidates(scores, metric, search.average)
+    if not ranked:
+        raise all_failed(failed)
+    chosen = ranked[0]
     check_has_scores(scores[chosen], tasks)
     report = {
         "method": search.method,
@@ -129,16 +145,18 @@ def report_search(
         "best": chosen,
         "candidates": [
             {
-                "params": {name: plan["param_sets"][which][name] for name in search.space},
+                "params": _searched(plan, which),
                 "n_splits": len(scores[which]["over_rows"][metric.name]),
                 **mean_scores(scores[which]),
                 "by_task": {
                     task: mean_known(values)
                     for task, values in scores[which]["by_task"][metric.name].items()
                 },
+                "failed": scores[which].get("failed"),
             }
             for which in sorted(scores)
         ],
+        "warnings": [*_end_warnings(algorithm, plan, chosen), *failure_warnings(failed)],
     }
     return plan["param_sets"][chosen], report
 
@@ -181,7 +199,7 @@ def _options(plan: Plan) -> SearchOptions:
 
 
 def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
-    """Return the candidates of the last round, best first."""
+    """Return the candidates of the last round that did not fail, best first."""
     last = max(result["plan"]["round"] for result in results)
     scores = _scores(results)
     left = {
@@ -191,6 +209,34 @@ def _ranked(plan: Plan, results: Sequence[Result]) -> list[int]:
         for which in result["plan"]["candidates"]
     }
     return rank_candidates(left, METRICS[plan["metric"]], _options(plan).average)
+
+
+def _failed(plan: Plan, scores: Mapping[int, Scores]) -> list[dict[str, Any]]:
+    """Return the searched parameters of each failed candidate, and the reason."""
+    return [
+        {"params": _searched(plan, which), "reason": scores[which]["failed"]}
+        for which in sorted(scores)
+        if "failed" in scores[which]
+    ]
+
+
+def _end_warnings(algorithm: Algo, plan: Plan, chosen: int) -> tuple[str, ...]:
+    """Return a warning for each number that was chosen at an end of the values that were tried."""
+    tried: dict[str, list[float]] = {}
+    for name, values in _options(plan).space.items():
+        ends = [values.low, values.high] if isinstance(values, Range) else []
+        found = [*ends, *(params[name] for params in plan["param_sets"])]
+        if all(isinstance(value, int | float) and not isinstance(value, bool) for value in found):
+            tried[name] = found
+    values = plan["param_sets"][chosen]
+    return search_end_warnings(
+        algorithm.parse(values), tried, {name: values[name] for name in tried}
+    )
+
+
+def _searched(plan: Plan, which: int) -> dict[str, Any]:
+    """Return the searched parameters of a candidate."""
+    return {name: plan["param_sets"][which][name] for name in _options(plan).space}
 
 
 def _scores(results: Sequence[Result]) -> dict[int, Scores]:

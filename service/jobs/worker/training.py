@@ -98,12 +98,18 @@ def _train(
         "classes": {task: list(labels) for task in model.tasks if (labels := model.classes(task))},
         "methods": list(model.available_methods()),
         "metrics": model.metrics,
-        "warnings": list(model.warnings),
+        "warnings": [*_search_warnings(report), *model.warnings],
         "history": _history(trace, fit_s),
         "report": report,
         "software": {"python": platform.python_version(), "threads": str(blas_threads())}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
+
+
+def _search_warnings(report: dict[str, Any] | None) -> list[str]:
+    """Return the warnings of the search of a study."""
+    search = (report or {}).get("search")
+    return [] if search is None else list(search["warnings"])
 
 
 def _adapt(model: Any, algorithm: Algo, plan: Plan, tasks: TaskSet, trace: Trace) -> Any:

@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import ServiceError
+from service.client import JobFailed, ServiceError
 
 OPTIONS = {"splits": {"n_folds": 2, "repeats": 1}}
 
@@ -53,3 +53,70 @@ def test_an_evaluation_has_values_or_is_rejected_with_the_job(client) -> None:
     with pytest.raises(ServiceError, match="one row, which leaves none to choose") as rejected:
         client.train(one, "ridge", evaluate=OPTIONS)
     assert rejected.value.status == 422
+
+
+#: With targets in thousands, a strength that OKL cannot fit on the absolute scale is 100.
+LARGE = {"scale": "absolute", "kernel": "linear"}
+
+
+def warnings_of(service, model) -> list[str]:
+    path = f"/v1/models/{model.name}/versions/{model.version}"
+    return httpx.get(f"{service.url}{path}").raise_for_status().json()["warnings"]
+
+
+@pytest.fixture(scope="module")
+def large_targets(client):
+    X = np.random.default_rng(0).normal(size=(25, 4))
+    noise = np.random.default_rng(1).normal(size=(2, 25))
+    rows = {"a": X, "b": X}
+    return client.upload(rows, {"a": 1e3 * (X[:, 0] + noise[0]), "b": 1e3 * (X[:, 1] + noise[1])})
+
+
+@pytest.mark.parametrize("method", ["grid", "halving"])
+def test_a_search_leaves_out_candidates_that_fail(client, service, large_targets, method) -> None:
+    search = {"space": {"C": [1e-6, 1e-4, 100.0]}, "method": method, "n_folds": 4}
+    job = client.train(large_targets, "okl", model="kept", search=search, **LARGE)
+    model = job.wait()
+    found = model.report()["search"]
+    assert [one["params"]["C"] for one in found["candidates"] if one["failed"]] == [100.0]
+    assert found["best"] != 2
+    assert "rescale" in found["candidates"][2]["failed"]
+    (warning,) = [one for one in found["warnings"] if "was left out of the choice" in one]
+    assert warning.startswith("1 candidate was left out of the choice because the fit failed")
+    assert "(the first, C = 100: task '" in warning
+    assert set(found["warnings"]) <= set(warnings_of(service, model))
+
+
+def test_a_search_fails_if_all_candidates_fail(client, large_targets) -> None:
+    search = {"space": {"C": [50.0, 100.0]}, "n_folds": 2}
+    job = client.train(large_targets, "okl", search=search, **LARGE)
+    with pytest.raises(JobFailed, match=r"all 2 candidates failed \(the first, C = 50: task '"):
+        job.wait()
+
+
+@pytest.mark.parametrize(
+    ("search", "message"),
+    [
+        ({"space": {"gamma": [10.0, 100.0]}}, "is the smallest value that was tried: a smaller"),
+        ({"space": {"gamma": [1e-6, 1e-5]}}, "is the largest value that was tried: a larger"),
+        ({"space": {"gamma": [1e-6, 1e-3, 1e4]}}, None),
+        ({"space": {"gamma": [1.0], "fit_intercept": [True, False]}}, None),
+    ],
+)
+def test_a_search_warns_of_a_choice_at_an_end_of_the_values(
+    client, service, search, message
+) -> None:
+    rng = np.random.default_rng(0)
+    rows = {name: rng.normal(size=(30, 8)) for name in "ab"}
+    targets = {name: X[:, 0] + 0.2 * rng.normal(size=30) for name, X in rows.items()}
+    job = client.train(client.upload(rows, targets), "ridge", search={**search, "n_folds": 3})
+    model = job.wait()
+    warnings = model.report()["search"]["warnings"]
+    if message is None:
+        assert warnings == []
+    else:
+        (warning,) = warnings
+        assert warning.startswith("the chosen gamma = ")
+        assert message in warning
+        assert warning.endswith("to the search space of 'gamma'")
+        assert warning in warnings_of(service, model)

@@ -12,7 +12,7 @@ import pytest
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
 from algorithms.evaluation.splits import Splits
-from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.errors import AlgorithmError, Diverged
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -230,3 +230,21 @@ def test_a_dataset_without_hashes_is_checked_in_the_fit() -> None:
     okl.check(old, okl.parse({}))
     with pytest.raises(AlgorithmError, match="rows"):
         okl.fit(tasks, okl.parse({}), trace=Trace(), rng=np.random.default_rng(0))
+
+
+def test_a_baseline_that_diverges_is_left_out_and_a_candidate_is_not() -> None:
+    tasks, _ = stored("shared rows, numbers")
+    large = TaskSet(tuple(Task.from_rows(task.name, task.X, y=1e10 * task.y) for task in tasks))
+    plan = {
+        "of": plans.COMPARISON,
+        "method": 1,
+        "param_sets": [{"scale": "absolute"}],
+        "splits": SPLITS.model_dump(mode="json"),
+        "indices": [0],
+        "search": None,
+    }
+    values = {"seed": 0, "trace": Trace()}
+    found = plans.run_child_job(plan, ALGORITHMS["okl"], large, **values)
+    assert "targets up to" in found["failed"]
+    with pytest.raises(Diverged, match="targets up to"):
+        plans.run_child_job({**plan, "method": 0}, ALGORITHMS["okl"], large, **values)
