@@ -1,4 +1,4 @@
-"""The command ``sibling``: run the service, and use one."""
+"""The command ``sibling``: run the service, or use a running one."""
 
 import os
 import sys
@@ -21,7 +21,7 @@ from service.inference.cli import Url, inference, named
 
 app = typer.Typer(
     name="sibling",
-    help="Train related tasks together, serve them over HTTP.",
+    help="Train related tasks together, and serve the models over HTTP.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -29,7 +29,7 @@ app = typer.Typer(
 
 app.add_typer(keys, name="keys")
 
-#: Columns where the output is no terminal: a file or a pipe wants whole lines.
+#: Line width if the output is a file or a pipe, so that tables are not wrapped.
 _PIPE_WIDTH: Final = 240
 _out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 _err = Console(stderr=True, highlight=False)
@@ -39,16 +39,17 @@ _err = Console(stderr=True, highlight=False)
 def serve(
     host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
     port: Annotated[
-        int | None, typer.Option(help="Port; 0 takes a free one. Default: 8000, or a free one.")
+        int | None,
+        typer.Option(help="Port; 0 selects a free one. Default: 8000, or a free one if taken."),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Folder of database and cache.")] = None,
+    data_dir: Annotated[Path | None, typer.Option(help="Directory of database and cache.")] = None,
 ) -> None:
-    """Run the service: SQLite and a pool on this machine, unless settings say otherwise."""
+    """Run the service, by default with SQLite and a worker pool on this machine."""
     from service.server import run
     from service.settings import Settings
 
     given = {"host": host, "port": port, "data_dir": data_dir}
-    # server processes read their settings from the environment, where options go first
+    # server processes read their settings from the environment
     os.environ.update({f"SIBLING_{k.upper()}": str(v) for k, v in given.items() if v is not None})
     run(Settings(), any_port=port is None)
 
@@ -56,10 +57,13 @@ def serve(
 @app.command()
 def migrate(
     wait_s: Annotated[
-        float, typer.Option("--wait", min=0, help="Seconds to wait for a database that starts.")
+        float,
+        typer.Option(
+            "--wait", min=0, help="Seconds to wait for the database to start. Default: 0."
+        ),
     ] = 0,
 ) -> None:
-    """Bring the database that DATABASE_URL names to the schema of this version."""
+    """Migrate the database of DATABASE_URL to the schema of this version."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from service.database import Database
@@ -83,7 +87,7 @@ def scheduler(
     host: Annotated[str, typer.Option(help="Address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(min=1, max=65535, help="Port to listen on.")] = 8786,
 ) -> None:
-    """Run a scheduler for workers on several machines; with SIBLING_TLS_DIR it speaks TLS."""
+    """Run a scheduler for workers on other machines; SIBLING_TLS_DIR enables TLS."""
     from service.jobs.worker.cluster import run_scheduler
     from service.settings import Settings
 
@@ -92,7 +96,7 @@ def scheduler(
 
 @app.command()
 def worker() -> None:
-    """Run workers of the scheduler that ENGINE_URL names, one for each of SIBLING_SLOTS."""
+    """Run SIBLING_SLOTS workers of the scheduler at ENGINE_URL."""
     from service.jobs.worker.cluster import run_worker
     from service.settings import Settings
 
@@ -101,18 +105,18 @@ def worker() -> None:
 
 @app.command()
 def certificates(
-    folder: Annotated[Path, typer.Argument(help="Where to put ca.pem, cert.pem and key.pem.")],
+    folder: Annotated[Path, typer.Argument(help="Directory for ca.pem, cert.pem and key.pem.")],
 ) -> None:
-    """Make the files that let API, scheduler and workers trust each other, and nobody else."""
+    """Create the certificates for mutual TLS between API, scheduler and workers."""
     from service.jobs.worker.tls import make_certificates
 
-    made = make_certificates(folder)
-    _out.print(f"{folder}: {'made' if made else 'there already'}")
+    is_new = make_certificates(folder)
+    _out.print(f"certificates {'created' if is_new else 'already exist'} in {folder}")
 
 
 @app.command()
 def demo() -> None:
-    """Show the whole of it in a minute: train over HTTP, use over HTTP."""
+    """Run an end-to-end demo: start a service, train over HTTP, compare the models."""
     from service.demo import run
 
     run()
@@ -120,7 +124,7 @@ def demo() -> None:
 
 @app.command()
 def algorithms(url: Url = DEFAULT_URL) -> None:
-    """List what can be trained."""
+    """List the algorithms."""
     with _client(url) as client:
         _show(client.algorithms(), "name", "title", "methods")
 
@@ -141,7 +145,7 @@ def jobs(url: Url = DEFAULT_URL) -> None:
 
 @app.command()
 def models(url: Url = DEFAULT_URL) -> None:
-    """List the models."""
+    """List the models with their latest version."""
     with _client(url) as client:
         _show(client.models(), "name", "version", "algorithm", "methods", "created_at")
 
@@ -158,18 +162,18 @@ def aliases(
 
 @app.command()
 def alias(
-    model: Annotated[str, typer.Argument(help="The version it is to name: NAME/VERSION, or NAME.")],
-    alias: Annotated[str, typer.Argument(help="The alias, such as production.")],
+    model: Annotated[str, typer.Argument(help="NAME/VERSION, or NAME for the latest version.")],
+    alias: Annotated[str, typer.Argument(help="Name of the alias, such as production.")],
     *,
-    delete: Annotated[bool, typer.Option("--delete", help="Take it away.")] = False,
+    delete: Annotated[bool, typer.Option("--delete", help="Delete the alias.")] = False,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Have an alias name a version of a model, by default the latest; then call it NAME@ALIAS."""
+    """Point an alias at a model version; NAME@ALIAS then refers to that version."""
     name, version = named(model)
     with _client(url) as client:
         if delete:
             client.delete_alias(name, alias)
-            _out.print(f"{name}@{alias} is gone", markup=False)
+            _out.print(f"{name}@{alias} is deleted", markup=False)
         else:
             found = client.model(name, version)
             found.name_as(alias)
@@ -178,50 +182,52 @@ def alias(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or the id of a dataset.")],
-    algorithm: Annotated[str, typer.Option("--algorithm", "-a", help="See 'algorithms'.")],
+    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or a dataset id.")],
+    algorithm: Annotated[
+        str, typer.Option("--algorithm", "-a", help="Name; see 'sibling algorithms'.")
+    ],
     *,
     param: Annotated[
         list[str] | None,
-        typer.Option("--param", "-p", help="A parameter as NAME=VALUE, the value as in JSON."),
+        typer.Option("--param", "-p", help="Set a parameter: NAME=VALUE (VALUE is JSON)."),
     ] = None,
     search: Annotated[
         list[str] | None,
         typer.Option(
             "--search",
             "-s",
-            help="Values to try of a parameter: NAME=[V1,V2,...], or for --method random and "
-            'halving a range, NAME={"low":1,"high":9}.',
+            help="Values of a parameter to try: NAME=[V1,V2,...]. With --method random or halving "
+            'also a range: NAME={"low":1,"high":9}.',
         ),
     ] = None,
     compare: Annotated[
-        bool, typer.Option("--compare", help="Tell whether learning together helps.")
+        bool, typer.Option("--compare", help="Compare with baselines on held-out rows.")
     ] = False,
     evaluate: Annotated[
-        bool, typer.Option("--evaluate", help="Judge it on rows that are held out.")
+        bool, typer.Option("--evaluate", help="Score the algorithm on held-out rows.")
     ] = False,
     method: Annotated[
-        str, typer.Option("--method", help="How --search goes: grid, random, or halving.")
+        str, typer.Option("--method", help="Search method: grid, random or halving. Default: grid.")
     ] = "grid",
-    model: Annotated[str | None, typer.Option(help="Name of the model.")] = None,
-    task_column: Annotated[str | None, typer.Option(help="Column of a CSV with the task.")] = None,
-    target_column: Annotated[
-        str | None, typer.Option(help="Column of a CSV with the target.")
+    model: Annotated[
+        str | None, typer.Option(help="Name of the model. Default: the algorithm's.")
     ] = None,
+    task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
     target_kind: Annotated[
         str | None,
-        typer.Option(help="What targets are: auto, numbers or classes. Default: auto."),
+        typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
     ] = None,
     group_column: Annotated[
         str | None,
-        typer.Option(help="Column of a CSV with the group of each row, which is never divided."),
+        typer.Option(help="CSV column of the group; rows of a group stay in one split."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Seed of the fit.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed. Default: 0.")] = 0,
     url: Url = DEFAULT_URL,
 ) -> None:
-    """Upload data, train a model, and show how it goes."""
+    """Upload data, train a model, and show the progress."""
     if method != "grid" and not search:
-        raise typer.BadParameter("--method says how --search goes; give values to try with it")
+        raise typer.BadParameter("--method needs values to try; add --search NAME=[V1,V2,...]")
     params = dict(_param(text) for text in param or [])
     given = {
         "task_column": task_column,
@@ -249,10 +255,10 @@ def train(
             {"metric": metric, "mean over tasks": _mean_of(by_task.values())}
             for metric, by_task in trained.metrics.items()
         ]
-        if scores:  # a row of titles alone says nothing
+        if scores:  # otherwise the table would only have a header
             _show(scores, "metric", "mean over tasks")
         for warning in trained.info["warnings"]:
-            _err.print(f"note: {warning}", markup=False)
+            _err.print(f"warning: {warning}", markup=False)
         if search or compare or evaluate:
             _show_report(trained.report())
 
@@ -268,7 +274,7 @@ app.add_typer(batch)
 
 
 def main() -> None:
-    """Run the command; errors are told in a sentence, not in a traceback."""
+    """Run the command; print an error as a sentence, without a traceback."""
     import httpx
     from pydantic import ValidationError
 
@@ -279,13 +285,13 @@ def main() -> None:
     except (ServiceError, JobFailed, ValueError, OSError) as error:
         _fail(str(error))
     except (httpx.TransportError, httpx.InvalidURL) as error:
-        _fail(f"no answer from the service ({error}); start one with 'sibling serve'")
+        _fail(f"cannot reach the service ({error}); start it with 'sibling serve', or set --url")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
 
 
 def _fail(sentence: str) -> NoReturn:
-    # not a matter of markup: a name in brackets is a name
+    # no markup: names may contain brackets
     _err.print(f"error: {sentence}", markup=False, soft_wrap=True)
     raise SystemExit(1) from None
 
@@ -297,42 +303,43 @@ def _client(url: str) -> Client:
 def _param(text: str) -> tuple[str, Any]:
     name, separator, value = text.partition("=")
     if not separator:
-        raise typer.BadParameter(f"'{text}' is not NAME=VALUE")
+        raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
     try:
         return name, orjson.loads(value)
     except orjson.JSONDecodeError:
-        return name, value  # a bare word is a string
+        return name, value  # text without quotes is a string
 
 
 def _show_report(report: dict[str, Any]) -> None:
-    found = report["search"]
-    if found is not None:
+    search = report["search"]
+    if search is not None:
+        metric = search["metric"]
         rows = [
             {
-                "tried": ", ".join(f"{name}={value}" for name, value in tried["params"].items()),
-                found["metric"]: _told(tried["mean"][found["metric"]]),
-                "splits": tried["n_splits"],
-                "best": "*" if position == found["best"] else "",
+                "candidate": ", ".join(f"{k}={v}" for k, v in candidate["params"].items()),
+                metric: _format_score(candidate["mean"][metric]),
+                "splits": candidate["n_splits"],
+                "best": "*" if position == search["best"] else "",
             }
-            for position, tried in enumerate(found["candidates"])
+            for position, candidate in enumerate(search["candidates"])
         ]
-        _show(rows, "tried", found["metric"], "splits", "best")
-    judged = report["evaluation"]
-    if judged is not None:
+        _show(rows, "candidate", metric, "splits", "best")
+    evaluation = report["evaluation"]
+    if evaluation is not None:
         rows = [
             {
-                "held out": metric,
-                "mean over tasks": _told(judged["mean"][metric]),
-                "over all rows": _told(judged["over_rows"][metric]),
+                "held-out metric": metric,
+                "mean over tasks": _format_score(evaluation["mean"][metric]),
+                "over all rows": _format_score(evaluation["over_rows"][metric]),
             }
-            for metric in judged["mean"]
+            for metric in evaluation["mean"]
         ]
-        _show(rows, "held out", "mean over tasks", "over all rows")
+        _show(rows, "held-out metric", "mean over tasks", "over all rows")
     for sentence in (report["comparison"] or {"sentences": []})["sentences"]:
         _out.print(sentence, markup=False, soft_wrap=True)
 
 
-def _told(value: float | None) -> str:
+def _format_score(value: float | None) -> str:
     return "undefined" if value is None else f"{value:.4g}"
 
 

@@ -1,4 +1,4 @@
-"""The demo: a service, a real data set, three models, and what sharing bought."""
+"""The demo: start a service, train three models on real data, and compare them."""
 
 import contextlib
 import signal
@@ -32,26 +32,26 @@ _out = Console(highlight=False)
 
 
 def run() -> None:
-    """Show the main job end to end, then keep serving until Ctrl-C."""
-    # the end of a terminal or of a container is an end as good as Ctrl-C: nothing may be left
+    """Train and compare models over HTTP, then keep the service running until Ctrl-C."""
+    # stop the service also when the terminal or the container closes
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, _interrupt)
     with contextlib.suppress(KeyboardInterrupt), _service() as url, Client(url) as client:
         _wait_ready(client)
         train, test = _digits()
         _out.print(
-            f"Ten related tasks: the digits 0 to 9, {N_TRAIN} images of 64 pixels each to learn "
-            f"from.\nSought: {N_DIMENSIONS} dimensions that keep what varies in images not seen."
+            f"Ten related tasks: the digits 0 to 9, each with {N_TRAIN} training images of 64 "
+            f"pixels.\nGoal: {N_DIMENSIONS} dimensions that retain the variance of unseen images."
         )
         dataset = client.upload(train, name="digits")
-        choice = {"selection": "cv", "n_folds": 3, "starts": "many"}
+        options = {"selection": "cv", "n_folds": 3, "starts": "many"}
         models = {
-            "apart: PCA per task": _train(client, dataset.id, "pca", {}),
+            "separate: PCA per task": _train(client, dataset.id, "pca", {}),
             "pooled: one PCA for all": _train(client, dataset.id, "common-pca", {}),
-            "together: RMT-PCA": _train(client, dataset.id, "rmt-pca", choice),
+            "together: RMT-PCA": _train(client, dataset.id, "rmt-pca", options),
         }
         _report({label: _retained(model, test) for label, model in models.items()})
-        _out.print(f"Pages: {url}/   API docs: {url}/docs   Stop with Ctrl-C.")
+        _out.print(f"Pages: {url}/   API reference: {url}/docs   Stop with Ctrl-C.")
         while True:
             time.sleep(3600)
     _out.print("Stopped.")
@@ -59,7 +59,7 @@ def run() -> None:
 
 @contextmanager
 def _service() -> Iterator[str]:
-    """Run a service of its own, on a fresh folder; give its address."""
+    """Run a service in a temporary directory; yield its URL."""
     with tempfile.TemporaryDirectory(prefix="sibling-demo-") as folder:
         command = [sys.executable, "-m", "service", "serve", "--data-dir", folder]
         process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
@@ -72,7 +72,7 @@ def _service() -> Iterator[str]:
             assert process.stdout is not None
             line = process.stdout.readline().decode()
             if not line:
-                raise OSError("the service did not start; see 'sibling serve'")
+                raise OSError("the service did not start; run 'sibling serve' to see the error")
             yield line.split()[3]
         finally:
             _stop(process)
@@ -93,7 +93,7 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 def _wait_ready(client: Client) -> None:
     deadline = time.monotonic() + _START_TIMEOUT_S
-    with _out.status("The service starts ..."):
+    with _out.status("Starting the service ..."):
         while time.monotonic() < deadline:
             with contextlib.suppress(ServiceError):
                 client.health()
@@ -121,7 +121,7 @@ def _train(client: Client, dataset_id: str, algorithm: str, params: dict[str, An
 
 
 def _retained(model: RemoteModel, test: Rows) -> dict[str, float]:
-    """Return the part of the variance of unseen rows that the projection retains, per task."""
+    """Return the fraction of the variance of unseen rows that the projection retains, per task."""
     scores = {}
     for task, X in test.items():
         Z = model.transform(X, task=task)
@@ -132,7 +132,7 @@ def _retained(model: RemoteModel, test: Rows) -> dict[str, float]:
 def _report(scores: dict[str, dict[str, float]]) -> None:
     means = {label: float(np.mean(list(by_task.values()))) for label, by_task in scores.items()}
     *baselines, together = scores
-    table = Table("Variance retained in unseen images", "mean", "together is better in", box=None)
+    table = Table("Retained variance of unseen images", "mean", "RMT-PCA is better in", box=None)
     for label, by_task in scores.items():
         wins = sum(scores[together][task] > score for task, score in by_task.items())
         note = "" if label == together else f"{wins} of {len(by_task)} tasks"
@@ -141,4 +141,6 @@ def _report(scores: dict[str, dict[str, float]]) -> None:
     best = max(baselines, key=means.__getitem__)
     gain = means[together] - means[best]
     verdict = "helps" if gain > 0 else "does not help"
-    _out.print(f"Learning together {verdict}: {gain:+.1%} against the better baseline ({best}).")
+    _out.print(
+        f"Learning together {verdict}: {gain:+.1%} compared with the better baseline ({best})."
+    )

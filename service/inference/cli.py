@@ -1,4 +1,4 @@
-"""``sibling predict``, ``transform``, ...: what a model makes of the rows of a file."""
+"""``sibling predict``, ``transform``, ...: call a model with the rows of a file."""
 
 import csv
 import inspect
@@ -32,23 +32,25 @@ def _add_method(method: str) -> None:
     """Add the command of a method."""
 
     def command(
-        model: Annotated[str, typer.Argument(help="Name of a model, NAME@ALIAS, or NAME/VERSION.")],
+        model: Annotated[str, typer.Argument(help="Model name, NAME@ALIAS, or NAME/VERSION.")],
         rows: Annotated[
             Path,
             typer.Argument(
-                help="A .npy or .csv file of numbers; - is the input. Columns that a first line "
-                "names are taken by these names."
+                help="A .npy or .csv file; - is standard input, the default. CSV columns with a "
+                "header are matched by name."
             ),
         ] = _STANDARD,
         *,
-        task: Annotated[str, typer.Option(help="Task that the rows belong to.")],
+        task: Annotated[str, typer.Option(help="Task of the rows.")],
         output: Annotated[
             Path | None,
-            typer.Option("--output", "-o", help="A .csv, .npy or .json file; else the output."),
+            typer.Option("--output", "-o", help="Output file. Default: standard output."),
         ] = None,
         format_: Annotated[
             Format | None,
-            typer.Option("--format", "-f", help="By default as the file is named, or csv."),
+            typer.Option(
+                "--format", "-f", help="Output format. Default: from the file name, or csv."
+            ),
         ] = None,
         url: Url = DEFAULT_URL,
     ) -> None:
@@ -72,15 +74,15 @@ def _add_method(method: str) -> None:
 
     what = inspect.getdoc(getattr(RemoteModel, method)) or ""
     if method in CLASS_METHODS:
-        what += " The first line of a CSV has the labels."
+        what += " CSV output has a header with the class labels."
     inference.command(method.replace("_", "-"), help=what)(command)
 
 
 def named(model: str) -> tuple[str, int | None]:
-    """Return the name of a model, and the version where one is named."""
+    """Return the name and version in NAME or NAME/VERSION."""
     name, _, version = model.partition("/")
     if version and not version.isdecimal():
-        raise typer.BadParameter(f"'{model}' is neither NAME nor NAME/VERSION")
+        raise typer.BadParameter(f"expected NAME or NAME/VERSION, got '{model}'")
     return name, int(version) if version else None
 
 
@@ -89,14 +91,17 @@ def _format_of(output: Path | None) -> Format:
         return "csv"
     found = _FORMATS.get(output.suffix.lower())
     if found is None:
-        raise typer.BadParameter(f"'{output.name}' is none of {', '.join(_FORMATS)}; say --format")
+        known = ", ".join(_FORMATS)
+        raise typer.BadParameter(
+            f"'{output.name}' has none of the extensions {known}; set --format"
+        )
     return found
 
 
 def _read_rows(path: Path) -> NDArray[Any] | bytes:
-    """Return the array in a .npy file, or else the bytes of a table as the service reads it."""
+    """Return the array of a .npy file, or the bytes of a CSV file for the service to parse."""
     body = sys.stdin.buffer.read() if path == _STANDARD else path.read_bytes()
-    name = "the input" if path == _STANDARD else f"'{path.name}'"
+    name = "standard input" if path == _STANDARD else f"'{path.name}'"
     if not body.strip():
         raise ValueError(f"{name} is empty; expected rows of numbers")
     if not body.startswith(_NPY_MAGIC):
@@ -109,7 +114,7 @@ def _read_rows(path: Path) -> NDArray[Any] | bytes:
 
 
 def _as_csv(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
-    """Return one line a row; floats are written so that they read back as the same bits."""
+    """Return one line per row; floats have enough digits to be read back exactly."""
     del head
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
@@ -127,7 +132,7 @@ def _as_npy(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]
 
 
 def _as_json(outputs: NDArray[Any], labels: tuple[Any, ...], head: dict[str, Any]) -> bytes:
-    """Return what the service answers in JSON."""
+    """Return the same JSON as the service."""
     columns = {"classes": labels} if labels else {}
     return orjson.dumps(
         {**head, **columns, "outputs": outputs.tolist()}, option=orjson.OPT_APPEND_NEWLINE

@@ -37,14 +37,14 @@ def demo(tmp_path):
 
 
 def assert_ends_cleanly(demo, number, folder):
-    """End the demo by a signal; check that nothing of it is left, and give its last words."""
+    """End the demo with a signal, and check that no process or file is left."""
     children = psutil.Process(demo.pid).children(recursive=True)
     assert children
     demo.send_signal(number)
-    words = demo.communicate(timeout=STOP_TIMEOUT_S)[0]
-    assert demo.returncode == 0, words
-    assert "Stopped." in words
-    assert "Traceback" not in words
+    output = demo.communicate(timeout=STOP_TIMEOUT_S)[0]
+    assert demo.returncode == 0, output
+    assert "Stopped." in output
+    assert "Traceback" not in output
     _, left = psutil.wait_procs(children, timeout=5)
     assert not left
     assert list(folder.glob("sibling-demo-*")) == []

@@ -117,7 +117,7 @@ def test_numbers_that_may_be_classes_are_noted_and_may_be_said_to_be_classes(
     (tmp_path / "codes.csv").write_text("\n".join(lines), encoding="utf-8")
     common = ("train", "codes.csv", "--target-column", "y")
     noted = run(*common, "-a", "ridge", "--model", "cli-numbers", url=service.url)
-    assert "note: all targets are integers with 2 distinct values (0, 1)" in noted.stderr
+    assert "warning: all targets are integers with 2 distinct values (0, 1)" in noted.stderr
     said = ("--target-kind", "classes", "-a", "logistic-regression", "--model", "cli-classes")
     end = run(*common, *said, url=service.url)
     assert end.returncode == 0, end
@@ -139,7 +139,7 @@ def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, datas
     moved = run("alias", "cli-aliased", "champion", url=service.url)
     assert moved.stdout == "cli-aliased@champion is version 2\n"
     gone = run("alias", "cli-aliased", "champion", "--delete", url=service.url)
-    assert gone.stdout == "cli-aliased@champion is gone\n"
+    assert gone.stdout == "cli-aliased@champion is deleted\n"
     assert_fails(run("aliases", "nobody", url=service.url), "no model 'nobody'")
     assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' is reserved")
     assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
@@ -234,7 +234,7 @@ def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run,
 @pytest.mark.parametrize(
     ("body", "words"),
     [
-        ("", ("the input is empty",)),
+        ("", ("standard input is empty",)),
         ("a,b\n1,2\n", ("task 'door' expects rows of 3 numbers", "a table of 2 columns")),
         ("a,b,a\n1,2,3\n", ("2 columns are named 'a'",)),
         ("1,2\n", ("task 'door' expects rows of 3 numbers", "a table of 2 columns")),
@@ -305,7 +305,7 @@ def test_wrong_use_is_told_in_a_sentence(run):
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
 def test_no_service_is_told_in_a_sentence(run, url):
-    assert_fails(run("models", url=url), "error: no answer from the service", "sibling serve")
+    assert_fails(run("models", url=url), "error: cannot reach the service", "sibling serve")
 
 
 AWAY = "postgresql://127.0.0.1:1/none"
