@@ -125,5 +125,5 @@ def out_of_memory(limit_bytes: int) -> ValidationIssue:
     return ValidationIssue(
         "ingest-out-of-memory",
         f"parsing the upload needs more than {limit_bytes // 1024**2} MiB of memory, the limit; "
-        "upload fewer rows or tasks, or ask the operator to raise ingest_memory_mb",
+        "upload fewer rows or tasks, or ask the operator to raise SIBLING_INGEST_MEMORY_MB",
     )

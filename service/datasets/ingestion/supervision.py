@@ -115,5 +115,5 @@ def _timeout(task: IngestTask) -> ValidationIssue:
     return ValidationIssue(
         "ingest-timeout",
         f"reading the upload took longer than the limit of {task.timeout_s:g} s; upload .npz "
-        "instead of CSV, upload fewer rows, or ask the operator to raise ingest_timeout_s",
+        "instead of CSV, upload fewer rows, or ask the operator to raise SIBLING_INGEST_TIMEOUT_S",
     )
