@@ -26,7 +26,7 @@ RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
 # Bytecode is compiled only for modules that are imported, which saves 30 MB. The demo is a final test.
 ENV NUMBA_CACHE_DIR=/opt/kernels
 RUN cd / && find /opt/sibling -name '*.py' -exec touch -d 2000-01-01 {} + \
-    && python -m algorithms.numerics.warm \
+    && python -m service.warm \
     && python -m compileall -q /opt/sibling/lib/python3*/site-packages/service \
         /opt/sibling/lib/python3*/site-packages/algorithms \
         /opt/sibling/lib/python3*/site-packages/migrations \

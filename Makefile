@@ -45,7 +45,7 @@ $(VENV)/.runtime: requirements.lock pyproject.toml | $(VENV)/pyvenv.cfg
 	@echo "Installing (once) ..."
 	@$(PIP) install --require-hashes -r requirements.lock
 	@$(PIP) install --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m algorithms.numerics.warm
+	@$(BIN)/python -m service.warm
 	@touch $@
 
 $(VENV)/.dev: requirements-dev.lock $(VENV)/.runtime

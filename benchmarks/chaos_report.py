@@ -11,7 +11,7 @@ from typing import Any
 import sqlalchemy as sa
 
 from service.database import Database
-from service.jobs.queue.states import FINAL
+from service.job_states import FINAL
 from service.rows import AttemptRow, EventRow, JobRow, ModelRow, VersionRow
 
 

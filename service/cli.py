@@ -45,7 +45,7 @@ def serve(
     data_dir: Annotated[Path | None, typer.Option(help="Directory of database and cache.")] = None,
 ) -> None:
     """Run the service, by default with SQLite and a worker pool on this machine."""
-    from service.server import run
+    from service.server.serve import run
     from service.settings import Settings
 
     given = {"host": host, "port": port, "data_dir": data_dir}

@@ -15,7 +15,7 @@ from starlette.responses import Response
 from starlette.routing import Match
 
 from algorithms.interface.errors import AlgorithmError
-from service.logs import log, request_id
+from service.observability.logs import log, request_id
 
 
 @dataclass(frozen=True, slots=True)

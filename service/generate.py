@@ -11,10 +11,10 @@ import typer
 from pydantic import AliasChoices
 
 from algorithms.registry import ALGORITHMS
-from service.app import openapi
 from service.catalogue.schemas import Algorithm
 from service.cli import app as command
 from service.errors import ERRORS, JOB_CODES
+from service.server.app import openapi_document
 from service.settings import Settings
 
 DOCS: Final = Path(__file__).parents[1] / "docs"
@@ -54,7 +54,7 @@ def _text(lines: Iterable[str]) -> str:
 
 def _openapi() -> str:
     options = orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS | orjson.OPT_APPEND_NEWLINE
-    return orjson.dumps(openapi(), option=options).decode()
+    return orjson.dumps(openapi_document(), option=options).decode()
 
 
 def _algorithms() -> Iterator[str]:

@@ -50,7 +50,7 @@ class StrictRequest(Request):
             The body is larger than the limit, told before it is read where its length is known.
         """
         if not hasattr(self, "_body"):
-            limit = self.app.state.services.settings.max_body_bytes
+            limit = self.app.state.settings.max_body_bytes
             length = self.plain_headers.get("content-length", "")
             self._body = await read_body(self.receive, length, limit)
         return self._body
@@ -97,7 +97,7 @@ class StrictRoute(APIRoute):
 
     async def owner_of(self, request: StrictRequest) -> str:
         """Return the caller's owner. Runs before the body is read: strangers cost little."""
-        authenticator: Authenticator = request.app.state.services.authenticator
+        authenticator: Authenticator = request.app.state.authenticator
         needed = self.needed[request.method in _READING]
         authorization = request.plain_headers.get("authorization")
         known = authenticator.cached_owner(authorization, needed)
@@ -392,6 +392,16 @@ def fingerprint(*parts: str | bytes) -> str:
         digest.update(len(data).to_bytes(8))
         digest.update(data)
     return digest.hexdigest()
+
+
+def app_state(name: str) -> Any:
+    """Return a dependency: the part of the application that is called ``name``."""
+
+    # async: FastAPI would call a plain function in a thread, slower than most inference requests
+    async def part(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(part)
 
 
 async def _owner(request: Request) -> str:

@@ -7,6 +7,7 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from sqlalchemy.exc import SQLAlchemyError
 
 import migrations
 from service.database import Database
@@ -46,6 +47,17 @@ def check_schema(database: Database) -> None:
     found = current_revision(database)
     if found != newest_revision():
         raise _mismatch(found)
+
+
+def database_error(database: Database) -> str | None:
+    """Return why the database cannot be used, or None if it can."""
+    try:
+        check_schema(database)
+    except SchemaMismatch as error:
+        return str(error)
+    except SQLAlchemyError as error:
+        return f"the database does not respond ({type(error).__name__})"
+    return None
 
 
 def open_database(settings: Settings) -> Database:

@@ -18,7 +18,7 @@ _compile = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy
 def kernel(function: Function) -> Function:
     """Return the function compiled at its first call, or read from the cache on disk.
 
-    ``python -m algorithms.numerics.warm`` fills the cache, so that no user waits for it.
+    ``python -m service.warm`` fills the cache, so that no user waits for it.
     """
     return cast("Function", _compile(function))
 

@@ -8,7 +8,6 @@ import numpy as np
 from algorithms.numerics import kernels_fmtl, kernels_fmtl_tasks
 from algorithms.numerics.compiled_traces import compile_for
 from algorithms.numerics.covariances import from_dense
-from algorithms.numerics.kernels_decimals import TO_END, count_of, read_lists
 from algorithms.numerics.latent_projection import initial_latents, predictor, refine_latents
 
 
@@ -52,17 +51,8 @@ def warm_fmtl() -> None:
     )
 
 
-def warm_decimals() -> None:
-    """Compile the kernels that read lists of numbers."""
-    text = np.frombuffer(b"[1.5]}", np.uint8)
-    values, hard, facts = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
-    read_lists(text, np.uint64(1), values, hard, facts, TO_END)
-    count_of(text, 0)
-
-
 def main() -> None:
     """Compile all."""
-    warm_decimals()
     warm_rmtpca()
     warm_latent()
     warm_fmtl()

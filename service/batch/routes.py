@@ -7,8 +7,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 
 from service.batch import submission
+from service.batch.context import Context
 from service.batch.schemas import InferenceSpec, ValidInference
-from service.context import Context
 from service.errors import Problem
 from service.http import (
     Owner,
@@ -22,8 +22,8 @@ from service.http import (
     trace_parent,
 )
 from service.idempotency import IdempotencyKey
+from service.job_states import FINAL, JobState
 from service.jobs.queue import store
-from service.jobs.queue.states import FINAL, JobState
 from service.jobs.routes import Wait, no_job, wait_for
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
@@ -83,7 +83,7 @@ async def submit_inference(
     )
     job_id = await run_in_threadpool(submission.submit, services, spec, origin)
     services.dispatcher.wake()
-    job = await wait_for(services, job_id, owner, wait)
+    job = await wait_for(services.database, job_id, owner, wait)
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 

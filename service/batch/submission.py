@@ -9,9 +9,9 @@ from sqlalchemy.orm import Session
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.tasks import unknown_task
+from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
 from service.columns import pack_orders
-from service.context import Services
 from service.datasets.canonical import feature_names_by_task
 from service.errors import Problem, from_algorithm_error
 from service.idempotency import find_created, remember_created
@@ -108,7 +108,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
-        "threads": spec.threads or services.compute.blas_threads,
+        "threads": spec.threads or services.threads,
     }
     return ValidatedInference(served, plan, sum(entries[name]["n_samples"] for name in tasks))
 

@@ -8,12 +8,12 @@ from fastapi import APIRouter, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
-from service.context import Context, Services
 from service.datasets import store
+from service.datasets.context import Context, Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
-from service.datasets.ingestion.upload import UploadRequest, receive
 from service.datasets.schemas import Dataset, Manifest, error_entries
+from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
 from service.http import (
     Owner,

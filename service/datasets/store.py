@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import Blob, delete_blob, release_blob
 from service.database import now
-from service.jobs.queue.states import FINAL
+from service.job_states import FINAL
 from service.processes import ProcessIdentity, this_process
 from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 

@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
-from service.context import Services
 from service.errors import Problem
 from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
-from service.inference.resolver import ResolvedModel
+from service.inference.context import Services
+from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
 
 #: With more rows than this, the first row is computed alone to learn the size of the result.

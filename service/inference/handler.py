@@ -9,13 +9,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import Final, NamedTuple, Protocol
 
-from service.context import Services
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.compute import compute
+from service.inference.context import Services
 from service.inference.encoding import compress, decompress
-from service.inference.latency import LatencyEstimator
-from service.inference.resolver import ResolvedModel, Target
 from service.inference.statistics import INFER, INPUT, OUTPUT, QUEUE, Clock
+from service.models.latency import LatencyEstimator
+from service.models.resolver import ResolvedModel, Target
 
 #: Parsing JSON of this size takes less time than waking a thread.
 MAX_INLINE_BYTES: Final = 64 * 1024
@@ -146,7 +146,7 @@ class InferenceHandler(ABC):
         """Return the reply, computed in a thread; reuse what try_inline has done."""
         services = self.services
         if self._resolved is None and self.is_cheap_to_parse:
-            await services.resolver.resolve_in_pool(self._target, self.find, services.compute)
+            await services.resolver.resolve_in_pool(self._target, self.find, services.compute.run)
             reply = self.try_inline()
             if reply is not None:
                 return reply

@@ -10,7 +10,7 @@ from typing import TypeVar
 from threadpoolctl import threadpool_limits
 
 from service.errors import Problem
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 
 Result = TypeVar("Result")
 

@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
-from service.context import Services
 from service.http import StrictRequest
+from service.inference.context import Services
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 

@@ -5,9 +5,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.model import METHODS
-from service.context import Context, Services
 from service.http import JSON, Owner, StrictRequest, problems, secured
 from service.inference.call import Body, Call, InferenceResult
+from service.inference.context import Context, Services
 from service.inference.formats import FORMATS, accepted_type, format_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
@@ -15,10 +15,10 @@ from service.inference.handler import (
     ParsedCall,
     Reply,
 )
-from service.inference.resolver import ResolvedModel
 from service.inference.respond import respond
 from service.inference.schemas import InferenceRequest, InferenceResponse
 from service.inference.statistics import Clock
+from service.models.resolver import ResolvedModel
 from service.models.routes import Name, Version
 
 router = APIRouter(prefix="/v1/models", tags=["inference"], route_class=secured("infer"))

@@ -6,8 +6,8 @@ from typing import Final, NamedTuple, TypeAlias
 
 from prometheus_client import Counter, Gauge, Histogram, Summary
 
-from service.inference.resolver import ResolvedModel
-from service.metrics import Metrics
+from service.models.resolver import ResolvedModel
+from service.observability.metrics import Metrics
 
 #: Owner, model, version, method.
 Key: TypeAlias = tuple[str, str, int, str]

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import Field
 
-from service.context import Context, Services
+from service.database import Database
 from service.errors import Problem
 from service.http import (
     Owner,
@@ -27,9 +27,10 @@ from service.http import (
     trace_parent,
 )
 from service.idempotency import IdempotencyKey
+from service.job_states import FINAL, JobState
 from service.jobs import submission
+from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, queries, store
-from service.jobs.queue.states import FINAL, JobState
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.models.store import version_of_job, versions_of_jobs
 
@@ -102,7 +103,7 @@ async def submit_job(
     )
     job_id = await run_in_threadpool(_submit, services, spec, origin)
     services.dispatcher.wake()
-    job = await wait_for(services, job_id, owner, wait)
+    job = await wait_for(services.database, job_id, owner, wait)
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 
@@ -138,7 +139,7 @@ async def get_job(
     job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
-    job = await wait_for(services, job_id, owner, wait)
+    job = await wait_for(services.database, job_id, owner, wait)
     tag = etag(fingerprint(job.model_dump_json())[:32])
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
@@ -160,7 +161,7 @@ def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
         if JobState(row.state) in FINAL and row.state != JobState.CANCELLED:
             raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
-    return json_response(_read(services, job_id, owner), status=202)
+    return json_response(_read(services.database, job_id, owner), status=202)
 
 
 @router.get(
@@ -186,7 +187,7 @@ async def get_events(
     last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="Same as `after`.")] = 0,
 ) -> Response:
     """Return the events of a job, as a page or as a stream."""
-    await run_in_threadpool(_read, services, job_id, owner)
+    await run_in_threadpool(_read, services.database, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
         stream = _stream(services, job_id, owner, max(after, last_event_id))
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
@@ -207,8 +208,8 @@ def _validate(services: Services, spec: JobSpec, owner: str) -> Valid:
     return Valid(params=checked.params, warnings=checked.warnings)
 
 
-def _read(services: Services, job_id: str, owner: str) -> Job:
-    with services.database.read() as session:
+def _read(database: Database, job_id: str, owner: str) -> Job:
+    with database.read() as session:
         row = store.get(session, job_id, owner=owner)
         if row is None:
             raise no_job(job_id)
@@ -222,14 +223,12 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
         return [Event.from_row(r) for r in queries.events_after(session, job_id, after, limit)]
 
 
-async def wait_for(services: Services, job_id: str, owner: str, wait_s: float) -> Job:
+async def wait_for(database: Database, job_id: str, owner: str, wait_s: float) -> Job:
     """Return a job, after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
-    pause_s = (
-        FIRST_POLL_S  # poll quickly at first, so that short jobs return at once, then back off
-    )
+    pause_s = FIRST_POLL_S  # poll quickly at first so that short jobs return at once, then back off
     while True:
-        job = await run_in_threadpool(_read, services, job_id, owner)
+        job = await run_in_threadpool(_read, database, job_id, owner)
         if job.is_final or time.monotonic() >= deadline:
             return job
         await asyncio.sleep(pause_s)
@@ -240,7 +239,7 @@ async def _stream(services: Services, job_id: str, owner: str, after: int) -> As
     """Yield server-sent events until the job has ended and all events are sent."""
     last_sent = time.monotonic()
     while True:
-        job = await run_in_threadpool(_read, services, job_id, owner)
+        job = await run_in_threadpool(_read, services.database, job_id, owner)
         events = await run_in_threadpool(_events, services, job_id, after, EVENTS_PER_READ)
         for event in events:
             after = event.id

@@ -9,7 +9,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
 from service.http import WireModel
-from service.jobs.queue.states import CANCELLING, FINAL, JobState
+from service.job_states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow

@@ -7,7 +7,6 @@ from fastapi import APIRouter, Path, Request, Response
 from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
-from service.context import Context
 from service.errors import Problem
 from service.http import (
     Owner,
@@ -22,11 +21,12 @@ from service.http import (
     problems,
     secured,
 )
-from service.logs import log
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
+from service.models.context import Context
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
+from service.observability.logs import log
 
 router = APIRouter(
     prefix="/v1/models/{name}/aliases", tags=["models"], route_class=secured("models:{}")

@@ -4,7 +4,6 @@ from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
 
-from service.context import Context, Services
 from service.errors import Problem
 from service.http import (
     Owner,
@@ -19,6 +18,7 @@ from service.http import (
     secured,
 )
 from service.models import alias_store, store
+from service.models.context import Context, Services
 from service.models.schemas import Model
 
 router = APIRouter(prefix="/v1/models", tags=["models"], route_class=secured("models:{}"))

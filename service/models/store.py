@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.jobs.queue.states import FINAL
+from service.job_states import FINAL
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Separates model and alias; model names cannot contain it.

@@ -12,9 +12,9 @@ from fastapi import APIRouter, Request, Response
 from fastapi.responses import StreamingResponse
 
 from algorithms.interface import relations
-from service.context import Context, Services
 from service.errors import Problem
 from service.http import Owner, etag, is_not_modified, json_response, problems, secured
+from service.models.context import Context, Services
 from service.models.relations_svg import draw
 from service.models.routes import Name, Version, find_version
 from service.models.schemas import History, Relations, Report

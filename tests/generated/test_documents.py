@@ -8,9 +8,9 @@ import pytest
 
 import service
 from algorithms.registry import ALGORITHMS
-from service.app import openapi
 from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
+from service.server.app import openapi_document
 
 SERVICE = Path(service.__file__).parent
 #: A script that shows three algorithms by name, as a user's own program would.
@@ -70,7 +70,7 @@ def test_every_error_code_is_raised_somewhere():
 
 
 def test_every_route_documents_its_errors_as_problems():
-    for path, operations in openapi()["paths"].items():
+    for path, operations in openapi_document()["paths"].items():
         for method, operation in operations.items():
             for status, response in operation["responses"].items():
                 if status >= "400" and not path.startswith("/v2/health"):
@@ -84,14 +84,16 @@ def test_every_route_documents_its_errors_as_problems():
 
 def test_every_reference_in_the_openapi_document_leads_somewhere():
     document = pages()["openapi.json"]
-    schemas = openapi()["components"]["schemas"]
+    schemas = openapi_document()["components"]["schemas"]
     assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()
     assert "#/$defs" not in document
 
 
 def test_operation_ids_are_unique():
     ids = [
-        o["operationId"] for operations in openapi()["paths"].values() for o in operations.values()
+        operation["operationId"]
+        for operations in openapi_document()["paths"].values()
+        for operation in operations.values()
     ]
     assert len(ids) == len(set(ids))
 

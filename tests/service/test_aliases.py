@@ -7,7 +7,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.client import ServiceError
-from service.inference.resolver import ModelResolver
+from service.models.resolver import ModelResolver
 from service.rows import AliasRow
 
 pytestmark = pytest.mark.usefixtures("versions")

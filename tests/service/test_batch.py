@@ -14,11 +14,11 @@ from safetensors import safe_open
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import METHODS
 from algorithms.registry import ALGORITHMS
-from service.batch.inference import BLOCK_ROWS, infer
 from service.blobs import BlobStore
 from service.client import JobFailed, ServiceError
 from service.datasets.blocks import DatasetWriter, Layout
 from service.datasets.canonical import read_tasks
+from service.jobs.worker.inference import BLOCK_ROWS, infer
 from service.rows import DatasetRow
 
 ROOT = Path(__file__).parents[2]
@@ -422,7 +422,7 @@ MEASURE = """
 import json, resource, sys
 from pathlib import Path
 import numpy as np
-from service.batch.inference import infer
+from service.jobs.worker.inference import infer
 
 request = json.loads(Path(sys.argv[1]).read_text())
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss

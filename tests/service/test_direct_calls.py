@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from service.inference.latency import LatencyEstimator
+from service.models.latency import LatencyEstimator
 
 ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
 V1 = {"task": "north", "inputs": ROWS.tolist()}

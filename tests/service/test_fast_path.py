@@ -18,9 +18,9 @@ import pytest
 from fastapi import FastAPI
 
 from service.client import Client
-from service.inference.fast_path import FastPath
 from service.inference.handler import Reply
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
+from service.server.fast_path import FastPath
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
 KEYS = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_FIRST_KEY": KEY, "SIBLING_MAX_BODY_BYTES": 200_000}
@@ -136,7 +136,7 @@ def routes(front, tmp_path_factory):
     settings = {"DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-    command = ["-m", "uvicorn", "--factory", "service.app:create_app", "--http", "httptools"]
+    command = ["-m", "uvicorn", "--factory", "service.server.app:create_app", "--http", "httptools"]
     with (
         (folder / "log").open("w") as log,
         listener,
@@ -239,9 +239,9 @@ class Handler:
 def app():
     framework = FastAPI()
     framework.state.metrics = Metrics()
-    authenticator = SimpleNamespace(cached_owner=lambda header, _: header)
-    settings = SimpleNamespace(max_body_bytes=100)
-    framework.state.services = SimpleNamespace(authenticator=authenticator, settings=settings)
+    framework.state.authenticator = SimpleNamespace(cached_owner=lambda header, _: header)
+    framework.state.settings = SimpleNamespace(max_body_bytes=100)
+    framework.state.inference = None
     paths = ("/m/{name}/versions/{version}/infer", "/m/{name}/infer")
     return FastPath(framework, dict.fromkeys(paths, Handler))
 

@@ -87,7 +87,7 @@ def test_a_scheduler_that_is_gone_or_hangs_is_told(launch_on, cluster, fault):
     settings = {"ENGINE_URL": cluster.url, "SIBLING_TLS_DIR": cluster.folder / "tls"}
     with launch_on("", **settings, SIBLING_SLOTS=1) as service:
         scheduler.send_signal(fault)
-        _, took = until(service.url, is_told("scheduler does not answer"))
+        _, took = until(service.url, is_told("scheduler does not respond"))
         assert took < TOLD_WITHIN_S
         if fault == signal.SIGSTOP:
             scheduler.send_signal(signal.SIGCONT)

@@ -2,7 +2,7 @@
 
 import json
 
-from service.logs import configure_logs, log
+from service.observability.logs import configure_logs, log
 
 
 def test_a_defect_is_told_without_the_values_it_was_met_with(capsys):

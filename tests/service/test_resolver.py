@@ -11,9 +11,9 @@ import sqlalchemy as sa
 from service.database import Database
 from service.errors import Problem
 from service.inference.pool import ComputePool
-from service.inference.resolver import ModelResolver, ResolvedModel
-from service.metrics import Metrics
+from service.models.resolver import ModelResolver, ResolvedModel
 from service.models.store import ServableVersion
+from service.observability.metrics import Metrics
 from service.rows import ModelRow, new_id
 
 TARGET = ("v2", "ada", "none", None)
@@ -165,7 +165,7 @@ def test_those_who_come_together_are_looked_up_for_once(database):
         raise Problem("not-found", "there is none")
 
     async def come(how):
-        await asyncio.gather(*(resolver.resolve_in_pool(TARGET, how, pool) for _ in range(50)))
+        await asyncio.gather(*(resolver.resolve_in_pool(TARGET, how, pool.run) for _ in range(50)))
 
     asyncio.run(come(find))
     assert n_found == 1

@@ -13,9 +13,9 @@ from schemathesis.checks import (
     status_code_conformance,
 )
 
-from service.app import openapi
+from service.server.app import openapi_document
 
-DOCUMENT = openapi()
+DOCUMENT = openapi_document()
 CHECKS = [
     not_a_server_error,
     status_code_conformance,

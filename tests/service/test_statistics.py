@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from service.inference import statistics
-from service.inference.resolver import ResolvedModel
 from service.inference.statistics import INFER, Clock, Statistics, quantile
-from service.metrics import Metrics
+from service.models.resolver import ResolvedModel
 from service.models.store import ServableVersion
+from service.observability.metrics import Metrics
 
 
 def resolved(name, version=1):
@@ -66,7 +66,7 @@ def test_keys_are_bounded_and_further_requests_are_counted_together(monkeypatch)
 COUNT = """
 import sys
 from service.inference.statistics import Clock, Statistics
-from service.metrics import Metrics
+from service.observability.metrics import Metrics
 from tests.service.test_statistics import resolved
 metrics = Metrics()
 counted = Statistics(metrics)

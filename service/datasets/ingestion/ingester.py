@@ -22,7 +22,7 @@ from service.datasets.ingestion.supervision import (
     read_upload,
 )
 from service.datasets.issues import ValidationIssue
-from service.logs import log
+from service.observability.logs import log
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
 from service.settings import MIB, Settings

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
-from service.logs import log
+from service.observability.logs import log
 
 _MAX_LOGGED_BYTES: Final = 2000
 #: Environment variables that the child gets: search paths and locale. It gets no settings, so a

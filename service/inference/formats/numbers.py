@@ -11,13 +11,13 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.numerics.kernels_decimals import (
+from service.inference.call import Body, Matrix
+from service.inference.formats.decimals import (
     NOT_PLAIN,
     TO_END,
     count_of,
     read_lists,
 )
-from service.inference.call import Body, Matrix
 
 #: Replaces the list in the rest of a body. It is random, so clients cannot send it.
 PLACEHOLDER: Final = secrets.token_hex(16)

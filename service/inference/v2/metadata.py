@@ -3,7 +3,7 @@
 from typing import Any, Final
 
 from algorithms.interface.model import CLASS_METHODS, Model
-from service.context import Services
+from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
 from service.inference.v2.datatypes import BYTES
 from service.inference.v2.request import ROWS, TASK

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from typing import Final
 
 from algorithms.interface.model import METHODS
-from service.context import Services
 from service.errors import Problem
-from service.inference.resolver import ResolvedModel
+from service.inference.context import Services
+from service.models.resolver import ResolvedModel
 from service.models.store import ALIAS_SEPARATOR, ServableVersion
 
 #: Candidates for the main method; the first one that the model supports is used.

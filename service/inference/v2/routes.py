@@ -7,17 +7,16 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 
-from service.context import Context, Services
 from service.errors import Problem
 from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
+from service.inference.context import Context, Services
 from service.inference.handler import (
     MAX_INLINE_BYTES,
     InferenceHandler,
     ParsedCall,
     Reply,
 )
-from service.inference.resolver import ResolvedModel
 from service.inference.respond import respond
 from service.inference.statistics import Clock, Key
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
@@ -33,6 +32,7 @@ from service.inference.v2.schemas import (
     ServerMetadata,
 )
 from service.models import store
+from service.models.resolver import ResolvedModel
 from service.models.routes import Version
 from service.models.store import ServableVersion
 

@@ -8,8 +8,8 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session, aliased, defer
 
 from service.database import now
+from service.job_states import ACTIVE, FINAL, JobState
 from service.jobs.queue import queries, store
-from service.jobs.queue.states import ACTIVE, FINAL, JobState
 from service.jobs.studies.child_jobs import ChildJob
 from service.rows import JobRow
 

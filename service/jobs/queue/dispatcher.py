@@ -14,13 +14,13 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database
+from service.job_states import JobState
 from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.jobs.queue.pool import WorkerPool
-from service.jobs.queue.states import JobState
 from service.jobs.studies.plans import next_child_jobs
-from service.logs import log
+from service.observability.logs import log
 from service.processes import ProcessIdentity
 from service.rows import JobRow
 
@@ -98,18 +98,20 @@ class Dispatcher:
                 self._drain()
             self._engine.close()
 
-    def status(self) -> str:
-        """Return ``leading``, ``standby``, ``starting``, ``down`` or ``stopped``.
+    def error(self) -> str | None:
+        """Return why no job runs, or None if jobs do or another dispatcher acts.
 
         The call asks the scheduler, which may take a second.
         """
         if not self._thread.is_alive():
-            return "stopped"
+            return "the service is stopping"
         if self._is_leader is False:
-            return "standby"
+            return None
         if self._engine is None:
-            return "starting"
-        return "leading" if self._engine.is_healthy() else "down"
+            return "the job engine is starting"
+        if not self._engine.is_healthy():
+            return "the job engine is down: its scheduler does not respond"
+        return None
 
     def _run(self) -> None:
         while not self._is_stopping:

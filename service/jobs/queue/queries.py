@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 
 import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
-from service.jobs.queue.states import ACTIVE, FINAL, JobState
+from service.database import Database, now
+from service.job_states import ACTIVE, FINAL, JobState
+from service.observability.metrics import QueueState
 from service.rows import AttemptRow, EventRow, JobRow
 
 
@@ -117,3 +120,14 @@ def oldest_queued(session: Session) -> datetime | None:
     """Return the creation time of the oldest queued job."""
     query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
     return session.scalar(query)
+
+
+def queue_state(database: Database) -> QueueState | None:
+    """Return the state of the job queue, or None while the database does not respond."""
+    try:
+        with database.read() as session:
+            n_jobs, oldest = count_by_state(session), oldest_queued(session)
+    except SQLAlchemyError:
+        return None
+    age_s = 0.0 if oldest is None else max(0.0, (now() - oldest).total_seconds())
+    return QueueState(n_jobs, age_s)

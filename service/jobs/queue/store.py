@@ -9,7 +9,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
 from service.database import now
-from service.jobs.queue.states import FINAL, TRANSITIONS, AttemptCommand, JobState
+from service.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
 
 

@@ -14,18 +14,17 @@ from typing import Any, Final, TypeVar
 from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
-from service.batch.publish import Outputs, publish_outputs
 from service.blobs import BlobStore
 from service.database import Database
+from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, store
 from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import AttemptCommand, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.jobs.worker.heartbeat import HeartbeatThread
+from service.jobs.worker.publication import Outputs, publish_model, publish_outputs
 from service.jobs.worker.scratch import make_scratch
 from service.jobs.worker.supervisor import Supervisor
-from service.logs import configure_logs, log
-from service.models import publish
+from service.observability.logs import configure_logs, log
 from service.processes import this_process
 from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
@@ -285,7 +284,7 @@ class _Attempt:
             if (self._job.plan or {}).get("kind") == INFER:
                 outputs = Outputs(self._job, self._dataset, outcome, self._content)
                 return publish_outputs(session, blobs, outputs)
-            return publish.publish(session, blobs, self._job, self._dataset, outcome)
+            return publish_model(session, blobs, self._job, self._dataset, outcome)
 
     def _end(self, session: Session, state: JobState, **values: Any) -> bool:
         values = {"error": None, **values}

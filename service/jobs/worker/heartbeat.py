@@ -7,8 +7,8 @@ from typing import Any, Final, Self
 
 from sqlalchemy.exc import SQLAlchemyError
 
-from service.jobs.queue.states import AttemptCommand
-from service.logs import log
+from service.job_states import AttemptCommand
+from service.observability.logs import log
 
 #: How long an ended attempt waits for a heartbeat that hangs; a late one changes no row.
 _JOIN_TIMEOUT_S: Final = 5

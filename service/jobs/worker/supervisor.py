@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+from service.job_states import AttemptCommand
 from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import AttemptCommand
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
 

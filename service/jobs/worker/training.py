@@ -59,7 +59,7 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
 
     if kind == INFER:
         # imported late: it loads Arrow, which training does not need
-        from service.batch.inference import infer
+        from service.jobs.worker.inference import infer
 
         result = infer(request, on_step=on_step, is_cancelled=is_cancelled)
         return {"type": "succeeded", "result": result}

@@ -3,7 +3,7 @@
 import io
 import json
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -17,9 +17,9 @@ from fastapi import FastAPI
 from algorithms.interface.tasks import TaskSet
 from service.access.authenticator import Authenticator
 from service.blobs import BlobStore
-from service.context import Services
 from service.database import Database
 from service.datasets.canonical import read_tasks
+from service.datasets.context import Services
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
@@ -170,19 +170,12 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
         )
         values.data_dir.mkdir(exist_ok=True)
         blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
-        # these routes need neither the dispatcher nor models
-        unused = dict.fromkeys(field.name for field in fields(Services))
         ingester = Ingester(database, blobs, values)
-        used = {
-            "settings": values,
-            "database": database,
-            "blobs": blobs,
-            "authenticator": Authenticator(database, is_open=True),
-            "ingester": ingester,
-        }
-        services = Services(**(unused | used))
+        services = Services(values, database, blobs, ingester)
         api = FastAPI()
-        api.state.services = services
+        api.state.settings = values
+        api.state.authenticator = Authenticator(database, is_open=True)
+        api.state.datasets = services
         install_handlers(api)
         api.include_router(router)
         return App(api, services, values.data_dir)

@@ -12,8 +12,8 @@ from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
+from service.job_states import JobState
 from service.jobs.queue import child_store, queries, store
-from service.jobs.queue.states import JobState
 from service.jobs.studies.child_jobs import ChildJob
 
 LOST = store.AttemptFailure("worker-lost", "gone")

@@ -16,8 +16,8 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from service.job_states import ACTIVE, FINAL, AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
-from service.jobs.queue.states import ACTIVE, FINAL, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, DatasetRow, EventRow, JobRow, Row
 
 WORKERS = ("w1", "w2")

@@ -4,8 +4,8 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
+from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.jobs.queue import queries, store
-from service.jobs.queue.states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import BlobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")

@@ -13,7 +13,7 @@ import pytest
 from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
-from service.jobs.queue.states import AttemptCommand
+from service.job_states import AttemptCommand
 from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings

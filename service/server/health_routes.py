@@ -1,19 +1,20 @@
-"""Health, told as it is: live while the process answers, ready while it can do its work."""
+"""Health and metrics: live while the process responds, ready while it can do its work."""
 
-from typing import Final
+from typing import Annotated, Final
 
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel, Field
 
-from service.context import Context
-from service.http import json_response, problems, secured
+from service.http import app_state, json_response, problems, secured
+from service.observability.readiness import ReadinessMonitor
 
 router = APIRouter(prefix="/v2/health", tags=["health"])
 
-#: Asks for a key, as health does not: the numbers are about everybody's work.
+#: Requires a key, unlike health: the numbers are about the work of all owners.
 metrics_router = APIRouter(tags=["health"], route_class=secured("metrics:read"))
 
+Readiness = Annotated[ReadinessMonitor, app_state("readiness")]
 _NOT_READY: Final = "Not ready; `reasons` says why."
 
 
@@ -25,13 +26,13 @@ class Health(BaseModel):
     reasons: list[str] = Field(description="Why it is not ready.")
 
 
-# both are answered on the event loop, from what is known: they must not wait for a thread
+# both run on the event loop: they must not wait for a thread
 
 
 @router.get("/live")
-async def live(services: Context) -> Health:
-    """Tell that the process answers."""
-    return _health(services)
+async def live(readiness: Readiness) -> Health:
+    """Check whether the process responds."""
+    return _health(readiness)
 
 
 @router.get(
@@ -39,9 +40,9 @@ async def live(services: Context) -> Health:
     response_model=Health,
     responses={503: {"model": Health, "description": _NOT_READY}},
 )
-async def ready(services: Context) -> Response:
-    """Return whether jobs and inference can be served now."""
-    health = _health(services)
+async def ready(readiness: Readiness) -> Response:
+    """Check whether jobs and inference can be served now."""
+    health = _health(readiness)
     return json_response(health, status=200 if health.ready else 503)
 
 
@@ -59,6 +60,6 @@ def metrics(request: Request) -> Response:
     return Response(text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 
 
-def _health(services: Context) -> Health:
-    reasons = services.watch.reasons()
+def _health(readiness: ReadinessMonitor) -> Health:
+    reasons = readiness.reasons()
     return Health(live=True, ready=not reasons, reasons=reasons)

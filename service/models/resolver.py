@@ -3,13 +3,12 @@
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
-from typing import Final, NamedTuple, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 from service.database import Database
 from service.errors import Problem
-from service.inference.pool import ComputePool
 from service.models import store
 from service.models.store import ServableVersion
 
@@ -24,6 +23,10 @@ class ResolvedModel(NamedTuple):
 
     served: ServableVersion
     method: str
+
+
+#: Calls a function in a thread.
+RunInPool: TypeAlias = Callable[[Callable[[], ResolvedModel]], Coroutine[Any, Any, ResolvedModel]]
 
 
 class ModelResolver:
@@ -94,7 +97,7 @@ class ModelResolver:
         return found
 
     async def resolve_in_pool(
-        self, target: Target, find: Callable[[], ResolvedModel], pool: ComputePool
+        self, target: Target, find: Callable[[], ResolvedModel], run: RunInPool
     ) -> None:
         """Resolve a target in a thread; concurrent callers share the query.
 
@@ -102,7 +105,7 @@ class ModelResolver:
         """
         pending = self._pending.get(target)
         if pending is None:
-            work = pool.run(partial(self.resolve, target, find))
+            work = run(partial(self.resolve, target, find))
             pending = self._pending[target] = asyncio.ensure_future(work)
             pending.add_done_callback(partial(self._resolved, target))
         await asyncio.wait([pending])

@@ -17,10 +17,10 @@ from algorithms.interface.errors import Cancelled, InvalidData
 from algorithms.interface.model import CLASS_METHODS, Model, apply
 from algorithms.interface.trace import Step
 from algorithms.registry import load_model
-from service.batch.outputs import OutputFile
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
 from service.datasets.canonical import FORMAT
+from service.jobs.worker.output_file import OutputFile
 
 #: Rows per block, similar to one inference request over HTTP.
 BLOCK_ROWS: Final = 1000

@@ -1,30 +1,31 @@
-"""Publication of a trained model: artifact, version and job state, in one transaction."""
+"""Addition of a version to a model."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
 from service.database import lock
-from service.jobs.queue import store as jobs
-from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import JobState
 from service.rows import DatasetRow, JobRow, ModelRow, VersionRow, new_id
 
 
-def publish(
-    session: Session, blobs: BlobStore, job: JobRow, dataset: DatasetRow, outcome: Outcome
-) -> bool:
-    """Publish the model of an attempt; return False if another attempt has replaced it."""
-    if not jobs.move(
-        session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
-    ):
-        return False
-    assert outcome.artifact is not None
+def add_version(
+    session: Session,
+    blobs: BlobStore,
+    job: JobRow,
+    dataset: DatasetRow,
+    *,
+    result: Mapping[str, Any],
+    artifact: Path,
+) -> None:
+    """Store the artifact of a training job, and add it as the next version of the job's model."""
     # locks in the same order as deleting a version does, to avoid a deadlock
     model = _next_version(session, job)
-    blob = blobs.put_file(session, outcome.artifact)
-    session.add(_version(job, dataset, outcome, model, blob))
-    return True
+    blob = blobs.put_file(session, artifact)
+    session.add(_version(job, dataset, result, model, blob))
 
 
 def _next_version(session: Session, job: JobRow) -> ModelRow:
@@ -42,9 +43,8 @@ def _next_version(session: Session, job: JobRow) -> ModelRow:
 
 
 def _version(
-    job: JobRow, dataset: DatasetRow, outcome: Outcome, model: ModelRow, blob: Blob
+    job: JobRow, dataset: DatasetRow, result: Mapping[str, Any], model: ModelRow, blob: Blob
 ) -> VersionRow:
-    result = outcome.result
     base_id = (job.plan or {}).get("version_id")
     assert dataset.content_sha256 is not None
     return VersionRow(

@@ -12,11 +12,11 @@ from typing import Any, Final, NoReturn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
-from service.context import Services
+from service.access.authenticator import Authenticator
 from service.http import headers_of, read_body, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
-from service.middleware import RequestContext
+from service.server.middleware import RequestContext
 
 #: Patterns of names, versions and tasks that need no URL decoding.
 _PARAMETERS: Final = {
@@ -52,14 +52,11 @@ class FastPath:
         if parsed is None:
             await self._app(scope, receive, send)
             return
-        services: Services = self._app.state.services
+        state = self._app.state
         try:
-            length, limit = (
-                parsed.headers.get("content-length", ""),
-                services.settings.max_body_bytes,
-            )
-            body = await read_body(receive, length, limit)
-            reply = await self._handlers[parsed.path](services, parsed, body, clock).run()
+            length = parsed.headers.get("content-length", "")
+            body = await read_body(receive, length, state.settings.max_body_bytes)
+            reply = await self._handlers[parsed.path](state.inference, parsed, body, clock).run()
         except Exception as error:  # noqa: BLE001 - raised again in RequestContext, which reports it
             failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
             await self._report({**scope, **failed}, receive, send)
@@ -69,7 +66,7 @@ class FastPath:
         headers = [(k.encode(), v.encode("latin-1")) for k, v in (reply.headers | own).items()]
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
-        self._app.state.metrics.observe_request(
+        state.metrics.observe_request(
             method="POST", route=parsed.path, status=200, elapsed_s=clock.total_s()
         )
 
@@ -82,8 +79,8 @@ class FastPath:
         if found is None:
             return None
         headers = headers_of(scope["headers"])
-        services: Services = self._app.state.services
-        owner = services.authenticator.cached_owner(headers.get("authorization"), "infer")
+        authenticator: Authenticator = self._app.state.authenticator
+        owner = authenticator.cached_owner(headers.get("authorization"), "infer")
         return None if owner is None else ParsedCall(**found, owner=owner, headers=headers)
 
     def _find(self, raw_path: bytes, query: bytes) -> dict[str, Any] | None:

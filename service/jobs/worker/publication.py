@@ -1,4 +1,4 @@
-"""Publication of the outputs of a batch inference, in one transaction with the job's success."""
+"""Publication of what an attempt has made, in one transaction with the job's success."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -7,9 +7,10 @@ from typing import Any, Final
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, BlobStore
+from service.job_states import JobState
 from service.jobs.queue import store
 from service.jobs.queue.outcome import Outcome
-from service.jobs.queue.states import JobState
+from service.models.publication import add_version
 from service.rows import DatasetRow, JobRow, new_id
 
 #: Media type of datasets made of outputs, which were never uploaded.
@@ -27,12 +28,21 @@ class Outputs:
     content: Path
 
 
+def publish_model(
+    session: Session, blobs: BlobStore, job: JobRow, dataset: DatasetRow, outcome: Outcome
+) -> bool:
+    """Publish the model of an attempt; return False if another attempt has replaced it."""
+    if not _succeed(session, job):
+        return False
+    assert outcome.artifact is not None
+    add_version(session, blobs, job, dataset, result=outcome.result, artifact=outcome.artifact)
+    return True
+
+
 def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> bool:
-    """Publish outputs; return False, storing nothing, if the attempt was fenced out."""
+    """Publish outputs; return False, storing nothing, if another attempt has replaced this one."""
     job, result = outputs.job, dict(outputs.outcome.result)
-    if not store.move(
-        session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
-    ):
+    if not _succeed(session, job):
         return False
     assert outputs.outcome.artifact is not None
     output = blobs.put_file(session, outputs.outcome.artifact)
@@ -44,6 +54,12 @@ def publish_outputs(session: Session, blobs: BlobStore, outputs: Outputs) -> boo
         result["dataset_id"] = _add_dataset(session, outputs, manifest, blob)
     store.set_output(session, job.id, output.id, result)
     return True
+
+
+def _succeed(session: Session, job: JobRow) -> bool:
+    return store.move(
+        session, job.id, job.attempt, JobState.RUNNING, JobState.SUCCEEDED, error=None
+    )
 
 
 def _add_dataset(session: Session, outputs: Outputs, manifest: dict[str, Any], blob: Blob) -> str:

@@ -19,8 +19,8 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 from service.access.bootstrap import ensure_bootstrap_key
-from service.logs import configure_logs
-from service.metrics import SHARED_DIRECTORY
+from service.observability.logs import configure_logs
+from service.observability.metrics import SHARED_DIRECTORY
 from service.processes import set_parent_death_signal
 from service.schema import SchemaMismatch, open_database
 from service.settings import MIB, Settings
@@ -54,7 +54,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
         announce = threading.Thread(target=_announce, args=(listener, announced), daemon=True)
         announce.start()
         uvicorn.run(
-            "service.server:create_server_app",
+            "service.server.serve:create_server_app",
             factory=True,
             fd=listener.fileno(),
             workers=settings.workers,
@@ -74,8 +74,8 @@ def run(settings: Settings, *, any_port: bool) -> None:
 def create_server_app() -> ASGIApp:
     """Return the application of one server process, with the fast path in front."""
     # a supervisor of workers does not need them
-    from service.app import HANDLERS, create_app
-    from service.inference.fast_path import FastPath
+    from service.server.app import HANDLERS, create_app
+    from service.server.fast_path import FastPath
 
     settings = Settings()
     configure_logs(settings.log_level)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from algorithms.numerics.kernels_decimals import NOT_PLAIN, TO_END, read_lists
+from service.inference.formats.decimals import NOT_PLAIN, TO_END, read_lists
 
 FLOATS = st.floats(allow_nan=False, allow_infinity=False)
 NUMBERS = st.from_regex(

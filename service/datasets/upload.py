@@ -8,9 +8,9 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.blobs import BlobWriter
-from service.context import Services
 from service.database import lock
 from service.datasets import store
+from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.issues import ValidationIssue

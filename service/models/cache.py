@@ -7,9 +7,9 @@ from dataclasses import dataclass, field
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
 from service.blobs import BlobStore
-from service.inference.latency import LatencyEstimator
-from service.metrics import Metrics
+from service.models.latency import LatencyEstimator
 from service.models.store import ServableVersion
+from service.observability.metrics import Metrics
 
 
 @dataclass(slots=True)

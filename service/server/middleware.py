@@ -10,8 +10,8 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Problem, problem_of, problem_response
 from service.http import request_id_of
-from service.logs import answer_for, log
-from service.metrics import Metrics
+from service.observability.logs import answer_for, log
+from service.observability.metrics import Metrics
 
 _OK: Final = 200
 #: Answers to these carry no body; a route sees GET.

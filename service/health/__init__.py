@@ -1,1 +1,0 @@
-"""Whether the service lives, and whether it can do its work."""

@@ -1,0 +1,30 @@
+"""What inference works with."""
+
+from dataclasses import dataclass
+from typing import Annotated
+
+from service.database import Database
+from service.http import app_state
+from service.inference.pool import ComputePool
+from service.inference.statistics import Statistics
+from service.models.cache import ModelCache
+from service.models.columns import ColumnNames
+from service.models.resolver import ModelResolver
+from service.settings import Settings
+
+
+@dataclass(frozen=True, slots=True)
+class Services:
+    """Parts of the application that inference needs."""
+
+    settings: Settings
+    database: Database
+    resolver: ModelResolver
+    models: ModelCache
+    columns: ColumnNames
+    compute: ComputePool
+    statistics: Statistics
+
+
+#: The parts, as a dependency of routes.
+Context = Annotated[Services, app_state("inference")]

@@ -1,0 +1,70 @@
+"""Readiness, checked in the background so that no request waits for a check."""
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Final
+
+_INTERVAL_S: Final = 0.5
+#: A check that takes longer counts as failed.
+_TIMEOUT_S: Final = 1.0
+
+
+class ReadinessMonitor:
+    """Runs checks again and again, each in a thread of its own.
+
+    Parameters
+    ----------
+    checks
+        By name, such as "the database": functions that return what is wrong, or None. They may
+        hang.
+    """
+
+    def __init__(self, checks: Mapping[str, Callable[[], str | None]]) -> None:
+        self._checks = [_Check(name, find_error) for name, find_error in checks.items()]
+
+    def start(self) -> None:
+        """Start the checks."""
+        for check in self._checks:
+            check.start()
+
+    def stop(self) -> None:
+        """Stop the checks, without waiting for one that hangs."""
+        for check in self._checks:
+            check.stop()
+
+    def reasons(self) -> list[str]:
+        """Return why the service is not ready; nothing if it is. Never waits."""
+        found = [check.reason() for check in self._checks]
+        return [reason for reason in found if reason is not None]
+
+
+class _Check:
+    """A thread that repeats one check."""
+
+    def __init__(self, name: str, find_error: Callable[[], str | None]) -> None:
+        self._name = name
+        self._find_error = find_error
+        self._error: str | None = f"{name} has not been checked yet"
+        self._started_at: float | None = None
+        self._end = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=f"check {name}", daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._end.set()
+
+    def reason(self) -> str | None:
+        started_at = self._started_at
+        if started_at is not None and time.monotonic() - started_at > _TIMEOUT_S:
+            return f"{self._name} has not responded for {time.monotonic() - started_at:.0f} s"
+        return self._error
+
+    def _run(self) -> None:
+        while not self._end.is_set():
+            self._started_at = time.monotonic()
+            self._error = self._find_error()
+            self._started_at = None
+            self._end.wait(_INTERVAL_S)

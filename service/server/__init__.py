@@ -1,0 +1,1 @@
+"""The server: its processes, the application, and what happens to every request."""

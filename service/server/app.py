@@ -1,0 +1,133 @@
+"""The application: its routes, and its life."""
+
+import gc
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Final
+
+from fastapi import FastAPI
+from fastapi.concurrency import contextmanager_in_threadpool
+from starlette.middleware.errors import ServerErrorMiddleware
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from service.batch.routes import router as batch
+from service.catalogue.routes import router as catalogue
+from service.datasets.routes import router as datasets
+from service.errors import install_handlers
+from service.inference.handler import MakeHandler
+from service.inference.routes import HANDLERS as V1_HANDLERS
+from service.inference.routes import router as inference
+from service.inference.v2.repository import router as v2_repository
+from service.inference.v2.routes import HANDLERS as V2_HANDLERS
+from service.inference.v2.routes import calls as v2_calls
+from service.inference.v2.routes import public as v2_public
+from service.inference.v2.routes import router as v2
+from service.jobs.routes import router as jobs
+from service.models.alias_routes import router as aliases
+from service.models.routes import router as models
+from service.models.version_routes import router as model_versions
+from service.observability.metrics import Metrics
+from service.server import openapi
+from service.server.health_routes import metrics_router
+from service.server.health_routes import router as health
+from service.server.middleware import RequestContext
+from service.server.parts import opened_parts
+from service.settings import Settings
+from service.ui.routes import router as ui
+
+DESCRIPTION = """Train related tasks together, serve them over HTTP.
+
+Upload a dataset of tasks, submit a job, watch it, and call the model it makes.
+Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
+#: Inference handlers by the path of their route.
+HANDLERS: Final[dict[str, MakeHandler]] = {**V2_HANDLERS, **V1_HANDLERS}
+_ROUTERS: Final = (
+    v2_calls,
+    v2,
+    inference,
+    v2_public,
+    v2_repository,
+    health,
+    metrics_router,
+    catalogue,
+    datasets,
+    jobs,
+    batch,
+    models,
+    model_versions,
+    aliases,
+    ui,
+)
+#: An inference request creates some hundred objects, and leaves no cycles behind.
+_GC_THRESHOLDS: Final = 10_000, 10, 10
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """Return the application, configured by the environment by default.
+
+    Its parts start and stop with it.
+    """
+    settings = settings or Settings()
+    metrics = Metrics()
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        async with contextmanager_in_threadpool(opened_parts(app.state, settings, metrics)):
+            _tune_gc()
+            yield
+
+    app = _App(
+        title="Sibling",
+        version=version("sibling"),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        redirect_slashes=False,
+        generate_unique_id_function=lambda route: route.name,
+    )
+    install_handlers(app)
+    app.state.settings = settings
+    app.state.metrics = metrics
+    for router in _ROUTERS:
+        app.include_router(router)
+    return app
+
+
+class _App(FastAPI):
+    """FastAPI with our own middleware and a completed OpenAPI document."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Return the ASGI application that answers requests."""
+        framework = super().build_middleware_stack()
+        assert isinstance(framework, ServerErrorMiddleware)  # replaced by ours
+        return RequestContext(framework.app, self.state.metrics, calls=HANDLERS)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer one request."""
+        if scope["type"] != "http" or self.middleware_stack is None:
+            await super().__call__(scope, receive, send)
+            return
+        # FastAPI does the same here, and more that is not needed
+        scope["app"] = self
+        await self.middleware_stack(scope, receive, send)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document."""
+        if self.openapi_schema is None:
+            openapi.complete(super().openapi())
+        return super().openapi()
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document, without starting anything."""
+    return create_app().openapi()
+
+
+def _tune_gc() -> None:
+    """Exempt modules, routes and schemas, which stay, from garbage collection.
+
+    Collections would traverse all of them again and again while requests wait.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(*_GC_THRESHOLDS)

@@ -1,0 +1,43 @@
+"""What the OpenAPI document says beyond what the routes say themselves: problems and keys."""
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from service.http import ProblemSchema
+from service.inference.v2.schemas import InferBody
+
+
+def complete(document: dict[str, Any]) -> None:
+    """Add the schemas of problems and of V2 bodies, and the security scheme, to a document."""
+    components = document["components"]
+    schemas = components["schemas"]
+    for schema in (ProblemSchema, InferBody):
+        schemas |= _schemas_of(schema)
+    schemas["V2Error"] = _v2_error(schemas["Problem"])
+    for path, operations in document["paths"].items():
+        if path.startswith("/v2"):
+            for operation in operations.values():
+                operation["responses"].pop("422", None)  # FastAPI's; under /v2 it is 400
+    schemas.pop("HTTPValidationError", None)
+    schemas.pop("ValidationError", None)
+    scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
+    components["securitySchemes"] = {"key": scheme}
+    document["security"] = [{"key": []}, {}]  # keys are optional on loopback
+
+
+def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:
+    """Return the schema of a model and of the models in it, by name."""
+    schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
+    return {**schema.pop("$defs", {}), schema["title"]: schema}
+
+
+def _v2_error(problem: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of an error under ``/v2``: a problem with one more member."""
+    error = {"type": "string", "description": "The detail, where clients of the protocol look."}
+    return {
+        **problem,
+        "title": "V2Error",
+        "properties": {"error": error, **problem["properties"]},
+        "required": ["error", *problem["required"]],
+    }

@@ -1,0 +1,104 @@
+"""The parts of the application: opened and connected when it starts, closed when it stops."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from functools import partial
+
+from starlette.datastructures import State
+
+from service.access.authenticator import Authenticator
+from service.batch.context import Services as Batch
+from service.blobs import BlobStore
+from service.database import Database
+from service.datasets.context import Services as Datasets
+from service.datasets.ingestion.ingester import Ingester
+from service.inference.context import Services as Inference
+from service.inference.pool import ComputePool
+from service.inference.statistics import Statistics
+from service.jobs.context import Services as Jobs
+from service.jobs.queue.dispatcher import Dispatcher
+from service.jobs.queue.queries import queue_state
+from service.jobs.worker.child_process import TERM_GRACE_S
+from service.jobs.worker.engine import Engine
+from service.models.cache import ModelCache
+from service.models.columns import ColumnNames
+from service.models.context import Services as Models
+from service.models.resolver import ModelResolver
+from service.observability.metrics import Metrics
+from service.observability.readiness import ReadinessMonitor
+from service.schema import database_error, open_database
+from service.settings import Settings
+
+
+@contextmanager
+def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator[None]:
+    """Open the parts, and set them as attributes of the application's state until the block ends.
+
+    Each package finds its own under its name, such as ``state.datasets``.
+    """
+    with ExitStack() as stack:
+        database = open_database(settings)
+        stack.callback(database.close)
+        blobs = BlobStore(
+            database, settings.data_dir.resolve() / "cache", cache_bytes=settings.blob_cache_bytes
+        )
+        dispatcher = _dispatcher(settings, database)
+        dispatcher.start()
+        stack.callback(dispatcher.stop)
+        readiness = ReadinessMonitor(
+            {
+                "the database": partial(database_error, database),
+                "the job engine": dispatcher.error,
+            }
+        )
+        readiness.start()
+        stack.callback(readiness.stop)
+        metrics.report_state(partial(queue_state, database), readiness.reasons)
+        ingester = Ingester(database, blobs, settings)
+        threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
+        compute = ComputePool(
+            metrics,
+            threads=settings.resolved_inference_threads(),
+            queue_size=settings.inference_waiting,
+            processes=settings.workers,
+        )
+        stack.callback(compute.close)
+        resolver = ModelResolver(
+            database, single_process=database.is_sqlite and settings.workers == 1
+        )
+        models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
+        columns = ColumnNames(database)
+
+        state.readiness = readiness
+        state.authenticator = Authenticator(database, is_open=not settings.asks_for_keys())
+        state.datasets = Datasets(settings, database, blobs, ingester)
+        state.jobs = Jobs(settings, database, dispatcher)
+        state.models = Models(settings, database, blobs, resolver, models)
+        state.inference = Inference(
+            settings, database, resolver, models, columns, compute, Statistics(metrics)
+        )
+        state.batch = Batch(
+            settings, database, blobs, dispatcher, resolver, models, columns, compute.blas_threads
+        )
+        yield
+
+
+def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
+    def open_engine() -> Engine:
+        return Engine(
+            url=settings.engine_url,
+            slots=settings.resolved_slots(),
+            database_url=database.url,
+            data_dir=settings.data_dir.resolve(),
+            tls_dir=settings.tls_dir,
+        )
+
+    return Dispatcher(
+        database,
+        open_engine=open_engine,
+        lease_timeout_s=settings.lease_s,
+        heartbeat_timeout_s=settings.stale_s,
+        drain_timeout_s=settings.drain_s,
+        stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
+    )

@@ -1,0 +1,22 @@
+"""Compile every numba kernel into the cache: ``python -m service.warm``.
+
+Set-up and the image call it once; compilation takes tens of seconds, reading the cache a moment.
+"""
+
+import numpy as np
+
+from algorithms.numerics import warm
+from service.inference.formats.decimals import TO_END, count_of, read_lists
+
+
+def warm_decimals() -> None:
+    """Compile the kernels that read lists of numbers."""
+    text = np.frombuffer(b"[1.5]}", np.uint8)
+    values, unparsed, found = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
+    read_lists(text, np.uint64(1), values, unparsed, found, TO_END)
+    count_of(text, 0)
+
+
+if __name__ == "__main__":
+    warm_decimals()
+    warm.main()
