@@ -4,6 +4,7 @@ The key is stored in the transaction that creates the resource, so that neither 
 other. A concurrent request with the same key waits for that transaction and returns its resource.
 """
 
+from hashlib import sha256
 from typing import Annotated
 
 from fastapi import Header
@@ -58,3 +59,13 @@ def remember_created(
         return
     session.add(IdempotencyRow(owner=owner, key=key, fingerprint=request, resource_id=resource_id))
     session.flush()
+
+
+def fingerprint(*parts: str | bytes) -> str:
+    """Return one hash of several parts and their lengths."""
+    digest = sha256()
+    for part in parts:
+        data = part.encode() if isinstance(part, str) else part
+        digest.update(len(data).to_bytes(8))
+        digest.update(data)
+    return digest.hexdigest()

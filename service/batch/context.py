@@ -5,7 +5,7 @@ from typing import Annotated
 
 from service.blobs import BlobStore
 from service.database import Database
-from service.http import app_state
+from service.http.routing import app_state
 from service.jobs.queue.dispatcher import Dispatcher
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames

@@ -10,18 +10,12 @@ from service.batch import submission
 from service.batch.context import Context
 from service.batch.schemas import InferenceSpec, ValidInference
 from service.errors import Problem
-from service.http import (
-    Owner,
-    check_if_match,
-    etag,
-    fingerprint,
-    is_not_modified,
-    json_response,
-    problems,
-    secured,
-    trace_parent,
-)
-from service.idempotency import IdempotencyKey
+from service.http.documentation import problems
+from service.http.preconditions import check_if_match, etag, is_not_modified
+from service.http.requests import trace_parent
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
+from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs.queue import store
 from service.jobs.routes import Wait, no_job, wait_for

@@ -5,7 +5,9 @@ from fastapi import APIRouter
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
 from service.errors import Problem
-from service.http import Page, Paging, page, problems, secured
+from service.http.documentation import problems
+from service.http.paging import Page, Paging, page
+from service.http.routing import secured
 
 router = APIRouter(prefix="/v1/algorithms", tags=["algorithms"], route_class=secured(None))
 

@@ -6,7 +6,7 @@ from typing import Annotated
 from service.blobs import BlobStore
 from service.database import Database
 from service.datasets.ingestion.ingester import Ingester
-from service.http import app_state
+from service.http.routing import app_state
 from service.settings import Settings
 
 

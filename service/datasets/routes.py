@@ -15,18 +15,11 @@ from service.datasets.formats.registry import FORMATS
 from service.datasets.schemas import Dataset, Manifest, error_entries
 from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
-from service.http import (
-    Owner,
-    Page,
-    Paging,
-    check_if_match,
-    etag,
-    is_not_modified,
-    json_response,
-    page,
-    problems,
-    secured,
-)
+from service.http.documentation import problems
+from service.http.paging import Page, Paging, page
+from service.http.preconditions import check_if_match, etag, is_not_modified
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
 from service.idempotency import IdempotencyKey
 from service.rows import DatasetRow
 

@@ -6,7 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from service.datasets.canonical import warnings_of
-from service.http import Place
+from service.http.schemas import Place
 from service.rows import DatasetRow
 
 

@@ -15,8 +15,8 @@ from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, UnsupportedFormat, check_magic, find_format
 from service.datasets.issues import ValidationIssue
 from service.errors import Problem
-from service.http import check_length, fingerprint, too_large
-from service.idempotency import find_created, remember_created
+from service.http.bodies import check_length, too_large
+from service.idempotency import find_created, fingerprint, remember_created
 from service.rows import DatasetRow
 
 #: Bytes buffered before a thread writes them to the store.

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from service.database import Database
-from service.http import app_state
+from service.http.routing import app_state
 from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
 from service.models.cache import ModelCache

@@ -5,7 +5,7 @@ import zlib
 from typing import Final
 
 from service.errors import Problem
-from service.http import too_large
+from service.http.bodies import too_large
 from service.inference.call import Body
 from service.settings import Settings
 

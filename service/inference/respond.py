@@ -2,7 +2,7 @@
 
 from starlette.responses import Response
 
-from service.http import StrictRequest
+from service.http.requests import StrictRequest
 from service.inference.context import Services
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock

@@ -5,7 +5,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Query, Response
 
 from algorithms.interface.model import METHODS
-from service.http import JSON, Owner, StrictRequest, problems, secured
+from service.http.bodies import JSON
+from service.http.documentation import problems
+from service.http.requests import StrictRequest
+from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.context import Context, Services
 from service.inference.formats import FORMATS, accepted_type, format_of

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from service.database import Database
-from service.http import app_state
+from service.http.routing import app_state
 from service.jobs.queue.dispatcher import Dispatcher
 from service.settings import Settings
 

@@ -13,20 +13,13 @@ from pydantic import Field
 
 from service.database import Database
 from service.errors import Problem
-from service.http import (
-    Owner,
-    Page,
-    PageQuery,
-    etag,
-    fingerprint,
-    is_not_modified,
-    json_response,
-    page,
-    problems,
-    secured,
-    trace_parent,
-)
-from service.idempotency import IdempotencyKey
+from service.http.documentation import problems
+from service.http.paging import Page, PageQuery, page
+from service.http.preconditions import etag, is_not_modified
+from service.http.requests import trace_parent
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
+from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs import submission
 from service.jobs.context import Context, Services

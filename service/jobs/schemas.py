@@ -8,7 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
-from service.http import WireModel
+from service.http.schemas import WireModel
 from service.job_states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.processes import ProcessIdentity

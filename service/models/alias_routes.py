@@ -8,19 +8,11 @@ from pydantic import AfterValidator
 from pydantic_core import PydanticCustomError
 
 from service.errors import Problem
-from service.http import (
-    Owner,
-    Page,
-    Paging,
-    check_if_match,
-    check_overwrite,
-    etag,
-    is_not_modified,
-    json_response,
-    page,
-    problems,
-    secured,
-)
+from service.http.documentation import problems
+from service.http.paging import Page, Paging, page
+from service.http.preconditions import check_if_match, check_overwrite, etag, is_not_modified
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
 from service.models.context import Context

@@ -5,7 +5,7 @@ from typing import Annotated
 
 from service.blobs import BlobStore
 from service.database import Database
-from service.http import app_state
+from service.http.routing import app_state
 from service.models.cache import ModelCache
 from service.models.resolver import ModelResolver
 from service.settings import Settings

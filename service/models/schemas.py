@@ -7,7 +7,7 @@ import numpy as np
 from pydantic import AliasChoices, BaseModel, BeforeValidator, Field
 
 from algorithms.interface import relations
-from service.http import WireModel
+from service.http.schemas import WireModel
 from service.models.alias_store import NamedAlias
 from service.models.store import NamedVersion, ServableVersion
 

@@ -13,7 +13,10 @@ from fastapi.responses import StreamingResponse
 
 from algorithms.interface import relations
 from service.errors import Problem
-from service.http import Owner, etag, is_not_modified, json_response, problems, secured
+from service.http.documentation import problems
+from service.http.preconditions import etag, is_not_modified
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
 from service.models.context import Context, Services
 from service.models.relations_svg import draw
 from service.models.routes import Name, Version, find_version

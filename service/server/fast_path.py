@@ -13,7 +13,8 @@ from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
 from service.access.authenticator import Authenticator
-from service.http import headers_of, read_body, request_id_of
+from service.http.bodies import read_body
+from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 from service.server.middleware import RequestContext

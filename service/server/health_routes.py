@@ -6,7 +6,9 @@ from fastapi import APIRouter, Request, Response
 from prometheus_client import CONTENT_TYPE_PLAIN_0_0_4
 from pydantic import BaseModel, Field
 
-from service.http import app_state, json_response, problems, secured
+from service.http.documentation import problems
+from service.http.responses import json_response
+from service.http.routing import app_state, secured
 from service.observability.readiness import ReadinessMonitor
 
 router = APIRouter(prefix="/v2/health", tags=["health"])

@@ -9,7 +9,7 @@ from starlette.requests import ClientDisconnect
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Problem, problem_of, problem_response
-from service.http import request_id_of
+from service.http.requests import request_id_of
 from service.observability.logs import answer_for, log
 from service.observability.metrics import Metrics
 

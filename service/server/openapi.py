@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
-from service.http import ProblemSchema
+from service.http.schemas import ProblemSchema
 from service.inference.v2.schemas import InferBody
 
 

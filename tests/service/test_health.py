@@ -71,7 +71,7 @@ def test_a_database_that_hangs_is_told_and_health_does_not_hang(launch_on, postg
     """A file does not hang; a server can."""
     with launch_on(postgres.create(), SIBLING_SLOTS=1) as service:
         with service.open_database() as database, held_still(database):
-            _, took = until(service.url, is_told("has not answered"))
+            _, took = until(service.url, is_told("has not responded"))
             assert took < TOLD_WITHIN_S
             started = time.monotonic()
             assert httpx.get(f"{service.url}/v2/health/live", timeout=1).status_code == 200

@@ -6,7 +6,7 @@ from functools import lru_cache
 from typing import Final
 
 from service.errors import Problem
-from service.http import JSON
+from service.http.bodies import JSON
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.formats.arrow import read_arrow, read_parquet, write_arrow, write_parquet
 from service.inference.formats.csv_body import read_csv, write_csv

@@ -12,7 +12,7 @@ import numpy as np
 import orjson
 
 from service.errors import Problem, json_pointer
-from service.http import parse_json
+from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
     Call,

@@ -10,7 +10,9 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from service.http import Owner, parse_json, secured, v2_problems
+from service.http.bodies import parse_json
+from service.http.documentation import v2_problems
+from service.http.routing import Owner, secured
 from service.inference.call import raise_invalid_request
 from service.inference.context import Context, Services
 from service.inference.v2.names import find_named

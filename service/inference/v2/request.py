@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from service.errors import Problem, json_pointer
-from service.http import parse_json
+from service.http.bodies import parse_json
 from service.inference.call import (
     Body,
     Call,

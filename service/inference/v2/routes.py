@@ -8,7 +8,10 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from service.errors import Problem
-from service.http import JSON, Owner, StrictRequest, parse_json, secured, v2_problems
+from service.http.bodies import JSON, parse_json
+from service.http.documentation import v2_problems
+from service.http.requests import StrictRequest
+from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_request
 from service.inference.context import Context, Services
 from service.inference.handler import (

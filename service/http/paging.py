@@ -1,0 +1,82 @@
+"""Pages of collections."""
+
+import base64
+import binascii
+from collections.abc import Callable, Sequence
+from hashlib import sha256
+from typing import Annotated, Final, Generic, TypeVar
+
+from fastapi import Query
+from pydantic import BaseModel, ConfigDict, Field
+
+from service.errors import Problem
+from service.http.schemas import WireModel
+
+MAX_PAGE_SIZE: Final = 200
+_TOKEN_CHECK_BYTES: Final = 6
+
+
+class PageQuery(WireModel):
+    """Query parameters that select a page of a collection."""
+
+    model_config = ConfigDict(extra="forbid", strict=False)
+
+    page_size: int = Field(
+        50, ge=1, le=MAX_PAGE_SIZE, description="Maximum number of items on the page."
+    )
+    page_token: str | None = Field(
+        None, max_length=400, description="The next_page_token of the previous page."
+    )
+
+    def after(self) -> str | None:
+        """Return the id after which the page begins."""
+        return None if self.page_token is None else _read_token(self.page_token)
+
+
+Paging = Annotated[PageQuery, Query()]
+Item = TypeVar("Item")
+
+
+class Page(BaseModel, Generic[Item]):
+    """One page of a collection."""
+
+    items: list[Item]
+    next_page_token: str | None = Field(description="Token of the next page; null on the last.")
+
+
+def page(items: Sequence[Item], query: PageQuery, *, key: Callable[[Item], str]) -> Page[Item]:
+    """Return a page.
+
+    Parameters
+    ----------
+    items
+        One item more than the page size, if there are more.
+    """
+    shown = list(items[: query.page_size])
+    token = None
+    if len(items) > query.page_size:
+        token = _write_token(key(shown[-1]))
+    return Page(items=shown, next_page_token=token)
+
+
+def _write_token(key: str) -> str:
+    data = key.encode()
+    return base64.urlsafe_b64encode(_check_of(data) + data).decode()
+
+
+def _read_token(token: str) -> str:
+    """Return the key in a token, whose checksum detects made-up tokens."""
+    try:
+        data = base64.b64decode(token.encode(), altchars=b"-_", validate=True)
+    except binascii.Error:
+        data = b""
+    check, key = data[:_TOKEN_CHECK_BYTES], data[_TOKEN_CHECK_BYTES:]
+    if check != _check_of(key):
+        detail = f"'{token}' is not a page token; use next_page_token of the previous page"
+        entry = {"parameter": "query:page_token", "code": "invalid", "detail": detail}
+        raise Problem("invalid-page-token", detail, errors=[entry])
+    return key.decode()
+
+
+def _check_of(key: bytes) -> bytes:
+    return sha256(key).digest()[:_TOKEN_CHECK_BYTES]

@@ -1,0 +1,90 @@
+"""Routes that authenticate the caller before they read the body, and their dependencies."""
+
+from collections.abc import Callable, Coroutine
+from typing import Annotated, Any, ClassVar, Final
+
+from fastapi import Depends
+from fastapi.concurrency import run_in_threadpool
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+
+from service.access.authenticator import Authenticator
+from service.errors import Problem
+from service.http.bodies import JSON
+from service.http.requests import StrictRequest
+
+_READING: Final = ("GET", "HEAD", "OPTIONS")
+
+
+class StrictRoute(APIRoute):
+    """A route that authenticates the caller, then reads the body through :class:`StrictRequest`.
+
+    Attributes
+    ----------
+    needed
+        Scopes that a key needs to write and to read; None if any key will do.
+    """
+
+    needed: ClassVar[tuple[str | None, str | None]] = (None, None)
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return the handler."""
+        handle = super().get_route_handler()
+        takes_json = self.body_field is not None
+
+        async def strict(request: Request) -> Response:
+            bounded = StrictRequest(request.scope, request.receive)
+            request.scope["owner"] = await self.owner_of(bounded)
+            if takes_json:
+                _check_is_json(request)
+            return await handle(bounded)
+
+        return strict
+
+    async def owner_of(self, request: StrictRequest) -> str:
+        """Return the caller's owner.
+
+        Runs before the body is read, so that unauthenticated requests stay cheap.
+        """
+        authenticator: Authenticator = request.app.state.authenticator
+        needed = self.needed[request.method in _READING]
+        authorization = request.plain_headers.get("authorization")
+        known = authenticator.cached_owner(authorization, needed)
+        if known is not None:
+            return known
+        return await run_in_threadpool(authenticator.authenticate, authorization, needed)
+
+
+def secured(scope: str | None) -> type[StrictRoute]:
+    """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
+    needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
+    return type("SecuredRoute", (StrictRoute,), {"needed": needed})
+
+
+def _check_is_json(request: Request) -> None:
+    """Refuse other content types: a foreign web page may send text unasked, but not JSON."""
+    headers = request.headers
+    given = headers.get("content-type", "")
+    has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
+    if (given or has_body) and given.partition(";")[0].strip().lower() != JSON:
+        came = f"'{given}'" if given else "a body without Content-Type"
+        raise Problem("unsupported-media-type", f"{came} is not read here; send {JSON}")
+
+
+def app_state(name: str) -> Any:
+    """Return a dependency: the part of the application that is called ``name``."""
+
+    # async: FastAPI would call a plain function in a thread, slower than most inference requests
+    async def part(request: Request) -> Any:
+        return getattr(request.app.state, name)
+
+    return Depends(part)
+
+
+async def _owner(request: Request) -> str:
+    return str(request.scope["owner"])
+
+
+#: The caller: every row belongs to an owner, and others do not see it.
+Owner = Annotated[str, Depends(_owner)]
