@@ -9,6 +9,7 @@ chosen by leave-one-out inside the training pupils. Two scores, which differ by 
 """
 
 import argparse
+import time
 from pathlib import Path
 from typing import Any
 
@@ -58,24 +59,29 @@ def main() -> None:
     splits = school(args.data)[: 2 if args.quick else None]
     scores: dict[str, list[tuple[float, float]]] = {name: [] for name in METHODS}
     gammas: dict[str, list[float]] = {name: [] for name in METHODS}
+    times: dict[str, list[float]] = {name: [] for name in METHODS}
     for train, test in splits:
         for name, (algorithm, values) in METHODS.items():
             params = algorithm.Params(**values)
             rng = np.random.default_rng(0)
+            started = time.process_time()
             model = algorithm.fit(train, params, trace=Trace(), rng=rng)
+            times[name].append(time.process_time() - started)
             scores[name].append(explained(model, test))
             gammas[name].append(model.fit_info.get("ridge", model.fit_info["gamma"]))
     ridge = np.array(scores["ridge per task"])
     print(
         f"{'explained variance, %':<22}{'per task':>15}{'global':>15}{'t vs ridge':>12}"
-        f"{'gamma':>10}"
+        f"{'gamma':>10}{'fit, s':>10}"
     )
     for name, found in scores.items():
         one = 100 * np.array(found)
         means, deviations = one.mean(axis=0), one.std(axis=0, ddof=1)
         t = paired_t(np.array(found)[:, 0] - ridge[:, 0]) if name != "ridge per task" else 0.0
         cells = "".join(f"{m:>9.1f} ± {s:.1f}" for m, s in zip(means, deviations, strict=True))
-        print(f"{name:<22}{cells}{t:>12.1f}{np.median(gammas[name]):>10.3g}")
+        print(
+            f"{name:<22}{cells}{t:>12.1f}{np.median(gammas[name]):>10.3g}{min(times[name]):>10.2f}"
+        )
 
 
 if __name__ == "__main__":

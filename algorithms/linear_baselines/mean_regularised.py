@@ -63,7 +63,7 @@ class MeanRegularisedParams(LeaveOneOutParams):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Eliminated:
-    """What is left for the common part once the own parts are eliminated.
+    """The problem of the common part, with the own parts eliminated: (S + μI) w_0 = c.
 
     Parameters
     ----------
@@ -71,8 +71,8 @@ class _Eliminated:
         γ(X_tX_tᵀ + γI)⁻¹ of each task, (n_t, n_t).
     X, y
         Rows and targets, centred where there are constants.
-    A : (q, q)
-        Σ_t X_tᵀH_tX_t + μI.
+    S : (q, q)
+        Σ_t X_tᵀH_tX_t.
     c : (q,)
         Σ_t X_tᵀH_ty_t.
     """
@@ -81,8 +81,12 @@ class _Eliminated:
     H: list[Array]
     X: list[Array]
     y: list[Array]
-    A: Array
+    S: Array
     c: Array
+
+    def matrix(self, mu: float) -> Array:
+        """Return S + μI."""
+        return np.asarray(mu * np.eye(len(self.S)) + self.S)
 
 
 class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
@@ -121,10 +125,11 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
             has_intercept=params.fit_intercept,
         )
         gamma, mu, fit_info, warnings = _choose(design, params, units_of(tasks).unit, trace=trace)
-        W, b = solve_at_once(lambda: _solve(_eliminate(design, params, gamma, mu), design), trace)
+        parts = _eliminate(design, params, gamma)
+        W, b = solve_at_once(lambda: _solve(parts, design, mu), trace)
         if not params.fit_intercept:
             b = np.zeros(len(W))
-        w_0 = _common(_eliminate(design, params, gamma, mu))
+        w_0 = _common(parts, mu)
         common = design.target_unit * design.weights(w_0[np.newaxis])[:, 0]
         fit_info |= {
             "params": params.model_dump(mode="json"),
@@ -175,43 +180,39 @@ def _choose(
     """Return γ and μ, how they were chosen, and warnings: for each γ the best share is taken."""
     size = column_variance(design)
 
-    def error_of(gamma: float, share: float) -> float:
-        parts = _eliminate(design, params, gamma * size, share * gamma * size)
-        return design.target_unit**2 * _loo_error(parts, params, unit)
+    def errors_of(gamma: float) -> list[float]:
+        parts = _eliminate(design, params, gamma * size)
+        mus = [share * gamma * size for share in shares]
+        return [design.target_unit**2 * one for one in _loo_errors(parts, params, unit, mus)]
 
     shares = sorted(set(params.common_grid))
     choice = choose_gamma(
-        params,
-        lambda gamma: min(error_of(gamma, share) for share in shares),
-        trace=trace,
-        task=design.names[0],
+        params, lambda gamma: min(errors_of(gamma)), trace=trace, task=design.names[0]
     )
     share, warnings = params.common_share, choice.warnings
     if params.selection == "loo":
-        share = min(shares, key=lambda one: error_of(choice.gamma, one))
+        share = shares[int(np.argmin(errors_of(choice.gamma)))]
         warnings = (*warnings, *end_warnings(params, {"common_share": share}))
     gamma = choice.gamma * size
     return gamma, share * gamma, {**choice.fit_info, "common_share": share}, warnings
 
 
-def _eliminate(
-    design: Design, params: MeanRegularisedParams, gamma: float, mu: float
-) -> _Eliminated:
+def _eliminate(design: Design, params: MeanRegularisedParams, gamma: float) -> _Eliminated:
     blocks = design.blocks(centre=params.fit_intercept)
     X, y = [block.X for block in blocks], [block.Y[:, 0] for block in blocks]
     H = [np.asarray(gamma * np.linalg.inv(x @ x.T + gamma * np.eye(len(x)))) for x in X]
-    A = mu * np.eye(X[0].shape[1]) + sum(x.T @ h @ x for x, h in zip(X, H, strict=True))
-    c = sum((x.T @ h @ t for x, h, t in zip(X, H, y, strict=True)), np.zeros(len(A)))
-    return _Eliminated(gamma, H, X, y, A, c)
+    S = np.asarray(sum(x.T @ h @ x for x, h in zip(X, H, strict=True)))
+    c = sum((x.T @ h @ t for x, h, t in zip(X, H, y, strict=True)), np.zeros(len(S)))
+    return _Eliminated(gamma, H, X, y, S, c)
 
 
-def _common(parts: _Eliminated) -> Array:
-    return np.asarray(np.linalg.solve(parts.A, parts.c))
+def _common(parts: _Eliminated, mu: float) -> Array:
+    return np.asarray(np.linalg.solve(parts.matrix(mu), parts.c))
 
 
-def _solve(parts: _Eliminated, design: Design) -> tuple[Array, Array, float]:
+def _solve(parts: _Eliminated, design: Design, mu: float) -> tuple[Array, Array, float]:
     """Return W (T, q), b (T,) and the objective, which is Σ_t y_tᵀH_t(y_t − X_tw_0)."""
-    w_0 = _common(parts)
+    w_0 = _common(parts, mu)
     W, objective = [], 0.0
     for x, h, t in zip(parts.X, parts.H, parts.y, strict=True):
         rest = h @ (t - x @ w_0)
@@ -220,31 +221,70 @@ def _solve(parts: _Eliminated, design: Design) -> tuple[Array, Array, float]:
     return np.stack(W), design.intercepts(np.stack(W)), objective
 
 
-def _loo_error(parts: _Eliminated, params: MeanRegularisedParams, unit: Indices) -> float:
-    """Return the mean squared error of rows left out: (Q⁻¹)_GG⁻¹ c_G for the rows G of a unit.
+def _loo_errors(
+    parts: _Eliminated, params: MeanRegularisedParams, unit: Indices, mus: Sequence[float]
+) -> list[float]:
+    """Return the mean squared error of rows left out for each μ.
 
-    Q⁻¹ is that of all tasks together, less 1/n_t between rows of a task where it has a constant.
+    The errors of the rows G of a unit are (Q⁻¹)_GG⁻¹ c_G. Q⁻¹ is that of all tasks together, less
+    1/n_t between rows of a task where it has a constant.
     """
-    w_0 = _common(parts)
-    sizes = [len(x) for x in parts.X]
-    task, first = np.repeat(np.arange(len(sizes)), sizes), np.cumsum([0, *sizes])
-    hx = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
-    lifted = np.linalg.solve(parts.A, hx.T)
-    shares = [1.0 / n if params.fit_intercept else 0.0 for n in sizes]
+    HX = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
+    own = _OwnBlocks.of(parts.H, has_constant=params.fit_intercept)
+    found = []
+    for mu in mus:
+        w_0 = _common(parts, mu)
+        lifted = np.ascontiguousarray(np.linalg.solve(parts.matrix(mu), HX.T).T)
 
-    def freedom(rows: Indices) -> Array:
-        block = -hx[rows] @ lifted[:, rows]
-        for t in np.unique(task[rows]):
-            mine = np.flatnonzero(task[rows] == t)
-            own = rows[mine] - first[t]
-            block[np.ix_(mine, mine)] += parts.H[t][np.ix_(own, own)] - shares[t]
-        return np.asarray(block)
+        def freedom(rows: Indices, lifted: Array = lifted) -> Array:
+            return own.at(rows) - HX[rows] @ np.swapaxes(lifted[rows], 1, 2)
 
-    diagonal = np.concatenate([np.diag(h) - one for h, one in zip(parts.H, shares, strict=True)])
-    free = diagonal - np.einsum("nq,qn->n", hx, lifted)
-    residuals = np.concatenate(
-        [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
-    )
-    return mean_known(
-        left_out_errors(residuals[:, np.newaxis], free, freedom, unit=unit)[:, 0] ** 2
-    )
+        free = own.diagonal - np.einsum("nq,nq->n", HX, lifted)
+        residuals = np.concatenate(
+            [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
+        )
+        errors = left_out_errors(residuals[:, np.newaxis], free, freedom, unit=unit)
+        found.append(mean_known(errors[:, 0] ** 2))
+    return found
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _OwnBlocks:
+    """The block-diagonal matrix of H_t − 1/n_t over all tasks, of which entries are looked up.
+
+    Parameters
+    ----------
+    entries
+        The H_t one after the other, row by row.
+    task, first : (n,)
+        Task of each row, and the position of the row's first entry less that of its column.
+    shares : (T,)
+        1/n_t where tasks have constants, else 0.
+    diagonal : (n,)
+    """
+
+    entries: Array
+    task: Indices
+    first: Indices
+    shares: Array
+    diagonal: Array
+
+    @classmethod
+    def of(cls, H: Sequence[Array], *, has_constant: bool) -> "_OwnBlocks":
+        """Return the matrix of these blocks."""
+        sizes = np.array([len(h) for h in H])
+        task, shares = np.repeat(np.arange(len(H)), sizes), has_constant / sizes
+        starts, rows = np.cumsum(sizes) - sizes, np.arange(sizes.sum())
+        first = (np.cumsum(sizes**2) - sizes**2)[task] - starts[task]
+        first += (rows - starts[task]) * sizes[task]
+        diagonal = np.concatenate([np.diag(h) for h in H]) - shares[task]
+        return cls(np.concatenate([h.ravel() for h in H]), task, first, shares, diagonal)
+
+    def at(self, rows: Indices) -> Array:
+        """Return the blocks (n_units, k, k) between the rows (n_units, k) of each unit."""
+        row, column = np.broadcast_arrays(rows[:, :, np.newaxis], rows[:, np.newaxis])
+        is_same = self.task[row] == self.task[column]
+        blocks = np.zeros(row.shape)
+        row, column = row[is_same], column[is_same]
+        blocks[is_same] = self.entries[self.first[row] + column] - self.shares[self.task[row]]
+        return blocks

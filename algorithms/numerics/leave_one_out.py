@@ -42,13 +42,14 @@ def leave_one_out_errors(
         residuals, free = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share
 
         def freedom(rows: Indices) -> Array:
-            return np.asarray(np.eye(len(rows)) - A[rows] @ B[:, rows] - share)
+            H = A[rows] @ np.swapaxes(np.ascontiguousarray(B.T)[rows], 1, 2)
+            return np.asarray(np.eye(rows.shape[1]) - H - share)
     else:
         inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n))
         residuals, free = ridge * inverse @ Y, ridge * np.diag(inverse) - share
 
         def freedom(rows: Indices) -> Array:
-            return np.asarray(ridge * inverse[np.ix_(rows, rows)] - share)
+            return np.asarray(ridge * inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]] - share)
 
     return left_out_errors(residuals, free, freedom, unit=unit)
 
@@ -70,20 +71,25 @@ def left_out_errors(
     free : (n,)
         Diagonal of I − H.
     freedom
-        Gives the block of I − H of some rows.
+        Returns the blocks of I − H (n_units, k, k) of units of k rows each, (n_units, k).
     """
     errors: Array = residuals / np.where(free > MIN_FREEDOM, free, np.nan)[:, np.newaxis]
-    for rows in several_rows(unit):
-        block = freedom(rows)
-        is_free = np.linalg.eigvalsh((block + block.T) / 2)[0] > MIN_FREEDOM
-        errors[rows] = np.linalg.solve(block, residuals[rows]) if is_free else np.nan
+    for rows in units_by_size(unit):
+        blocks = freedom(rows)
+        symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
+        is_free = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM
+        errors[rows[~is_free]] = np.nan
+        errors[rows[is_free]] = np.linalg.solve(blocks[is_free], residuals[rows[is_free]])
     return errors
 
 
-def several_rows(unit: Indices | None) -> list[Indices]:
-    """Return the rows of each unit that has more than one."""
+def units_by_size(unit: Indices | None) -> list[Indices]:
+    """Return the rows (n_units, k) of all units of k rows, for each k above 1."""
     if unit is None:
         return []
     order = np.argsort(unit, kind="stable")
-    ends = np.flatnonzero(np.diff(unit[order])) + 1
-    return [rows for rows in np.split(order, ends) if len(rows) > 1]
+    starts = np.flatnonzero(np.diff(unit[order], prepend=-1))
+    sizes = np.diff(starts, append=len(order))
+    return [
+        order[starts[sizes == k][:, np.newaxis] + np.arange(k)] for k in np.unique(sizes) if k > 1
+    ]

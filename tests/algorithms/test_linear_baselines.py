@@ -19,6 +19,7 @@ from algorithms.linear_baselines import (
     Ridge,
     SharedLasso,
 )
+from algorithms.numerics.leave_one_out import leave_one_out_errors
 
 #: Answers of two exact solvers.
 EXACT_ATOL = 1e-8
@@ -140,6 +141,31 @@ def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_gro
                 model = fit(algorithm, inner, gamma=gamma * unit / scale, **values)
                 squares.append((model.predict(task.X[[i]], task=task.name)[0] - task.y[i]) ** 2)
         assert found == pytest.approx(np.mean(squares), rel=1e-9)
+
+
+@pytest.mark.parametrize("p", [3, 40])
+@pytest.mark.parametrize("has_intercept", [True, False])
+def test_units_of_equal_size_together_have_the_errors_of_each_alone(p, has_intercept) -> None:
+    rng = np.random.default_rng(6)
+    A, Y = rng.normal(size=(30, p)), rng.normal(size=(30, 2))
+    unit = rng.permutation(np.repeat(np.arange(14), [1, 1, 1, 1, 1, 2, 2, 2, 2, 3, 3, 3, 4, 4]))
+    found = leave_one_out_errors(A, Y, ridge=0.7, has_intercept=has_intercept, unit=unit)
+    if has_intercept:
+        A, Y = A - A.mean(axis=0), Y - Y.mean(axis=0)
+    H = A @ np.linalg.solve(A.T @ A + 0.7 * np.eye(p), A.T) + has_intercept / 30
+    for which in range(14):
+        rows = np.flatnonzero(unit == which)
+        block = np.eye(len(rows)) - H[np.ix_(rows, rows)]
+        expected = np.linalg.solve(block, (Y - H @ Y)[rows])
+        np.testing.assert_allclose(found[rows], expected, rtol=1e-9)
+
+
+def test_a_unit_of_all_rows_has_no_error_and_others_do() -> None:
+    A, Y = np.diag([1.0, 1.0, 1.0, 0.0, 0.0]), np.ones((5, 1))
+    unit = np.array([0, 0, 1, 2, 2])
+    found = leave_one_out_errors(A, Y, ridge=1e-14, has_intercept=False, unit=unit)
+    assert np.isnan(found[:3]).all()
+    np.testing.assert_allclose(found[3:], 1.0)
 
 
 def test_mean_regularised_minimises_its_objective() -> None:
