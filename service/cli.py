@@ -176,7 +176,7 @@ def alias(
             _out.print(f"{name}@{alias} is deleted", markup=False)
         else:
             found = client.model(name, version)
-            found.name_as(alias)
+            found.set_alias(alias)
             _out.print(f"{found.name}@{alias} is version {found.version}", markup=False)
 
 

@@ -1,18 +1,19 @@
-"""The client: ``from service.client import Client``. The command line and the demo use it too."""
+"""Python client of the service, which the command line and the demo use too."""
 
 from service.client.client import Client, Dataset
 from service.client.errors import JobFailed, ServiceError
-from service.client.job import InferenceHandle, JobHandle
+from service.client.job import InferenceJob, RemoteJob, TrainingJob
 from service.client.model import RemoteModel
 from service.client.outputs import RemoteOutputs
 
 __all__ = [
     "Client",
     "Dataset",
-    "InferenceHandle",
+    "InferenceJob",
     "JobFailed",
-    "JobHandle",
+    "RemoteJob",
     "RemoteModel",
     "RemoteOutputs",
     "ServiceError",
+    "TrainingJob",
 ]

@@ -1,4 +1,4 @@
-"""The way in for Python programs."""
+"""The class Client: datasets, jobs and models of a service."""
 
 import io
 import json
@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike, NDArray
 from service.client.errors import ServiceError
 from service.client.frames import read_labels, read_rows
 from service.client.http import Http, path
-from service.client.job import InferenceHandle, JobHandle
+from service.client.job import InferenceJob, TrainingJob
 from service.client.model import RemoteModel
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
@@ -27,7 +27,7 @@ _UPLOAD_WAIT_S: Final = 0.5
 
 @dataclass(frozen=True, slots=True)
 class Dataset:
-    """A dataset in the service."""
+    """A dataset of the service."""
 
     id: str
     name: str
@@ -36,17 +36,18 @@ class Dataset:
 
 
 class Client:
-    """A Sibling service.
+    """Client of a Sibling service.
 
     Parameters
     ----------
     base_url
-        Address of the service; ``SIBLING_URL`` from the environment, or this machine's port
-        8000, by default.
+        URL of the service. Default: the environment variable ``SIBLING_URL``, or
+        ``http://127.0.0.1:8000``.
     api_key
-        Where the service asks for one; ``SIBLING_API_KEY`` from the environment by default.
+        API key, if the service requires one. Default: the environment variable
+        ``SIBLING_API_KEY``.
     timeout_s
-        Longest wait for one answer.
+        Timeout of one request.
 
     Examples
     --------
@@ -79,8 +80,14 @@ class Client:
         self._http.close()
 
     def health(self) -> dict[str, Any]:
-        """Return whether the service is ready, and why not."""
-        body: dict[str, Any] = self._http.send("GET", "/v2/health/ready", again=False).json()
+        """Return the readiness of the service.
+
+        Raises
+        ------
+        ServiceError
+            The service is not ready; the error has the reason.
+        """
+        body: dict[str, Any] = self._http.send("GET", "/v2/health/ready", retry=False).json()
         return body
 
     def algorithms(self) -> list[dict[str, Any]]:
@@ -96,34 +103,43 @@ class Client:
         name: str | None = None,
         **options: str,
     ) -> Dataset:
-        """Return the dataset made of arrays or frames, one for each task, or of a file.
+        """Upload a dataset and return it when the service has validated it.
 
         Parameters
         ----------
         data
-            ``{task: (n_samples, n_features)}``, or the path of a .csv or .npz file. Frames of
-            pandas, polars or Arrow keep the names of their columns: tasks with the same names are
-            brought into one order, and the model takes its rows by these names.
+            ``{task: (n_samples, n_features)}`` arrays or data frames, or the path of a .csv or
+            .npz file. Data frames of pandas, polars or Arrow keep their column names: columns are
+            matched by name between tasks, and between the dataset and rows for inference.
         targets
-            ``{task: (n_samples,)}`` numbers or labels, with arrays and frames only; row by row.
+            ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames.
         groups
-            ``{task: (n_samples,)}`` numbers or labels, with arrays and frames only: rows of one
-            group (a patient, a session), of whatever task, are held out together or not at all.
+            ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames. Rows of
+            the same group (a patient, a session), in any task, are held out together.
+        name
+            Name of the dataset. Default: the name of the file, or ``arrays``.
         options
-            How to read a table: ``task_column="school"``, ``target_column="score"``,
+            Options for a CSV file: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``.
+
+        Raises
+        ------
+        ServiceError
+            The service has rejected the dataset (``invalid-dataset``).
         """
         if isinstance(data, str | Path):
             source = Path(data)
             media_type = _MEDIA_TYPES.get(source.suffix.lower())
             if media_type is None:
-                raise ValueError(f"'{source.name}' is none of {', '.join(_MEDIA_TYPES)}")
+                raise ValueError(
+                    f"expected a {' or '.join(_MEDIA_TYPES)} file, got '{source.name}'"
+                )
             query = {"name": name or source.stem, **options}
             with source.open("rb") as file:
                 return self._upload(_read(file), media_type, query)
         if not isinstance(data, Mapping):
             raise TypeError(
-                f"expected rows for each task, {{task: rows}}, or a path; got {type(data).__name__}"
+                f"expected a mapping {{task: rows}} or a path, got {type(data).__name__}"
             )
         body = _pack(data, targets or {}, groups or {})
         query = {"name": name or "arrays", **options}
@@ -141,7 +157,7 @@ class Client:
         return Dataset(info["id"], info["name"], tasks, info)
 
     def delete_dataset(self, dataset_id: str) -> None:
-        """Delete a dataset that no job and no model needs."""
+        """Delete a dataset that no job and no model uses."""
         self._http.send("DELETE", path("v1", "datasets", dataset_id))
 
     def train(
@@ -156,24 +172,28 @@ class Client:
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
         **params: Any,
-    ) -> JobHandle:
-        """Return a handle of the job that trains an algorithm with these parameters.
+    ) -> TrainingJob:
+        """Submit a job that trains a model, and return the job.
 
         Parameters
         ----------
         model
-            Name of the model; the algorithm's by default.
+            Name of the model. Default: the name of the algorithm.
         limits
             ``priority``, ``timeout_s``, ``memory_mb``, ``max_attempts``, ``threads``.
         search
-            Values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds": 5}``; or
+            Parameter values to try by cross-validation: ``{"space": {"k": [1, 2, 3]}, "n_folds":
+            5}``, or
             ``{"space": {"C": {"low": 0.01, "high": 100.0, "scale": "log"}}, "method": "random"}``.
         compare
-            Compare it with methods that learn each task alone, and others that learn them together;
-            the model's report says whether learning together helps, and which method is best.
-            ``{"splits": {...}, "metric": ..., "min_effect": 0.01}`` says how.
+            Compare the algorithm with methods that train each task separately and with others that
+            train all tasks together. The report of the model says whether learning together
+            helps, and which method is best. Options: ``{"splits": {...}, "metric": ...,
+            "min_effect": 0.01}``.
         evaluate
-            Judge it by itself on held-out rows. ``{"splits": {...}}`` says how.
+            Evaluate the algorithm on held-out rows. Options: ``{"splits": {...}}``.
+        params
+            Parameters of the algorithm.
         """
         return self.submit(
             dataset,
@@ -189,11 +209,12 @@ class Client:
 
     def adapt(
         self, model: RemoteModel, dataset: Dataset | str, *, name: str | None = None
-    ) -> JobHandle:
-        """Return a handle of the job that takes the tasks of a dataset into a model.
+    ) -> TrainingJob:
+        """Submit a job that adds the tasks of a dataset to a model, and return the job.
 
-        What the model has learned is frozen; a new version is made, or a model of another name. Of
-        several at once each goes on from the version given, and knows nothing of the others.
+        What the model shares between tasks stays fixed. The result is a new version of the model,
+        or a new model called ``name``. Concurrent jobs each extend the given version only, so
+        none includes the tasks of the others.
         """
         return self._queue(
             {
@@ -216,8 +237,8 @@ class Client:
         search: Mapping[str, Any] | None = None,
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
-    ) -> JobHandle:
-        """Return a handle of the job, as :meth:`train` does, with parameters of any name."""
+    ) -> TrainingJob:
+        """Submit a training job. Unlike with :meth:`train`, parameters may have any name."""
         spec: dict[str, Any] = {
             "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
             "algorithm": algorithm,
@@ -242,20 +263,22 @@ class Client:
         makes_dataset: bool = True,
         name: str | None = None,
         limits: Mapping[str, Any] | None = None,
-    ) -> InferenceHandle:
-        """Return a handle of the job that calls a method of a model over a whole dataset.
+    ) -> InferenceJob:
+        """Submit a job that applies a method of a model to a dataset, and return the job.
 
         Parameters
         ----------
         model
-            A version, or a name: NAME for the latest, NAME@ALIAS.
+            A version, NAME for the latest version, or NAME@ALIAS.
         tasks
-            Tasks of the dataset, each with the model's task that it is called as; every one by
-            its own name by default.
+            ``{task of the dataset: task of the model}``. Default: all tasks of the dataset, with
+            tasks of the model of the same name.
         makes_dataset
-            Make a dataset of the outputs, where they are numbers, called ``name``.
+            Whether to store numeric outputs as a dataset too.
+        name
+            Name of that dataset.
         limits
-            As for :meth:`train`.
+            Limits of the job, as for :meth:`train`.
         """
         spec = {
             "model": model if isinstance(model, str) else model.name,
@@ -267,48 +290,48 @@ class Client:
             "dataset_name": name,
             **(limits or {}),
         }
-        return InferenceHandle(self._http, self._post("/v1/jobs:infer", spec))
+        return InferenceJob(self._http, self._post("/v1/jobs:infer", spec))
 
-    def _queue(self, spec: dict[str, Any]) -> JobHandle:
-        return JobHandle(self._http, self._post("/v1/jobs", spec))
+    def _queue(self, spec: dict[str, Any]) -> TrainingJob:
+        return TrainingJob(self._http, self._post("/v1/jobs", spec))
 
     def _post(self, address: str, spec: dict[str, Any]) -> dict[str, Any]:
-        # the key makes it safe to send again: a job is created once
+        # the key makes retries safe: the job is created once
         headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
-        body = json.dumps(spec, default=_plain)
+        body = json.dumps(spec, default=_to_json)
         job: dict[str, Any] = self._http.send("POST", address, content=body, headers=headers).json()
         return job
 
-    def job(self, job_id: str) -> JobHandle:
-        """Return a handle of a job that trains."""
-        return JobHandle(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())
+    def job(self, job_id: str) -> TrainingJob:
+        """Return a training job."""
+        return TrainingJob(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())
 
-    def inference(self, job_id: str) -> InferenceHandle:
-        """Return a handle of a job that calls a model over a dataset."""
+    def inference(self, job_id: str) -> InferenceJob:
+        """Return a batch inference job."""
         job = self._http.send("GET", path("v1", "jobs", job_id)).json()
-        return InferenceHandle(self._http, job)
+        return InferenceJob(self._http, job)
 
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs, newest first."""
         return list(self._http.pages("/v1/jobs"))
 
     def models(self) -> list[dict[str, Any]]:
-        """Return the models by name, each by its latest version."""
+        """Return the latest version of every model, by name."""
         return list(self._http.pages("/v1/models"))
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:
-        """Return a model, by its latest version unless one is named: NAME@ALIAS, or by number."""
+        """Return a version of a model: by number, by alias (NAME@ALIAS), or the latest."""
         suffix = () if version is None else ("versions", version)
         found = self._http.send("GET", path("v1", "models", name, *suffix)).json()
         return RemoteModel(self._http, found)
 
     def aliases(self, name: str) -> dict[str, int]:
-        """Return the aliases of a model with the versions that they name."""
+        """Return the aliases of a model and their versions."""
         listed = self._http.pages(path("v1", "models", name, "aliases"))
         return {item["alias"]: item["version"] for item in listed}
 
     def delete_alias(self, name: str, alias: str) -> None:
-        """Delete an alias of a model; the version that it names stays."""
+        """Delete an alias of a model, but not the version that it points at."""
         self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
 
     def _upload(
@@ -317,7 +340,7 @@ class Client:
         response = self._http.send(
             "POST",
             "/v1/datasets",
-            again=False,  # the body is a stream, and is gone once sent
+            retry=False,  # the stream can be sent only once
             params=query,
             content=chunks,
             headers={"Content-Type": media_type},
@@ -341,7 +364,9 @@ def _pack(
     for what, given in (("targets", targets), ("groups", groups)):
         unknown = sorted(given.keys() - data.keys())
         if unknown:
-            raise ValueError(f"{what} name tasks that have no rows: {', '.join(unknown)}")
+            raise ValueError(
+                f"expected {what} only for tasks with rows, got {what} for: {', '.join(unknown)}"
+            )
     arrays: dict[str, NDArray[Any]] = {}
     for task, X in data.items():
         rows = read_rows(X, of=f"task '{task}'")
@@ -353,16 +378,16 @@ def _pack(
     for task, own in groups.items():
         arrays[f"{task}/groups"] = read_labels(own, data[task], of=f"groups of task '{task}'")
     body = io.BytesIO()
-    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array is named as an option is
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
     body.seek(0)
     return body
 
 
-def _plain(value: Any) -> Any:
-    """Return a number of numpy, or an array, as JSON has it."""
+def _to_json(value: Any) -> Any:
+    """Return a numpy number or array as numbers and lists."""
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
-    raise TypeError(f"{value!r} cannot be a parameter: it is no JSON")
+    raise TypeError(f"expected a parameter that JSON can represent, got {value!r}")
 
 
 def _read(file: io.BufferedIOBase) -> Iterator[bytes]:

@@ -1,4 +1,4 @@
-"""What the client raises."""
+"""Exceptions of the client."""
 
 from typing import Any
 
@@ -6,14 +6,14 @@ import httpx
 
 
 class ServiceError(Exception):
-    """The service refused a request, and said why.
+    """Error response of the service.
 
     Attributes
     ----------
     status, code
-        HTTP status and the stable code of the problem.
+        HTTP status, and the code of the problem as listed in docs/errors.md.
     errors
-        Places: pointer or parameter, and task, row and column where there is one.
+        Locations of the error: pointer or parameter; task, row and column if known.
     """
 
     def __init__(self, status: int, code: str, detail: str, errors: list[dict[str, Any]]) -> None:
@@ -29,16 +29,20 @@ class ServiceError(Exception):
 
     @classmethod
     def from_response(cls, response: httpx.Response) -> "ServiceError":
-        """Return the error that a response tells."""
+        """Return the error in a response."""
         try:
             body = response.json()
             return cls(response.status_code, body["code"], body["detail"], body["errors"])
-        except (ValueError, KeyError, TypeError):  # not ours: a proxy's page, say
+        except (
+            ValueError,
+            KeyError,
+            TypeError,
+        ):  # a response of a proxy
             return cls(response.status_code, "unexpected", response.text[:500], [])
 
 
 class JobFailed(Exception):
-    """A job ended without what it was to make."""
+    """Exception for a job that failed, timed out or was cancelled."""
 
     def __init__(self, job: dict[str, Any]) -> None:
         error = job["error"] or {"detail": ""}

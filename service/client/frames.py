@@ -1,6 +1,6 @@
-"""Frames: tables with named columns, of pandas, polars, Arrow, or as a structured array of NumPy.
+"""Conversion of arrays and data frames (pandas, polars, Arrow, NumPy structured arrays).
 
-They are recognised by what they can do, so that none of these libraries is needed here.
+Data frames are recognised by their methods, so none of these libraries is imported here.
 """
 
 from collections import Counter
@@ -10,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-#: Integers beyond this are not all kept by 64-bit floats.
+#: Largest integer up to which float64 represents every integer.
 _MAX_EXACT: Final = 2**53
 
 
@@ -21,9 +21,9 @@ class Rows:
     Attributes
     ----------
     array : (n_rows, n_columns)
-        As it came, where it came as an array.
+        Values; arrays keep their dtype.
     names
-        Of the columns; None for an array, and for a frame that has its library's default labels.
+        Column names; None for arrays and for data frames with default labels.
     """
 
     array: NDArray[Any]
@@ -31,24 +31,24 @@ class Rows:
 
 
 def read_rows(data: ArrayLike, *, of: str) -> Rows:
-    """Return the rows in an array, or in a frame.
+    """Return the rows of an array or a data frame.
 
     Parameters
     ----------
     of
-        What the rows are of, for messages: "task 'a'".
+        Description of the data for messages, such as "task 'a'".
 
     Raises
     ------
     ValueError
-        A column is not numeric, or two have one name.
+        A column is not numeric, or two columns have the same name.
     TypeError
-        The name of a column is no text.
+        A column name is not a string.
     """
     if not _is_frame(data):
         array = np.asarray(data)
         if array.dtype.hasobject:
-            raise ValueError(f"the rows of {of} are not numbers: they hold Python objects")
+            raise ValueError(f"expected an array of numbers as rows of {of}, got Python objects")
         return Rows(array, None)
     labels = _labels(data)
     names = _names(labels, of)
@@ -63,22 +63,22 @@ def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
     Raises
     ------
     ValueError
-        They are neither, or have the index of the rows in another order.
+        The values have mixed types, or their index has another order than that of the rows.
     """
     ours: Any = getattr(rows, "index", None)
     theirs: Any = getattr(values, "index", None)
     is_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
     if is_labelled and not ours.equals(theirs) and set(ours) == set(theirs):
         raise ValueError(
-            f"the {of} have the index of its rows in another order; "
-            f"send {of.split(maxsplit=1)[0]}.loc[rows.index]"
+            f"the index of the {of} has another order than that of the rows; "
+            f"use {of.split(maxsplit=1)[0]}.loc[rows.index]"
         )
     array = np.asarray(values)
-    # numpy makes text of numbers beside text: they stay what they are, to be refused
+    # dtype=object keeps numpy from converting numbers next to text, so mixed types are detected
     entries = array if isinstance(values, np.ndarray) else np.asarray(values, dtype=object)
     if array.dtype.kind in "OU" and entries.dtype.kind == "O":
         if not all(isinstance(entry, str) for entry in entries.ravel()):
-            raise ValueError(f"the {of} are neither all numbers nor all text")
+            raise ValueError(f"expected the {of} to be all numbers or all text, got both")
         return array.astype(str)
     return array
 
@@ -94,7 +94,7 @@ def _is_frame(data: Any) -> bool:
 def _labels(frame: Any) -> list[Any]:
     if isinstance(frame, np.ndarray):
         return list(frame.dtype.names or ())
-    # of an Arrow table ``columns`` are the values
+    # the attribute ``columns`` of an Arrow table holds the values
     return list(frame.column_names if hasattr(frame, "column_names") else frame.columns)
 
 
@@ -104,32 +104,33 @@ def _names(labels: list[Any], of: str) -> tuple[str, ...] | None:
     for label in labels:
         if not isinstance(label, str):
             raise TypeError(
-                f"the columns of {of} need names of text, one is {label!r}; "
-                "rename it, or send an array"
+                f"expected strings as column names of {of}, got {label!r}; rename it, or send an "
+                "array"
             )
     for name, count in Counter(labels).items():
         if count > 1:
             detail = f"{count} columns of {of} are named '{name}'"
-            raise ValueError(f"{detail}; each needs a name of its own")
+            raise ValueError(f"{detail}; column names must be unique")
     return tuple(labels)
 
 
 def _numbers(frame: Any, label: Any, of: str) -> NDArray[np.float64]:
-    """Return a column as floats, NaN where a value is missing."""
+    """Return a column as floats, with NaN for missing values."""
     column = frame[label]
     values = np.asarray(column)
-    holds = getattr(column, "dtype", getattr(column, "type", values.dtype))
-    if values.dtype.kind == "O" and getattr(holds, "kind", "O") in "biuf":
-        # a type of pandas' own, with missing values
+    dtype = getattr(column, "dtype", getattr(column, "type", values.dtype))
+    if values.dtype.kind == "O" and getattr(dtype, "kind", "O") in "biuf":
+        # a nullable dtype of pandas
         values = column.to_numpy(dtype="float64", na_value=np.nan)
     if values.dtype.kind not in "biuf":
         raise ValueError(
-            f"column '{label}' of {of} is not numeric: it holds {holds}; encode or drop it"
+            f"column '{label}' of {of} is not numeric: it has type {dtype}; encode or drop it"
         )
     if values.dtype.kind in "iu" and values.size:
         largest = max(abs(int(values.min())), abs(int(values.max())))
         if largest > _MAX_EXACT:
             raise ValueError(
-                f"column '{label}' of {of} holds the integer {largest}, beyond 2**53; is it an id?"
+                f"column '{label}' of {of} has the integer {largest}; integers beyond 2**53 are "
+                "not exact as float64; drop the column if it is an id"
             )
     return values.astype(np.float64)

@@ -1,4 +1,4 @@
-"""Requests of the client: one place that sends, retries and reads errors."""
+"""HTTP connection of the client: retries, pagination and errors."""
 
 import time
 from collections.abc import Iterator
@@ -12,35 +12,43 @@ from service.client.errors import ServiceError
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
-#: Longest pause that a service may ask for.
+#: Maximum pause for a Retry-After header.
 _MAX_PAUSE_S: Final = 30
-_PASSING: Final = frozenset({429, 502, 503, 504})
+_TRANSIENT: Final = frozenset({429, 502, 503, 504})
 
 
 class Http:
-    """A connection to one service.
-
-    A request that can be sent again without harm is, after a passing failure.
-    """
+    """Connection to one service. Requests are retried after transient failures."""
 
     def __init__(self, base_url: str, *, api_key: str | None = None, timeout_s: float) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
         self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
 
-    def send(self, method: str, path: str, *, again: bool = True, **request: Any) -> httpx.Response:
-        """Return the response, or raise the ServiceError that it tells."""
+    def send(self, method: str, path: str, *, retry: bool = True, **request: Any) -> httpx.Response:
+        """Send a request and return the response.
+
+        Parameters
+        ----------
+        retry
+            Whether the request may be sent again.
+
+        Raises
+        ------
+        ServiceError
+            The response is an error.
+        """
         pause = _FIRST_PAUSE_S
-        for retry in range(_RETRIES + 1):
-            is_last = retry == _RETRIES or not again
+        for attempt in range(_RETRIES + 1):
+            is_last = attempt == _RETRIES or not retry
             try:
                 response = self._client.request(method, path, **request)
             except httpx.TransportError:
                 if is_last:
                     raise
             else:
-                if response.status_code not in _PASSING or is_last:
+                if response.status_code not in _TRANSIENT or is_last:
                     break
-                pause = max(pause, _asked_pause(response))
+                pause = max(pause, _retry_after_s(response))
             time.sleep(pause)
             pause *= 2
         if response.is_error:
@@ -48,7 +56,7 @@ class Http:
         return response
 
     def download(self, path: str, target: Path) -> None:
-        """Write the body of an answer to a file, piece by piece: the whole of it, or no file."""
+        """Stream a response body into a file; leave no partial file after an error."""
         partial = target.with_name(target.name + ".part")
         try:
             with self._client.stream("GET", path) as response:
@@ -56,14 +64,14 @@ class Http:
                     response.read()
                     raise ServiceError.from_response(response)
                 with partial.open("wb") as file:
-                    for piece in response.iter_bytes():
-                        file.write(piece)
+                    for chunk in response.iter_bytes():
+                        file.write(chunk)
             partial.replace(target)
         finally:
             partial.unlink(missing_ok=True)
 
     def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Return the items of a collection, page after page."""
+        """Yield the items of all pages of a collection."""
         while True:
             body = self.send("GET", path, params=params).json()
             yield from body["items"]
@@ -77,11 +85,11 @@ class Http:
 
 
 def path(*parts: str | int) -> str:
-    """Return the path made of parts, each of which may hold any character."""
+    """Return a URL path of percent-encoded segments."""
     return "".join("/" + quote(str(part), safe="") for part in parts)
 
 
-def _asked_pause(response: httpx.Response) -> float:
-    """Return the seconds in Retry-After; a proxy may send a date there, which is not followed."""
-    asked = response.headers.get("retry-after", "")
-    return min(float(asked), _MAX_PAUSE_S) if asked.isdecimal() else 0.0
+def _retry_after_s(response: httpx.Response) -> float:
+    """Return the seconds in Retry-After; 0 if it is missing or a date."""
+    retry_after = response.headers.get("retry-after", "")
+    return min(float(retry_after), _MAX_PAUSE_S) if retry_after.isdecimal() else 0.0

@@ -1,4 +1,4 @@
-"""A job from afar."""
+"""Jobs of the service: state, progress and result."""
 
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
@@ -10,19 +10,19 @@ from service.client.http import Http, path
 from service.client.model import RemoteModel
 from service.client.outputs import RemoteOutputs
 
-_WAIT_S: Final = 20
-_SHOW_EVERY_S: Final = 0.25
+_LONG_POLL_S: Final = 20
+_PROGRESS_POLL_S: Final = 0.25
 
 Job = dict[str, Any]
 
 
-class Handle:
-    """A job that was submitted, whatever it does.
+class RemoteJob:
+    """A submitted job.
 
     Attributes
     ----------
     info
-        The job as it was last read.
+        The job as last fetched.
     """
 
     def __init__(self, http: Http, info: Job) -> None:
@@ -36,23 +36,29 @@ class Handle:
 
     @property
     def state(self) -> str:
-        """State of the job as it was last read."""
+        """State of the job as last fetched."""
         return str(self.info["state"])
 
     def refresh(self, *, wait_s: float = 0) -> Self:
-        """Read the job again, waiting so long at most for its end."""
+        """Fetch the job again.
+
+        Parameters
+        ----------
+        wait_s
+            Maximum time to wait for the end of the job.
+        """
         self.info = self._http.send(
             "GET", path("v1", "jobs", self.id), params={"wait": wait_s}
         ).json()
         return self
 
     def cancel(self) -> Self:
-        """Ask for the job to be stopped."""
+        """Request cancellation of the job."""
         self.info = self._http.send("POST", path("v1", "jobs", self.id) + ":cancel").json()
         return self
 
     def events(self) -> Iterator[dict[str, Any]]:
-        """Return what has happened to the job so far, in order."""
+        """Yield the events of the job so far, in order."""
         after = 0
         address = path("v1", "jobs", self.id, "events")
         while True:
@@ -62,16 +68,16 @@ class Handle:
                 return
             after = body["next_after"]
 
-    def _end(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
-        """Return the job once it has succeeded."""
+    def _wait_for_success(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
+        """Wait until the job has succeeded, and return it."""
         if progress:
             with _bar() as bar:
                 row = bar.add_task(self.info["model"], total=1.0, note="queued")
-                return self._end(
+                return self._wait_for_success(
                     progress=False, on_change=lambda job: bar.update(row, **_shown(job))
                 )
         while not self.info["is_final"]:
-            self.refresh(wait_s=_WAIT_S if on_change is None else _SHOW_EVERY_S)
+            self.refresh(wait_s=_LONG_POLL_S if on_change is None else _PROGRESS_POLL_S)
             if on_change is not None:
                 on_change(self.info)
         if self.state != "succeeded":
@@ -79,39 +85,41 @@ class Handle:
         return self.info
 
 
-class JobHandle(Handle):
+class TrainingJob(RemoteJob):
     """A job that trains a model."""
 
     def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
     ) -> RemoteModel:
-        """Return the model, once the job has made it.
+        """Wait for the end of the job, and return the model.
 
         Parameters
         ----------
         progress
-            Show a live bar on the terminal.
+            Whether to show a progress bar on the terminal.
         on_change
-            Called with the job each time it is read.
+            Function to call with the job each time it is fetched.
 
         Raises
         ------
         JobFailed
             The job has failed, timed out or been cancelled.
         """
-        job = self._end(progress=progress, on_change=on_change)
+        job = self._wait_for_success(progress=progress, on_change=on_change)
         address = path("v1", "models", job["model"], "versions", job["version"])
         return RemoteModel(self._http, self._http.send("GET", address).json())
 
 
-class InferenceHandle(Handle):
-    """A job that calls a model over a dataset."""
+class InferenceJob(RemoteJob):
+    """A batch inference job: a method of a model applied to a dataset."""
 
     def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
     ) -> RemoteOutputs:
-        """Return the outputs, once the job has computed them; else as :meth:`JobHandle.wait`."""
-        return RemoteOutputs(self._http, self._end(progress=progress, on_change=on_change))
+        """Wait for the end of the job, and return its outputs; see :meth:`TrainingJob.wait`."""
+        return RemoteOutputs(
+            self._http, self._wait_for_success(progress=progress, on_change=on_change)
+        )
 
 
 def _bar() -> Progress:

@@ -1,4 +1,4 @@
-"""A trained model from afar."""
+"""A trained model in the service."""
 
 import io
 from collections.abc import Sequence
@@ -17,15 +17,15 @@ _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
 class RemoteModel:
-    """A version of a model, called over HTTP as if it were here.
+    """A version of a model in the service, with the methods of a local model.
 
-    Its methods take arrays, column by column in the order of the training rows, or frames of
-    pandas, polars or Arrow, whose columns are taken by the names that they had in training.
+    Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
+    polars, Arrow), whose columns are matched by name to those of the training data.
 
     Attributes
     ----------
     info
-        The model as the service tells it: tasks, metrics, lineage.
+        The model as returned by the service: tasks, metrics, lineage.
     """
 
     def __init__(self, http: Http, info: dict[str, Any]) -> None:
@@ -45,35 +45,35 @@ class RemoteModel:
 
     @property
     def tasks(self) -> tuple[str, ...]:
-        """Names of its tasks."""
+        """Names of the tasks."""
         return tuple(self.info["tasks"])
 
     @property
     def metrics(self) -> dict[str, dict[str, float | None]]:
-        """Scores on the training rows, ``{metric: {task: value}}``; None where not finite."""
+        """Scores on the training rows, ``{metric: {task: value}}``; None if not finite."""
         metrics: dict[str, dict[str, float | None]] = self.info["metrics"]
         return metrics
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, in the order of the columns of :meth:`distances`."""
+        """Return the class labels of a task, in the order of the columns of :meth:`distances`."""
         if task not in self.tasks:
-            raise ValueError(f"model '{self.name}' has no task '{task}'")
+            raise ValueError(f"model '{self.name}' has no task '{task}'; see its attribute tasks")
         return tuple(self.info["classes"].get(task, ()))
 
     def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the projected rows (n_samples, k) of rows (n_samples, n_features)."""
+        """Return the projections (n_samples, k) of rows (n_samples, n_features)."""
         return self._call("transform", X, task)
 
     def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the rows (n_samples, n_features) that projected rows (n_samples, k) stand for."""
+        """Return the rows (n_samples, n_features) for projections (n_samples, k)."""
         return self._call("inverse_transform", Z, task)
 
     def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the rows expected at the projections of rows, missing values (NaN) filled in."""
+        """Return rows reconstructed from their projections, without missing values."""
         return self._call("reconstruct", X, task)
 
     def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the variance (n_samples,) of a value of each row at its projection."""
+        """Return the predictive variance (n_samples,) of the values of each row."""
         return self._call("variance", X, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
@@ -89,54 +89,60 @@ class RemoteModel:
         return self._call("decision_function", X, task)
 
     def history(self) -> dict[str, Any]:
-        """Return how the fit went, step by step."""
+        """Return the history of the fit: objective and other quantities per iteration."""
         history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
         return history
 
     def report(self) -> dict[str, Any]:
-        """Return what was tried before it was trained; a model of a plain job has none."""
+        """Return the report of search, comparison and evaluation.
+
+        Raises
+        ------
+        ServiceError
+            The model was trained without any of them (``no-report``).
+        """
         report: dict[str, Any] = self._http.send("GET", f"{self._path}/report").json()
         return report
 
     def relations(self) -> dict[str, Any]:
-        """Return how its tasks are related: names, strengths and a sentence."""
+        """Return the relations between tasks: names, strengths and a summary in words."""
         relations: dict[str, Any] = self._http.send("GET", f"{self._path}/relations").json()
         return relations
 
     def draw_relations(self, target: str | Path) -> Path:
-        """Write a picture of how its tasks are related to a file, as SVG."""
+        """Write a diagram of the relations between tasks to an SVG file."""
         target = Path(target)
         target.write_bytes(self._http.send("GET", f"{self._path}/relations.svg").content)
         return target
 
     def download(self, target: str | Path) -> Path:
-        """Write the artifact to a file, which ``algorithms.registry.load_model`` reads."""
+        """Write the model to a file for ``algorithms.registry.load_model``."""
         target = Path(target)
         target.write_bytes(self._http.send("GET", f"{self._path}/artifact").content)
         return target
 
-    def name_as(self, alias: str) -> None:
-        """Have an alias, such as production, name this version from now on.
+    def set_alias(self, alias: str) -> None:
+        """Point an alias, such as ``production``, at this version.
 
         Raises
         ------
         ServiceError
-            Somebody else has moved it in the same moment (``precondition-failed``).
+            Another client has changed the alias at the same time (``precondition-failed``).
         """
         address = path("v1", "models", self.name, "aliases", alias)
         try:
-            there = self._http.send("GET", address).headers["etag"]
+            current = self._http.send("GET", address).headers["etag"]
         except ServiceError as error:
             if error.code != "not-found":
                 raise
             condition = {"If-None-Match": "*"}
         else:
-            condition = {"If-Match": there}
-        # not again: it might have been done, and then the condition does not hold any more
+            condition = {"If-Match": current}
+        # without retries: if a lost response was a success, the condition no longer holds
         self._http.send(
             "PUT",
             address,
-            again=False,
+            retry=False,
             json={"version": self.version},
             headers=condition,
         )
@@ -146,7 +152,7 @@ class RemoteModel:
         self._http.send("DELETE", self._path)
 
     def call(self, method: str, body: bytes, media_type: str, *, task: str) -> NDArray[Any]:
-        """Return what a method makes of rows in a format of the service, such as text/csv."""
+        """Return the outputs of a method for rows in a given media type, such as text/csv."""
         response = self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
@@ -168,14 +174,14 @@ class RemoteModel:
 
 def _as_npy(array: NDArray[Any]) -> bytes:
     body = io.BytesIO()
-    # the bits of an answer depend on how the rows lie in memory
+    # results depend on the memory layout in the last bits
     np.save(body, np.asarray(array, order="C"), allow_pickle=False)
     return body.getvalue()
 
 
 def _as_arrow(array: NDArray[Any], names: Sequence[str]) -> bytes:
-    """Return an Arrow stream of columns, which the service takes by their names."""
-    import pyarrow as pa  # which takes long, and arrays do not need it
+    """Return an Arrow stream with named columns."""
+    import pyarrow as pa  # slow to import, and not needed for arrays
 
     table = pa.Table.from_arrays([pa.array(column) for column in array.T], names=list(names))
     sink = pa.BufferOutputStream()

@@ -1,4 +1,4 @@
-"""What a model made of a whole dataset, from afar."""
+"""Outputs of a batch inference job."""
 
 from pathlib import Path
 from typing import Any
@@ -7,12 +7,12 @@ from service.client.http import Http, path
 
 
 class RemoteOutputs:
-    """The outputs of an inference over a dataset.
+    """Outputs of a batch inference.
 
     Attributes
     ----------
     info
-        The job that computed them, as the service tells it.
+        The job as returned by the service.
     """
 
     def __init__(self, http: Http, info: dict[str, Any]) -> None:
@@ -22,22 +22,22 @@ class RemoteOutputs:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What it came to: rows, seconds, rows per second, and each task."""
+        """Result of the job: rows, seconds, rows per second, dataset and file."""
         report: dict[str, Any] = self.info["result"]
         return report
 
     @property
     def dataset_id(self) -> str | None:
-        """Id of the dataset that was made of them, None where none was."""
-        made: str | None = self.report["dataset_id"]
-        return made
+        """Id of the dataset of the outputs, None if the job has created none."""
+        dataset_id: str | None = self.report["dataset_id"]
+        return dataset_id
 
     def download(self, target: str | Path) -> Path:
-        """Write them to a Parquet file: task, row, outputs."""
+        """Write the outputs to a Parquet file with columns task, row and outputs."""
         target = Path(target)
         self._http.download(self._path, target)
         return target
 
     def delete(self) -> None:
-        """Delete them; a dataset that was made of them stays."""
+        """Delete the outputs, but not the dataset that was created from them."""
         self._http.send("DELETE", self._path)

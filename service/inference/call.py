@@ -114,8 +114,8 @@ def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
             raise_invalid_data(
-                f"task '{task}', row {row}, column {column} is {array[row, column]}; float64 does "
-                "not represent every integer beyond 2**53; send floats",
+                f"task '{task}', row {row}, column {column} is {array[row, column]}; integers "
+                "beyond 2**53 are not exact as float64; send floats",
                 task=task,
                 row=row,
                 column=column,

@@ -112,7 +112,7 @@ def test_the_longest_name_is_taken(http):
 
 def test_the_longest_model_with_the_longest_alias_is_called(client, http, dataset):
     name = "m" * 100
-    client.train(dataset, "pca", model=name, k=1).wait().name_as("a" * 64)
+    client.train(dataset, "pca", model=name, k=1).wait().set_alias("a" * 64)
     body = {"task": "north", "inputs": ROWS.tolist()}
     path = f"/v1/models/{name}@{'a' * 64}/inverse-transform"
     assert http.post(path, json=body | {"inputs": [[1.0]]}).status_code == 200
@@ -190,9 +190,9 @@ def test_of_many_that_make_it_at_once_one_wins(http):
 
 @needs_production
 def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypatch):
-    versions[0].name_as("production")
+    versions[0].set_alias("production")
     assert client.model("aliased@production").version == 1
-    versions[1].name_as("fresh")
+    versions[1].set_alias("fresh")
     assert client.aliases("aliased")["fresh"] == 2
     client.delete_alias("aliased", "fresh")
     send = versions[2]._http.send
@@ -204,7 +204,7 @@ def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypa
 
     monkeypatch.setattr(versions[2]._http, "send", raced)
     with pytest.raises(ServiceError) as caught:
-        versions[2].name_as("production")
+        versions[2].set_alias("production")
     assert (caught.value.status, caught.value.code) == (412, "precondition-failed")
     assert client.model("aliased@production").version == 2
 
@@ -214,8 +214,8 @@ def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypa
 
 def test_a_version_that_an_alias_names_is_not_deleted(client, http, dataset):
     doomed = client.train(dataset, "pca", model="protected", k=1).wait()
-    doomed.name_as("champion")
-    doomed.name_as("old")
+    doomed.set_alias("champion")
+    doomed.set_alias("old")
     with pytest.raises(ServiceError, match="'champion' and 'old'") as caught:
         doomed.delete()
     assert (caught.value.status, caught.value.code) == (409, "in-use")
@@ -259,7 +259,7 @@ def test_what_there_is_of_a_version_there_is_of_its_alias(http, part):
 @needs_production
 def test_relations_and_their_picture_have_the_address_too(http, client, dataset):
     model = client.train(dataset, "rmt-pca", model="aliased-relations", k=1).wait()
-    model.name_as("drawn")
+    model.set_alias("drawn")
     for part in ("relations", "relations.svg"):
         by_alias = http.get(f"/v1/models/aliased-relations@drawn/{part}")
         assert by_alias.status_code == 200
@@ -271,7 +271,7 @@ def test_relations_and_their_picture_have_the_address_too(http, client, dataset)
 def test_a_report_has_the_address_too(http, client, dataset):
     refused(http.get("/v1/models/aliased@production/report"), 404, "no-report")
     judged = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
-    judged.name_as("judged")
+    judged.set_alias("judged")
     report = http.get("/v1/models/aliased-report@judged/report").json()
     assert report == http.get("/v1/models/aliased-report/report").json() == judged.report()
 
@@ -319,7 +319,7 @@ def test_the_inference_protocol_takes_it_as_part_of_the_name(http, versions):
 def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset):
     rng = np.random.default_rng(1)
     first, second = (client.train(dataset, "rmt-pca", model="warm", k=k).wait() for k in (1, 2))
-    first.name_as("base")
+    first.set_alias("base")
     more = client.upload({"east": rng.standard_normal((12, 5))})
     spec = {
         "dataset_id": more.id,
@@ -328,7 +328,7 @@ def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset
         "adapt": {"model": "warm@base"},
     }
     job = client.job(http.post("/v1/jobs", json=spec).json()["id"])
-    second.name_as("base")  # too late for it
+    second.set_alias("base")  # too late for it
     assert job.wait().info["lineage"]["base"] == first.info["id"]
     spec["adapt"] = {"model": "warm@base", "version": first.version}
     refused(http.post("/v1/jobs", json=spec), 404, "not-found")

@@ -259,9 +259,9 @@ def test_named_columns_are_matched_by_name(client, http, tmp_path):
 
 def test_an_alias_is_resolved_when_the_job_is_submitted(client, dataset):
     first, second = (client.train(dataset, "pca", model="batch-alias", k=k).wait() for k in (1, 2))
-    first.name_as("production")
+    first.set_alias("production")
     job = client.infer("batch-alias@production", "transform", dataset)
-    second.name_as("production")
+    second.set_alias("production")
     outputs = job.wait()
     assert outputs.info["version"] == 1
     assert client.dataset(outputs.dataset_id).info["origin"]["version_id"] == first.info["id"]

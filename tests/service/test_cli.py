@@ -265,7 +265,7 @@ def test_train_takes_the_id_of_a_dataset_and_the_address_from_the_environment(
         (("DATASET", "-a", "no"), ("no algorithm 'no'", "pca")),
         (("ds_no", "-a", "pca"), ("no dataset 'ds_no'",)),
         (("none.csv", "-a", "pca"), ("none.csv",)),
-        (("notes.txt", "-a", "pca"), ("notes.txt", ".csv, .npz")),
+        (("notes.txt", "-a", "pca"), ("notes.txt", ".csv or .npz")),
         (("schools.csv", "-a", "pca", "--task-column", "town"), ("town",)),
     ],
 )

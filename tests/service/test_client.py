@@ -55,11 +55,11 @@ def test_the_same_bytes_are_one_dataset(client):
 
 
 def test_what_cannot_be_sent_is_told_before_it_is(client, tmp_path):
-    with pytest.raises(ValueError, match=r"'data\.txt' is none of \.csv, \.npz"):
+    with pytest.raises(ValueError, match=r"expected a \.csv or \.npz file, got 'data\.txt'"):
         client.upload(tmp_path / "data.txt")
-    with pytest.raises(ValueError, match="no rows: three"):
+    with pytest.raises(ValueError, match="only for tasks with rows, got targets for: three"):
         client.upload(tasks(1), {"three": [1.0]})
-    with pytest.raises(ValueError, match="targets of task 'one' are neither all numbers nor"):
+    with pytest.raises(ValueError, match="targets of task 'one' to be all numbers or all text"):
         client.upload(tasks(1), {"one": np.array([1, "a", None], dtype=object)})
     with pytest.raises(FileNotFoundError):
         client.upload(tmp_path / "none.csv")

@@ -136,7 +136,7 @@ def test_a_missing_an_extra_and_a_misspelt_column_are_named(service, trained, ro
         ({"iq": None, "IQ": X[:, 1]}, ["missing: 'iq'", "unknown: 'IQ'"]),
     ):
         columns = {k: v for k, v in (columns_of(X) | change).items() if v is not None}
-        with pytest.raises(ServiceError, match="columns of the names") as caught:
+        with pytest.raises(ServiceError, match="with the column names of the training data") as caught:
             ROUTES[route](service, trained, columns)
         assert (caught.value.status, caught.value.code) == (422, "invalid-data")
         assert all(word in str(caught.value) for word in words)
@@ -212,7 +212,7 @@ def test_coordinates_are_taken_by_position_whatever_their_names(client):
 
 
 @pytest.mark.parametrize(
-    ("column", "holds"),
+    ("column", "dtype"),
     [
         (["x", "y"], "str"),
         (pd.Categorical(["x", "y"]), "category"),
@@ -220,14 +220,14 @@ def test_coordinates_are_taken_by_position_whatever_their_names(client):
         ([1, "y"], "object"),
     ],
 )
-def test_a_column_that_is_not_numeric_is_named(client, trained, column, holds):
+def test_a_column_that_is_not_numeric_is_named(client, trained, column, dtype):
     frame = pd.DataFrame({"age": [1.0, 2.0], "sex": column})
-    sentence = f"column 'sex' of {{}} is not numeric: it holds {holds}.*; encode or drop it"
+    sentence = f"column 'sex' of {{}} is not numeric: it has type {dtype}.*; encode or drop it"
     with pytest.raises(ValueError, match=sentence.format("task 'a'")):
         client.upload({"a": frame})
     with pytest.raises(ValueError, match=sentence.format("predict")):
         trained.predict(frame, task="a")
-    if isinstance(column, list) and holds == "str":
+    if isinstance(column, list) and dtype == "str":
         with pytest.raises(ValueError, match="column 'sex' of predict is not numeric"):
             trained.predict(pl.DataFrame({"age": [1.0, 2.0], "sex": column}), task="a")
         with pytest.raises(ValueError, match="column 'sex' of predict is not numeric"):
@@ -265,12 +265,12 @@ def test_a_missing_value_is_told_with_its_place(trained, frame):
 
 def test_integers_that_floats_cannot_hold_and_labels_without_text_are_refused(client, trained):
     large = pd.DataFrame({"age": [2**53 + 1], "iq": [1], "größe": [1]})
-    with pytest.raises(ValueError, match="column 'age' of predict holds the integer 9007"):
+    with pytest.raises(ValueError, match="column 'age' of predict has the integer 9007"):
         trained.predict(large, task="a")
     turned = pd.DataFrame(rows(1))[[2, 0, 1]]
-    with pytest.raises(TypeError, match="columns of predict need names of text, one is 2"):
+    with pytest.raises(TypeError, match="strings as column names of predict, got 2"):
         trained.predict(turned, task="a")
-    with pytest.raises(TypeError, match=r"rows for each task.*got DataFrame"):
+    with pytest.raises(TypeError, match=r"mapping .task: rows. or a path, got DataFrame"):
         client.upload(turned)
 
 
@@ -310,7 +310,7 @@ def test_targets_may_be_series_of_numbers_or_text(client):
 def test_targets_whose_index_is_in_another_order_are_refused(client):
     X = pd.DataFrame(columns_of(rows(0, 4)), index=list("wxyz"))
     y = pd.Series([1.0, 2.0, 3.0, 4.0], index=list("zyxw"))
-    with pytest.raises(ValueError, match="targets of task 'a' have the index of its rows in anoth"):
+    with pytest.raises(ValueError, match="index of the targets of task 'a' has another order"):
         client.upload({"a": X}, {"a": y})
     aligned = client.upload({"a": X}, {"a": y.loc[X.index]})
     assert aligned.info["n_samples"] == 4

@@ -125,7 +125,7 @@ def front(launch_service):
         with Client(service.url, api_key=KEY) as client:
             rng = np.random.default_rng(0)
             data = client.upload({name: rng.standard_normal((20, 5)) for name in "ab"})
-            client.train(data, "pca", model="m", k=2).wait().name_as("live")
+            client.train(data, "pca", model="m", k=2).wait().set_alias("live")
         yield service
 
 

@@ -187,7 +187,7 @@ def test_it_raises_the_sentence_of_an_error(client_of):
 def test_a_model_is_loaded_and_unloaded(client_of, client, http):
     """What the gauge of the cache tells is what was asked for, and calls never mind."""
     dataset = client.upload({"north": ROWS + 7}, name="of a model with bytes of its own")
-    client.train(dataset, "pca", model="loaded", k=3).wait().name_as("production")
+    client.train(dataset, "pca", model="loaded", k=3).wait().set_alias("production")
 
     def cached():
         numbers = http.get("/metrics").text

@@ -60,7 +60,7 @@ def guarded(launch_service):
 def ada(guarded):
     with Client(guarded.url, api_key=make_key(guarded, "ada", "admin")) as client:
         job = client.train(client.upload(ROWS, name="mine"), "pca", model="mine", k=1)
-        job.wait().name_as("production")
+        job.wait().set_alias("production")
         client.job_id = job.id
         yield client
 
