@@ -1,8 +1,8 @@
-"""What the papers compare with: PCA of each task alone, and one PCA for all tasks.
+"""PCA of each task alone (I-PCA), and one PCA for all tasks (C-PCA).
 
-PCA maximises tr(Uᵀ C U) over U with orthonormal columns; the k leading eigenvectors of C solve it.
-*I-PCA* takes C_t task by task, *C-PCA* one matrix for all. Cost: one eigendecomposition, O(d³), or
-a thin singular value decomposition, O(n² d), per task or in all.
+PCA maximises tr(Uᵀ C U) over U with orthonormal columns; the solution is the k leading eigenvectors
+of C. *I-PCA* uses the covariance C_t of each task, *C-PCA* one matrix for all tasks. Cost: one
+eigendecomposition, O(d³), or thin singular value decomposition, O(n² d); I-PCA needs one per task.
 
 Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html
@@ -46,8 +46,8 @@ class CommonPCAParams(SubspaceParams):
         "sum",
         title="Matrix",
         description="'sum': the unweighted sum of the tasks' covariances, which is the limit of "
-        "RMT-PCA for infinite coupling. 'pooled': the covariance of the union of all rows "
-        "about their grand mean, where large tasks and differences between task means count.",
+        "RMT-PCA for infinite coupling. 'pooled': the covariance of the rows of all tasks about "
+        "their common mean, in which large tasks and differences between task means count more.",
     )
 
 
@@ -57,8 +57,8 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
     name = "pca"
     title = "PCA per task"
     summary = (
-        "Principal components of each task from its own rows alone. "
-        "The baseline for tasks with many rows; with few rows prefer rmt-pca."
+        "Principal components of each task from its own rows. For tasks with many rows; with few "
+        "rows prefer rmt-pca."
     )
     reference = _REFERENCE
     Params = TaskPCAParams
@@ -81,7 +81,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
         )
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with one more task, from its own rows."""
+        """Return the model with a new task, from the task's own rows."""
         del trace
         moments = estimate_moments([task], k=model.k)
         U = moments.C.lift(moments.C.leading(model.k))
@@ -94,19 +94,19 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     name = "common-pca"
     title = "Common PCA"
     summary = (
-        "One subspace for all tasks, from the sum of their covariances or from all rows pooled. "
-        "The baseline for tasks that hardly differ."
+        "One subspace for all tasks, from the sum of their covariances or from the pooled rows. "
+        "For tasks that hardly differ."
     )
     reference = _REFERENCE
     Params = CommonPCAParams
 
     def check(self, summaries: Sequence[TaskSummary], params: CommonPCAParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         for task in summaries:
             if params.form == "pooled" and task.input == "covariances":
                 raise InvalidParams(
-                    f"form 'pooled' needs rows, but task '{task.name}' holds covariance matrices; "
+                    f"form 'pooled' needs rows, but task '{task.name}' has covariance matrices; "
                     "use form 'sum'",
                     task=task.name,
                     field="form",
@@ -115,7 +115,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     def _fit(
         self, tasks: TaskSet, params: CommonPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Return the k leading eigenvectors of the one matrix for all tasks."""
+        """Return the k leading eigenvectors of the common matrix."""
         del rng
         moments = estimate_moments(tasks.by_name().tasks, k=params.k)
         C, mean = moments.C, None
@@ -134,7 +134,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
         )
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with one more task in the common subspace."""
+        """Return the model with a new task in the common subspace."""
         del trace
         return adapt_model(model, estimate_moments([task], k=model.k), None)
 

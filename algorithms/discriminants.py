@@ -342,5 +342,5 @@ def _end_warnings(learned: Mapping[str, Learned], asked: ProjectionParams) -> tu
     chosen = {
         task: {name: one.fit_info[name] for name in asked.GRIDS} for task, one in learned.items()
     }
-    most = {task: one.bounds for task, one in learned.items()}
-    return end_warnings_by_task(asked, chosen, most=most)
+    limits = {task: one.bounds for task, one in learned.items()}
+    return end_warnings_by_task(asked, chosen, limits=limits)

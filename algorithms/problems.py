@@ -1,4 +1,4 @@
-"""Small made problems with known answers, for tests, documentation and the demo."""
+"""Small synthetic problems with known solutions, for tests, documentation and the demo."""
 
 from dataclasses import dataclass
 
@@ -11,14 +11,14 @@ Array = NDArray[np.float64]
 
 #: Variances along the axes of the paper's synthetic tasks.
 PAPER_SPECTRUM = (1.0, 1.0, 2.0, 2.0, 3.0, 3.0)
-#: Standard deviation of the paper's tilt. Printed as variance 0.3, but that turns the axes by a
-#: median of 98 degrees, while the text wants rotations close to the identity.
+#: Standard deviation of the tilt. The paper prints 0.3 as the variance, but that rotates the axes
+#: by a median of 98 degrees, while its text describes rotations close to the identity.
 PAPER_TILT = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class GaussianProblem:
-    """Rows of Gaussian tasks, and the covariances they were drawn with.
+    """Gaussian tasks and their true covariances.
 
     Parameters
     ----------
@@ -37,7 +37,7 @@ def tilted_gaussians(
     tilt: float = PAPER_TILT,
     spectrum: tuple[float, ...] = PAPER_SPECTRUM,
 ) -> GaussianProblem:
-    """Return tasks whose covariances are one covariance, tilted a little for each.
+    """Return tasks whose covariances are small random rotations of one covariance.
 
     C_t = O_t C_0 O_tᵀ with O_t the orthogonal matrix nearest to I + N, N of independent normal
     entries (Yamane et al. 2016, section 3.2, https://proceedings.mlr.press/v63/yamane65.html).
@@ -50,13 +50,13 @@ def tilted_gaussians(
     d = len(spectrum)
     core = np.linalg.qr(rng.standard_normal((d, d)))[0]
     roots = np.stack([_tilted(rng, d, tilt) @ core for _ in range(n_tasks)]) * np.sqrt(spectrum)
-    return _drawn(rng, roots, n_samples)
+    return _draw(rng, roots, n_samples)
 
 
 def identical_gaussians(
     rng: np.random.Generator, *, n_tasks: int, n_samples: int = 10
 ) -> GaussianProblem:
-    """Return tasks of one covariance: a common subspace is right for all."""
+    """Return tasks with the same covariance, for which one subspace is best."""
     return tilted_gaussians(rng, n_tasks=n_tasks, n_samples=n_samples, tilt=0.0)
 
 
@@ -67,16 +67,16 @@ def unrelated_gaussians(
     n_samples: int = 10,
     spectrum: tuple[float, ...] = PAPER_SPECTRUM,
 ) -> GaussianProblem:
-    """Return tasks whose axes have nothing in common: each is best left alone."""
+    """Return tasks whose principal axes are independent, which are best learned alone."""
     d = len(spectrum)
     axes = np.linalg.qr(rng.standard_normal((n_tasks, d, d)))[0]
-    return _drawn(rng, axes * np.sqrt(spectrum), n_samples)
+    return _draw(rng, axes * np.sqrt(spectrum), n_samples)
 
 
 def covariance_tasks(
     rng: np.random.Generator, *, n_tasks: int, n_matrices: int = 4, n_samples: int = 20
 ) -> TaskSet:
-    """Return tasks that hold stacks of covariance matrices in place of rows, as for EEG epochs."""
+    """Return tasks with stacks of covariance matrices in place of rows, as for EEG epochs."""
     problem = tilted_gaussians(rng, n_tasks=n_tasks, n_samples=n_matrices * n_samples)
     stacks = [
         np.stack([np.cov(part, rowvar=False) for part in np.split(task.X, n_matrices)])
@@ -96,8 +96,8 @@ def _tilted(rng: np.random.Generator, d: int, tilt: float) -> Array:
     return np.asarray(left @ right)
 
 
-def _drawn(rng: np.random.Generator, roots: Array, n_samples: int) -> GaussianProblem:
-    """Return rows of covariance R Rᵀ for roots R (n_tasks, d, d)."""
+def _draw(rng: np.random.Generator, roots: Array, n_samples: int) -> GaussianProblem:
+    """Return tasks with random rows of covariance R Rᵀ, for roots R (n_tasks, d, d)."""
     noise = rng.standard_normal((len(roots), n_samples, roots.shape[1]))
     tasks = tuple(
         Task.from_rows(f"task-{t + 1}", rows @ root.T)

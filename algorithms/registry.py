@@ -1,4 +1,4 @@
-"""THE list of algorithms: one import and one entry each. Nothing else lists them."""
+"""The registry of all algorithms, and their model files. No other module lists algorithms."""
 
 from pathlib import Path
 from typing import Any
@@ -72,9 +72,9 @@ _FORMAT = "sibling-model/1"
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write a model to one file, which :func:`load_model` reads anywhere.
+    """Write a model to a file for :func:`load_model`.
 
-    Numbers of its header that are not finite are null there.
+    Numbers in the header that are not finite are written as null.
     """
     header = {"format": _FORMAT, "algorithm": model.algorithm, "model": json_ready(model.header())}
     write_arrays(path, model.to_arrays(), header=header)
@@ -86,7 +86,7 @@ def load_model(path: Path) -> Model:
     Raises
     ------
     InvalidArtifact
-        The file is damaged, of another format, or of an algorithm not known here.
+        The file is corrupt, has another format, or is a model of an unknown algorithm.
     """
     arrays, header = read_arrays(path)
     if header.get("format") != _FORMAT:
@@ -96,13 +96,13 @@ def load_model(path: Path) -> Model:
     algorithm = ALGORITHMS.get(str(header.get("algorithm")))
     if algorithm is None:
         raise InvalidArtifact(
-            f"'{path.name}' is a model of {header.get('algorithm')!r}, "
-            f"which is not among {sorted(ALGORITHMS)}"
+            f"'{path.name}' is a model of the unknown algorithm {header.get('algorithm')!r}; "
+            f"known algorithms: {', '.join(sorted(ALGORITHMS))}"
         )
     try:
         model: Model = algorithm.Model.from_arrays(arrays, header["model"])
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArtifact(
-            f"'{path.name}' lacks or garbles a part of its model: {error!r}"
+            f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"
         ) from error
     return model

@@ -1,4 +1,4 @@
-"""What every algorithm promises; the contract tests run over all of them."""
+"""The interface of all algorithms, checked by the contract tests (``test_contract.py``)."""
 
 import json
 from abc import ABC, abstractmethod
@@ -21,8 +21,8 @@ P = TypeVar("P", bound=Params)
 M = TypeVar("M", bound=Model)
 
 
-#: What a baseline stands for: each task learned alone, one model of all tasks, or another way of
-#: learning together.
+#: Role of a baseline: each task alone, one model for the rows of all tasks, or another multi-task
+#: method.
 Role = Literal["single_task", "pooled", "multi_task"]
 
 
@@ -35,13 +35,14 @@ class Baseline:
     algorithm
         Name in the registry.
     copied_params
-        Parameters that it takes over as the user gave them, so that both answer the same question.
+        Parameters whose values are copied from the compared algorithm, so that both solve the same
+        problem.
     values
-        Its other parameters; what they leave out has its default.
+        Values of other parameters; the rest have their defaults.
     variant
-        What tells it from another baseline of the same algorithm and role.
+        A label that distinguishes baselines of the same algorithm and role.
     renamed_params
-        Parameters that it takes over under a name of its own: that name, and the other's.
+        Parameters that are copied from a parameter of another name: ``{name: name there}``.
     """
 
     algorithm: str
@@ -52,13 +53,13 @@ class Baseline:
     renamed_params: Mapping[str, str] = field(default_factory=dict)
 
     def params_from(self, params: Params) -> dict[str, Any]:
-        """Return its parameters, beside these of the other algorithm."""
+        """Return the baseline's parameter values, given those of the compared algorithm."""
         names = {**{name: name for name in self.copied_params}, **self.renamed_params}
         return {**{own: getattr(params, name) for own, name in names.items()}, **self.values}
 
 
 class Algorithm(ABC, Generic[P, M]):
-    """A way to learn several tasks together."""
+    """A training method for a set of tasks."""
 
     #: Short name in the API: lower case, words joined by hyphens.
     name: ClassVar[str]
@@ -68,17 +69,17 @@ class Algorithm(ABC, Generic[P, M]):
     #: Paper, year and DOI or address.
     reference: ClassVar[str]
     needs: ClassVar[Needs]
-    #: What it is compared with, to tell whether learning together helps.
+    #: Baselines that show whether learning together helps.
     baselines: ClassVar[tuple[Baseline, ...]] = ()
-    #: Parameter of which many values are learned faster one after the other than each by itself.
+    #: Parameter whose values are fitted faster along a path with warm starts than separately.
     path_param: ClassVar[str | None] = None
-    #: Direction in which theory says that the objective moves, if it says so.
+    #: Direction in which the objective provably moves; None if it is not monotone.
     monotone: ClassVar[Literal["up", "down"] | None] = None
     Params: type[P]
     Model: type[M]
 
     def parse(self, values: Mapping[str, Any], *, place: str | None = None) -> P:
-        """Return the parameters in values read from JSON: lists for tuples and 1 for 1.0 are fine.
+        """Return parameters parsed from JSON values; lists for tuples and 1 for 1.0 are allowed.
 
         Parameters
         ----------
@@ -88,7 +89,7 @@ class Algorithm(ABC, Generic[P, M]):
         Raises
         ------
         InvalidParams
-            A name is unknown, or a value out of its bounds; the first of them is told.
+            A name is unknown, or a value is out of bounds; the message names the first one.
         """
         try:
             return self.Params.model_validate_json(json.dumps(dict(values)))
@@ -100,67 +101,76 @@ class Algorithm(ABC, Generic[P, M]):
             raise InvalidParams(message, field=f"{place}/{field}" if place else field) from None
 
     def baselines_for(self, params: P) -> tuple[Baseline, ...]:
-        """Return the baselines that answer the same question as the algorithm with these."""
+        """Return the baselines that solve the same problem as the algorithm with ``params``."""
         del params
         return self.baselines
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit; reads no numbers."""
+        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted to tasks like these.
+
+        It sees the shapes of the tasks only, not the numbers.
+        """
         del params
         self.needs.check(summaries, algorithm=self.name)
 
     def check_selection(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData where a fit could hold out no row to choose parameters by."""
-        is_chosen = getattr(params, "selection", "given") != "given"
-        if is_chosen and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
+        """Raise InvalidData if parameters are to be selected, but no row can be held out."""
+        selects = getattr(params, "selection", "given") != "given"
+        if selects and all(one.input == "rows" and one.n_samples == 1 for one in summaries):
             raise InvalidData(
-                f"task '{summaries[0].name}' and all others have one row, which leaves none to "
-                f"choose parameters by; {self.name} needs selection 'given', or more rows",
+                f"task '{summaries[0].name}' and all others have only one row, so no row can be "
+                f"held out to select parameters of {self.name}; add rows, or use selection 'given'",
                 task=summaries[0].name,
             )
 
     def check_held_out(self, params: P) -> None:
-        """Raise InvalidParams where the rest is not a problem of its own once rows are held out."""
+        """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
         del params
 
     @abstractmethod
     def fit(self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator) -> M:
-        """Return the model learned from the tasks."""
+        """Return the model trained on the tasks."""
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[M]:
-        """Return the model of each of some parameters, which differ in :attr:`path_param` alone.
+        """Return one model for each of ``params``, which differ in :attr:`path_param` alone.
 
-        To the tolerance of the fit they are those of :meth:`fit`.
+        They equal the models of :meth:`fit` up to the tolerance of the fit.
         """
         return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
 
     def adapt(self, model: M, task: Task, *, trace: Trace | None = None) -> M:
-        """Return the model with one more task, learned from its rows with the others frozen.
+        """Return the model with a new task, trained on its rows while the other tasks stay fixed.
 
         Parameters
         ----------
         trace
-            Runs every loop, as in :meth:`fit`; loops have the name of the task in theirs, so that
-            several tasks can join under one trace. A new one if left out.
+            Runs every loop, as in :meth:`fit`. The names of the loops include the name of the task,
+            so that one trace can run several adaptations. Default: a new trace.
 
         Raises
         ------
         InvalidData
-            The algorithm takes no new tasks, or the task is none that a fit would take.
+            The algorithm does not support adaptation, or the task does not fit it or the model.
         """
         if not self.supports_adaptation():
-            raise InvalidData(f"{self.name} cannot take a new task '{task.name}' without a new fit")
+            raise InvalidData(
+                f"models of {self.name} cannot be adapted to a new task such as '{task.name}'; "
+                "train a new model with all tasks"
+            )
         self._check_new_task(model, task)
         return self.adapt_task(model, task, trace=trace or Trace())
 
     def adapt_task(self, model: M, task: Task, *, trace: Trace) -> M:
-        """Return what :meth:`adapt` does, for a task that has its name, needs, width and sizes."""
+        """Return the adapted model; subclasses implement it for tasks that :meth:`adapt` checked.
+
+        :meth:`adapt` has checked the task's name, needs, width and magnitudes.
+        """
         raise NotImplementedError
 
     def supports_adaptation(self) -> bool:
-        """Return whether :meth:`adapt` does something."""
+        """Return whether the algorithm implements :meth:`adapt_task`."""
         return type(self).adapt_task is not Algorithm.adapt_task
 
     def _check_new_task(self, model: M, task: Task) -> None:

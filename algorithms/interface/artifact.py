@@ -1,4 +1,4 @@
-"""The one file format: safetensors with a JSON header. Nothing in it can be executed."""
+"""The file format of models and checkpoints: safetensors with a JSON header, no executable code."""
 
 import json
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ HEADER_KEY = "sibling"
 def write_arrays(
     path: Path, arrays: Mapping[str, NDArray[Any]], *, header: Mapping[str, Any]
 ) -> None:
-    """Write arrays and header to path; a reader sees the old file or the new one, never a half.
+    """Write arrays and a header to a file, which is replaced atomically.
 
     Raises
     ------
     OSError
-        The file cannot be written; the disk is full, say.
+        The file cannot be written, for example because the disk is full.
     """
     contiguous = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
     # ascontiguousarray makes scalars one-dimensional; the file keeps the true shape

@@ -1,23 +1,23 @@
-"""What can go wrong in an algorithm, and nothing of how it is told over a wire."""
+"""Errors of algorithms. The service maps them to HTTP."""
 
 from typing import ClassVar
 
 
 class AlgorithmError(Exception):
-    """Root of every error that ``algorithms`` raises on purpose.
+    """Base class of the errors of ``algorithms``.
 
     Parameters
     ----------
     message
         One sentence: what was expected, what came, where, what to do.
     task, row, column, field
-        The place, as far as it is known: task name, zero-based row, column name or
-        zero-based number, parameter name.
+        Location of the error, if known: task name, zero-based row, column name or zero-based
+        number, parameter name.
 
     Attributes
     ----------
     place
-        What the field is of: parameters, unless whoever asked for more says otherwise.
+        Part of the request that has the field: "params", unless the caller sets another one.
     """
 
     code: ClassVar[str] = "algorithm-error"
@@ -47,7 +47,7 @@ class InvalidData(AlgorithmError):
 
 
 class InvalidParams(AlgorithmError):
-    """A parameter is out of its bounds, alone or for these tasks."""
+    """A parameter is out of bounds, or does not fit these tasks."""
 
     code = "invalid-params"
 

@@ -1,7 +1,6 @@
-"""Warnings where a chosen parameter lies at an end of the values that were tried.
+"""Warnings about selected parameters at an end of their grid, beyond which a better value may lie.
 
-There a better value may lie beyond. An end that is the bound of the parameter is none: nothing lies
-beyond it.
+An end that is a bound of the parameter causes no warning: there are no values beyond it.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -16,38 +15,40 @@ _BEYOND: dict[End, str] = {"smallest": "smaller", "largest": "larger"}
 
 
 def end_warnings(
-    params: Params, chosen: Mapping[str, float], *, most: Mapping[str, float] | None = None
+    params: Params, chosen: Mapping[str, float], *, limits: Mapping[str, float] | None = None
 ) -> tuple[str, ...]:
-    """Return a sentence for each parameter that was chosen at an end of its grid.
+    """Return a warning for each parameter that was selected at an end of its grid.
 
     Parameters
     ----------
     params
-        With the grids that were tried.
+        Parameters with the grids.
     chosen
-        Values by the name of the parameter, those of a grid.
-    most
-        Largest values that make a difference here, where these are below the bounds of the
-        parameters: the rank of the rows for a dimension.
+        Selected values by the name of the parameter.
+    limits
+        Largest effective values, if they are smaller than the bounds of the parameters: for
+        example the rank of the rows for a dimension.
     """
-    found = _ends(params, _grids(params, chosen), chosen, most or {}).items()
+    ends = _ends(params, _grids(params, chosen), chosen, limits or {}).items()
     return tuple(
         _sentence(name, end, f"{chosen[name]:g}", place=f"'{params.GRIDS[name]}'")
-        for name, end in found
+        for name, end in ends
     )
 
 
 def search_end_warnings(
     params: Params, tried: Mapping[str, Sequence[float]], chosen: Mapping[str, float]
 ) -> tuple[str, ...]:
-    """Return a sentence for each parameter that a search chose at an end of the values it tried.
+    """Return a warning for each parameter that a search chose at an end of the values it tried.
 
     Parameters
     ----------
     params
-        Of the class whose bounds count.
+        Parameters of the algorithm, whose class has the bounds.
     tried
-        Numbers by the name of the parameter.
+        Values that the search tried, by the name of the parameter.
+    chosen
+        Selected values by the name of the parameter.
     """
     return tuple(
         _sentence(name, end, f"{chosen[name]:g}", place=f"the search space of '{name}'")
@@ -59,12 +60,12 @@ def end_warnings_by_task(
     params: Params,
     chosen: Mapping[str, Mapping[str, float]],
     *,
-    most: Mapping[str, Mapping[str, float]] | None = None,
+    limits: Mapping[str, Mapping[str, float]] | None = None,
 ) -> tuple[str, ...]:
-    """Return the sentences of :func:`end_warnings` where each task has a choice of its own."""
+    """Return the warnings of :func:`end_warnings` if parameters were selected per task."""
     tasks: dict[tuple[str, End], list[str]] = {}
     for task, values in chosen.items():
-        grids, bounds = _grids(params, values), (most or {}).get(task, {})
+        grids, bounds = _grids(params, values), (limits or {}).get(task, {})
         for key in _ends(params, grids, values, bounds).items():
             tasks.setdefault(key, []).append(task)
     return tuple(
@@ -85,7 +86,7 @@ def _grids(params: Params, names: Iterable[str]) -> dict[str, Sequence[float]]:
 def _sentence(name: str, end: End, value: str, *, place: str) -> str:
     return (
         f"the chosen {name} = {value} is the {end} value that was tried: a {_BEYOND[end]} one may "
-        f"do better, so add {_BEYOND[end]} values to {place}"
+        f"be better, so add {_BEYOND[end]} values to {place}"
     )
 
 
@@ -93,9 +94,9 @@ def _ends(
     params: Params,
     grids: Mapping[str, Sequence[float]],
     chosen: Mapping[str, float],
-    most: Mapping[str, float],
+    limits: Mapping[str, float],
 ) -> dict[str, End]:
-    """Return the end at which each parameter lies that lies at one."""
+    """Return the end for each parameter whose value is at an end of its grid."""
     ends: dict[str, End] = {}
     for name, value in chosen.items():
         grid = grids[name]
@@ -104,13 +105,13 @@ def _ends(
             continue
         if value == min(grid) and value > low:
             ends[name] = "smallest"
-        elif value == max(grid) and value < min(high, most.get(name, high)):
+        elif value == max(grid) and value < min(high, limits.get(name, high)):
             ends[name] = "largest"
     return ends
 
 
 def _bounds(params: Params, name: str) -> tuple[float, float]:
-    """Return the bounds of a field; infinite where it has none."""
+    """Return the bounds of a field; infinite if it has none."""
     metadata: Iterable[object] = type(params).model_fields[name].metadata
     low, high = -float("inf"), float("inf")
     for one in metadata:

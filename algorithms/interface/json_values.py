@@ -1,4 +1,4 @@
-"""What a fit found, as JSON can hold it."""
+"""Conversion of values to JSON, which has no NaN or infinity."""
 
 import math
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from typing import Any
 
 
 def json_ready(value: Any) -> Any:
-    """Return the value with None in place of each number that is not finite, however deep."""
+    """Return the value with None for each number that is not finite, at any depth."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, Mapping):

@@ -1,4 +1,4 @@
-"""What every trained model can do."""
+"""The interface of all trained models."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
 
-#: The methods a model may have, in the order they are listed; each takes rows and ``task=``.
+#: Methods that a model may have; each takes rows and ``task=``.
 METHODS = (
     "transform",
     "inverse_transform",
@@ -23,32 +23,32 @@ METHODS = (
     "distances",
     "decision_function",
 )
-#: Those whose columns, if there are several, are the classes, in the order of
+#: Methods whose output columns, if there are several, are the classes, ordered as in
 #: :meth:`Model.classes`.
 CLASS_METHODS = frozenset({"distances", "decision_function"})
-#: Those whose rows have the columns of the training rows; the others take coordinates.
+#: Methods whose input has the columns of the training rows; the others take coordinates.
 FEATURE_METHODS = frozenset(METHODS) - {"inverse_transform"}
 
 
 class Model(ABC):
-    """A trained model: frozen, and all of it in named arrays and a JSON header.
+    """A trained model; immutable, and stored as named arrays and a JSON header.
 
-    A subclass defines those of :data:`METHODS` that it can: ``(X, *, task) -> array`` with X
-    (n_samples, :meth:`width`), vectorised over rows.
+    A subclass defines the methods of :data:`METHODS` that it supports, ``(X, *, task) -> array``
+    with X (n_samples, :meth:`width`), vectorised over rows.
     """
 
-    #: Methods whose rows may have NaN, which stands for a missing value.
+    #: Methods that accept NaN for missing values.
     takes_missing: ClassVar[frozenset[str]] = frozenset()
 
     @property
     @abstractmethod
     def algorithm(self) -> str:
-        """Name of the algorithm that trained it, as in the registry (a class attribute will do)."""
+        """Name of the algorithm in the registry; subclasses may define a class attribute."""
 
     @property
     @abstractmethod
     def tasks(self) -> tuple[str, ...]:
-        """Names of the tasks the model serves."""
+        """Names of the tasks of the model."""
 
     @property
     @abstractmethod
@@ -57,20 +57,20 @@ class Model(ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know of this fit, in sentences."""
+        """Warnings about this fit, in sentences."""
         return ()
 
     @abstractmethod
     def width(self, method: str, *, task: str) -> int:
-        """Return the number of columns that a method takes for a task."""
+        """Return the number of input columns of a method for a task."""
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted; none where the model knows no classes."""
+        """Return the labels of a task, sorted; empty if the model is not a classifier."""
         self.task_index(task)
         return ()
 
     def relations(self) -> Relations | None:
-        """Return how its tasks are related, where it has learned that."""
+        """Return the learned relations of the tasks; None if the model has none."""
         return None
 
     @abstractmethod
@@ -79,30 +79,30 @@ class Model(ABC):
 
     @abstractmethod
     def header(self) -> dict[str, Any]:
-        """Return what is not an array, as JSON."""
+        """Return everything but the arrays, as JSON."""
 
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described."""
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
 
     @classmethod
     def methods(cls) -> tuple[str, ...]:
-        """Names of the methods this kind of model has."""
+        """Return the names of the methods of this class of models."""
         return tuple(method for method in METHODS if hasattr(cls, method))
 
     @classmethod
     def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
-        """Return the methods that serve a task with targets of a kind."""
+        """Return the names of the methods for a task with the given kind of targets."""
         del target
         return cls.methods()
 
     def available_methods(self) -> tuple[str, ...]:
-        """Names of the methods this model has: those of its kind that its data allow."""
+        """Return the names of the methods that this model supports, given its data."""
         return self.methods()
 
     def task_index(self, task: str) -> int:
-        """Return the position of a task; an unknown one raises UnknownTask with the known names."""
+        """Return the position of a task; raise UnknownTask if the model does not have it."""
         index = self._positions.get(task)
         if index is None:
             raise unknown_task(task, self.tasks)
@@ -113,12 +113,14 @@ class Model(ABC):
         return {task: i for i, task in enumerate(self.tasks)}
 
     def check_new_name(self, task: str) -> None:
-        """Raise InvalidData where the model has a task of this name."""
+        """Raise InvalidData if the model already has a task of this name."""
         if task in self.tasks:
-            raise InvalidData(f"the model has a task '{task}' already", task=task)
+            raise InvalidData(
+                f"the model already has a task '{task}'; choose another name", task=task
+            )
 
     def check_width_of(self, task: Task) -> None:
-        """Raise InvalidData where a new task has other columns than those of the model."""
+        """Raise InvalidData if a new task has a different number of columns than the model."""
         method = next(method for method in self.methods() if method != "inverse_transform")
         d = self.width(method, task=self.tasks[0])
         if task.n_features != d:
@@ -129,15 +131,15 @@ class Model(ABC):
             )
 
     def check_rows(self, X: object, *, method: str, task: str) -> Array:
-        """Return X as floats, checked for the width that the method takes for the task.
+        """Return X as floats after checking it as input of a method for a task.
 
         Raises
         ------
         UnknownTask
-            The model does not serve the task.
+            The model does not have the task.
         InvalidData
-            X is not a finite (n_samples, width) array of numbers; NaN is let through where the
-            method takes missing values.
+            X is not a finite (n_samples, width) array of numbers. NaN is allowed if the method
+            takes missing values.
         """
         width = self.width(method, task=task)
         rows = np.asarray(X)
@@ -166,30 +168,30 @@ class Model(ABC):
 
 
 def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
-    """Return what a method of a model makes of rows: the one way in which a service calls it.
+    """Return the output of a model's method for rows; a service calls methods in this way only.
 
     Raises
     ------
     UnknownTask, InvalidData
-        As the method says; and where an output is not finite.
+        The method raises it, or an output is not finite.
     """
     with np.errstate(over="ignore", invalid="ignore"):
         outputs: NDArray[Any] = getattr(model, method)(rows, task=task)
     if outputs.dtype.kind == "f" and not all_finite(outputs):
-        detail = f"task '{task}': the rows are so large that {method} of them overflows"
+        detail = f"task '{task}': {method} overflows, because values of the rows are too large"
         raise InvalidData(detail, task=task)
     return outputs
 
 
 class PredictingModel(Protocol):
-    """A model that has ``predict``."""
+    """A model with ``predict``."""
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return numbers or labels (n_samples,)."""
+        """Return predicted numbers or labels, (n_samples,)."""
 
 
 class ScoringModel(Protocol):
-    """A model that has ``decision_function``."""
+    """A model with ``decision_function``."""
 
     def decision_function(self, X: object, *, task: str) -> Array:
         """Return one score per row, or one per class."""
@@ -199,16 +201,16 @@ class ScoringModel(Protocol):
 
 
 class InvertibleModel(Protocol):
-    """A model that has ``transform`` and ``inverse_transform``."""
+    """A model with ``transform`` and ``inverse_transform``."""
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the coordinates (n_samples, k) of rows."""
+        """Return the coordinates of rows, (n_samples, k)."""
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows (n_samples, n_features) of coordinates."""
+        """Return the rows for coordinates, (n_samples, n_features)."""
 
 
 def check_array(array: NDArray[Any], shape: tuple[int, ...], *, name: str) -> None:
-    """Raise ValueError where an array of a model is not float64 of this shape."""
+    """Raise ValueError if an array of a model is not float64 of this shape."""
     if array.shape != shape or array.dtype != np.float64:
         raise ValueError(f"{name} is {array.dtype} {array.shape}, expected float64 {shape}")

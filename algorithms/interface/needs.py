@@ -1,4 +1,4 @@
-"""What an algorithm needs of its tasks."""
+"""Requirements of an algorithm on its tasks."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -7,26 +7,28 @@ from typing import Literal
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
 
-#: What an algorithm needs of the targets; ``"any"``: numbers or classes, alike in all tasks.
+#: Required kind of targets; ``"any"``: numbers or classes, the same kind in all tasks.
 TargetNeed = Literal["none", "numbers", "classes", "any"]
 
 
 @dataclass(frozen=True, slots=True)
 class Needs:
-    """What an algorithm needs of its tasks, said as data so that a misfit becomes a sentence.
+    """Requirements of an algorithm on its tasks, as data from which error messages are made.
 
     Parameters
     ----------
     same_features
-        Every task has the same columns.
+        Every task must have the same columns.
     target
-        ``"none"``: targets are not needed; ``"any"``: numbers or classes, alike in all tasks.
+        ``"none"``: targets are ignored; ``"any"``: numbers or classes, the same kind in all tasks.
     covariances
-        Covariance matrices may stand in place of rows.
+        Covariance matrices are accepted in place of rows.
     min_samples
-        Fewest rows per task (a task of covariance matrices needs one matrix).
+        Minimum number of rows per task (a task of covariance matrices needs one matrix).
+    min_tasks
+        Minimum number of tasks.
     shared_rows
-        Every task has the very same rows, with targets of its own.
+        Every task must have the same rows in the same order, with different targets.
     """
 
     same_features: bool
@@ -37,7 +39,7 @@ class Needs:
     shared_rows: bool = False
 
     def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-        """Raise InvalidData, naming the first task that does not fit."""
+        """Raise InvalidData with the name of the first task that does not fit."""
         if len(summaries) < self.min_tasks:
             raise InvalidData(
                 f"{algorithm} needs at least {self.min_tasks} tasks, got {len(summaries)}"
@@ -60,25 +62,26 @@ class Needs:
                     f"{task.n_samples}; {algorithm} needs the same rows in every task",
                     task=task.name,
                 )
-            if self.shared_rows and _are_known_to_differ(first, task):
+            if self.shared_rows and _have_different_rows(first, task):
                 raise InvalidData(
-                    f"task '{task.name}' has other rows than task '{first.name}', or the same in "
-                    f"another order; {algorithm} needs the very same rows in every task",
+                    f"task '{task.name}' has different rows than task '{first.name}', or the same "
+                    f"in another order; {algorithm} needs the same rows in every task, in the same "
+                    "order",
                     task=task.name,
                 )
             if self.target == "any" and task.target != first.target:
                 raise InvalidData(
                     f"task '{first.name}' has {_TARGET_WORDS[first.target]}, task '{task.name}' "
-                    f"{_TARGET_WORDS[task.target]}; {algorithm} needs one kind in every task",
+                    f"{_TARGET_WORDS[task.target]}; {algorithm} needs the same kind in every task",
                     task=task.name,
                 )
 
     def check_task(self, task: TaskSummary, *, algorithm: str) -> None:
-        """Raise InvalidData where a task by itself does not fit."""
+        """Raise InvalidData if a single task does not fit."""
         if task.input == "covariances":
             if not self.covariances:
                 raise InvalidData(
-                    f"task '{task.name}' holds covariance matrices; {algorithm} needs rows",
+                    f"task '{task.name}' has covariance matrices; {algorithm} needs rows",
                     task=task.name,
                 )
         elif task.n_samples < self.min_samples:
@@ -97,15 +100,15 @@ class Needs:
 
 
 def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
-    """Raise InvalidData where two tasks name their columns otherwise."""
+    """Raise InvalidData if two tasks have different column names."""
     expected, names = first.feature_names, task.feature_names
     if expected is None or names is None or names == expected:
         return
     missing = next((name for name in expected if name not in set(names)), None)
     if missing is not None:
         raise InvalidData(
-            f"task '{first.name}' has a column '{missing}', task '{task.name}' has none of this "
-            f"name; {algorithm} needs the same columns in every task",
+            f"task '{first.name}' has a column '{missing}', but task '{task.name}' does not; "
+            f"{algorithm} needs the same columns in every task",
             task=task.name,
             column=missing,
         )
@@ -116,7 +119,7 @@ def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
     )
 
 
-def _are_known_to_differ(a: TaskSummary, b: TaskSummary) -> bool:
+def _have_different_rows(a: TaskSummary, b: TaskSummary) -> bool:
     return a.rows_hash is not None and b.rows_hash is not None and a.rows_hash != b.rows_hash
 
 
@@ -129,11 +132,11 @@ _TARGET_WORDS: dict[TargetNeed, str] = {
 
 
 def check_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-    """Raise InvalidData where a task has one class only."""
+    """Raise InvalidData if a task has only one class."""
     for task in summaries:
         if task.n_classes < 2:
             raise InvalidData(
                 f"task '{task.name}' has rows of one class only; {algorithm} needs at least two "
-                "classes in every task, so add rows of another or leave the task out",
+                "classes in every task: add rows of another class, or remove the task",
                 task=task.name,
             )

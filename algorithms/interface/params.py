@@ -1,4 +1,8 @@
-"""The parameters of an algorithm: one frozen pydantic class each, the source of every form."""
+"""The base class of the parameters of algorithms.
+
+The pydantic classes are the single source of the API schema, the documentation, the command line
+and the forms.
+"""
 
 from typing import Annotated, ClassVar, TypeVar
 
@@ -6,23 +10,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 V = TypeVar("V")
 
-#: Values that a selection tries, in any kind of sequence.
+#: Values that parameter selection tries.
 Grid = Annotated[tuple[V, ...], Field(strict=False, min_length=1)]
-#: Parts of the rows in a cross-validation.
+#: Number of folds of a cross-validation.
 Folds = Annotated[int, Field(ge=2, le=100, title="Folds")]
-#: Most steps of a loop.
+#: Maximum number of iterations.
 Iterations = Annotated[int, Field(ge=1, le=1_000_000, title="Iterations")]
 
 
 class Params(BaseModel):
-    """Parameters of an algorithm; subclasses give each field title, description and bounds.
+    """Parameters of an algorithm; fields of subclasses have a title, a description and bounds.
 
-    Strict: ``true`` is not a number and ``"3"`` is not 3. Unknown names are refused.
+    Types are strict: ``true`` is not a number and ``"3"`` is not 3. Unknown names are an error.
     """
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
 
-    #: The parameters that a ``selection`` chooses, and the field of the values that it tries.
+    #: Parameters that ``selection`` chooses, each with the name of the field with its grid.
     GRIDS: ClassVar[dict[str, str]] = {}
-    #: The value of ``selection`` that chooses inside the training rows.
+    #: Value of ``selection`` that chooses parameters inside the training rows.
     INNER_SELECTION: ClassVar[str] = "cv"

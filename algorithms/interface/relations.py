@@ -1,4 +1,4 @@
-"""How the tasks of a model are related, for a person to read."""
+"""Relations between the tasks of a model: strengths, order and a sentence."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,29 +10,29 @@ from scipy.spatial.distance import squareform
 
 Array = NDArray[np.float64]
 
-#: Relations weaker than this count as none.
+#: Relations below this strength count as unrelated.
 NEARLY_ZERO = 0.05
-#: From these on they are called strong, and moderate.
+#: Smallest strength of strong and moderate relations.
 STRONG = 0.7
 MODERATE = 0.3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
-    """A reading of a Gram matrix G of tasks, or of their outputs where a task has several.
+    """Relations between tasks, or between outputs if a task has several, from a Gram matrix G.
 
     Parameters
     ----------
     names
-        Of the outputs: the task, or task and class.
+        Names of the outputs: the task, or task and class.
     strength : (T, T)
-        G_rs / √(G_rr G_ss), from -1 to 1; 0 where an output has no scale.
+        G_rs / √(G_rr G_ss), from -1 to 1; 0 for an output with G_rr = 0.
     order
-        Positions of the outputs such that related ones stand side by side.
+        Positions of the outputs, ordered such that related ones are adjacent.
     sparsity
-        Share of pairs whose strength is below 0.05 in size.
+        Share of pairs with absolute strength below 0.05.
     sentence
-        The strongest pair, how many are nearly unrelated, and the least related output, in words.
+        The strongest pair, the number of nearly unrelated pairs, and the least related output.
     """
 
     names: tuple[str, ...]
@@ -42,8 +42,8 @@ class Relations:
     sentence: str
 
 
-def read_relations(G: Array, names: Sequence[str]) -> Relations:
-    """Return the relations of outputs with these names from a positive semidefinite G (T, T)."""
+def relations_of(G: Array, names: Sequence[str]) -> Relations:
+    """Return the relations of named outputs from a positive semidefinite Gram matrix G (T, T)."""
     T, names = len(names), tuple(names)
     deviation = np.sqrt(np.maximum(np.diag(G), 0.0))
     scale = np.outer(deviation, deviation)
@@ -65,15 +65,14 @@ def read_relations(G: Array, names: Sequence[str]) -> Relations:
 
 
 def _sentence(names: Sequence[str], strength: Array, size: Array) -> str:
-    """Return what a person should know first of strengths (T, T) and their sizes, diagonal 0."""
+    """Return a summary of strengths (T, T) and their absolute values ``size`` (zero diagonal)."""
     pairs = size[np.triu_indices(len(names), 1)]
     a, b = (int(i) for i in np.unravel_index(int(size.argmax()), size.shape))
     pair, value = f"'{names[a]}' and '{names[b]}'", f"{strength[a, b]:+.2f}"
     if size[a, b] < NEARLY_ZERO:
-        who = f"{pair} are" if len(names) == 2 else f"No two of the {len(names)} outputs are"
-        most = "unrelated" if len(names) == 2 else "related"
-        limit = f"below {NEARLY_ZERO:g}"
-        return f"{who} {most} ({limit})."
+        two = f"{pair} are unrelated"
+        more = f"No two of the {len(names)} outputs are related"
+        return f"{two if len(names) == 2 else more} (below {NEARLY_ZERO:g})."
     if len(names) == 2:
         sign = "" if strength[a, b] > 0 else ", with opposite signs"
         return f"{pair} are {_degree(size[a, b])} related ({value}{sign})."
@@ -86,12 +85,13 @@ def _sentence(names: Sequence[str], strength: Array, size: Array) -> str:
         share = f"{n_weak} of the {len(pairs)} pairs"
         parts.append(f"{share} are nearly unrelated (below {NEARLY_ZERO:g})")
     strongest = size.max(axis=1)
-    lone = int(strongest.argmin())
-    if f"{strongest[lone]:.2f}" != f"{size[a, b]:.2f}":
-        other = names[int(size[lone].argmax())]
-        found = f"'{names[lone]}' is related least (at most {strongest[lone]:.2f}, to '{other}')"
-        alone = f"'{names[lone]}' is nearly unrelated to all others"
-        parts.append(alone if strongest[lone] < NEARLY_ZERO else found)
+    weakest = int(strongest.argmin())
+    if f"{strongest[weakest]:.2f}" != f"{size[a, b]:.2f}":
+        name, other = names[weakest], names[int(size[weakest].argmax())]
+        limit = f"at most {strongest[weakest]:.2f}, with '{other}'"
+        related = f"'{name}' is least related to others ({limit})"
+        unrelated = f"'{name}' is nearly unrelated to all others"
+        parts.append(unrelated if strongest[weakest] < NEARLY_ZERO else related)
     return "; ".join(parts) + "."
 
 

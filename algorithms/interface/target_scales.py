@@ -1,7 +1,7 @@
-"""Units in which numeric targets are learned: they are divided by a scale, predictions multiplied.
+"""Scales of numeric targets: targets are divided by a scale, predictions multiplied by it.
 
-Tasks whose targets spread twenty times as far dominate a sum of squared errors, the strength of a
-penalty that all tasks share, and its choice. In units of its own spread every task counts alike.
+A task whose targets have a much larger standard deviation than others dominates a sum of squared
+errors, and the strength of a shared penalty. After scaling, all tasks count the same.
 """
 
 import math
@@ -17,32 +17,32 @@ from algorithms.numerics.moderated_scales import ScalePrior, estimate_prior
 
 Array = NDArray[np.float64]
 
-#: Targets that vary less than this part of their size are constant up to rounding.
+#: Targets whose relative variation is below this are constant up to rounding.
 FLAT_RTOL = 1e-12
 
 ScaleTargets = Literal["moderated", "task", "all", "none"]
-#: The parameter of every method that learns numbers.
+#: The parameter of all methods for numeric targets.
 ScaleTargetsField = Annotated[
     ScaleTargets,
     Field(
         title="Scale of numeric targets",
-        description="Numbers are divided by it before the fit, and predictions multiplied by it. "
-        "'task': the standard deviation of the task's own targets, so that every task counts "
-        "alike whatever its unit. 'moderated': the same, drawn towards the deviation of all tasks "
-        "as far as chance explains the differences (empirical Bayes), for a deviation of few rows "
-        "says little. 'all': one standard deviation for all tasks. 'none': 1. A task of constant "
-        "targets takes what is typical of the others; class labels are never scaled.",
+        description="Targets are divided by the scale before the fit, and predictions multiplied "
+        "by it. 'task': the standard deviation of the task's targets, so that all tasks count the "
+        "same, whatever their units. 'moderated': the same, shrunk towards the deviation of all "
+        "tasks (empirical Bayes), because a deviation of few rows is uncertain. 'all': one "
+        "standard deviation for all tasks. 'none': 1. A task with constant targets gets a typical "
+        "scale of the others. Class labels are never scaled.",
     ),
 ]
 
 
 def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) -> ScalePrior:
-    """Return what the targets of these tasks tell of the scale of one; 1 for class labels.
+    """Return the prior of a task's scale, estimated from the targets of tasks; 1 for class labels.
 
     Parameters
     ----------
     is_centered
-        Deviations are about the mean of each task; else they are about 0.
+        Deviations are from the mean of each task if true, from 0 otherwise.
     """
     if how == "none" or tasks[0].target != "numbers":
         return ScalePrior(1.0, math.inf)
@@ -59,19 +59,19 @@ def scale_prior(tasks: Sequence[Task], how: ScaleTargets, *, is_centered: bool) 
 
 
 def target_scale(task: Task, prior: ScalePrior, *, is_centered: bool) -> float:
-    """Return what the targets of a task are divided by; 1 for class labels."""
+    """Return the scale of a task's targets; 1 for class labels."""
     if task.target != "numbers":
         return 1.0
     return prior.moderate(*_own(numeric_targets(task), is_centered=is_centered))
 
 
 def scales_by_task(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> dict[str, float]:
-    """Return the scales of tasks that have scales of their own; none under 'all' and 'none'.
+    """Return the scale of each task; empty for 'all' and 'none', where tasks share one scale.
 
     Raises
     ------
     InvalidData
-        Squares of targets, or of values of a column, are no numbers.
+        Squares of targets, or of values of a column, overflow or underflow.
     """
     if how in ("all", "none"):
         return {}
@@ -81,9 +81,10 @@ def scales_by_task(tasks: TaskSet, how: ScaleTargets, *, is_centered: bool) -> d
 
 
 def deviation(parts: Sequence[Array], *, is_centered: bool) -> float:
-    """Return the root mean square of all numbers about the mean of their part, or about 0.
+    """Return the root mean square of all numbers after centring each part, or as they are.
 
-    0 where rounding explains it. Squares of the numbers may overflow or vanish.
+    It is 0 if the numbers vary by rounding errors only. It is computed without overflow or
+    underflow of squares.
     """
     rest = np.concatenate([y - y.mean() if is_centered else y for y in parts])
     peak = float(np.abs(rest).max())
@@ -99,12 +100,12 @@ def numeric_targets(task: Task) -> Array:
 
 
 def prior_to_json(prior: ScalePrior) -> dict[str, Any]:
-    """Return the prior as JSON, an infinite weight as null."""
+    """Return the prior as JSON; an infinite weight is null."""
     return {"scale": prior.scale, "weight": None if math.isinf(prior.weight) else prior.weight}
 
 
 def prior_from_json(values: Mapping[str, Any] | None, *, scale: float) -> ScalePrior:
-    """Return the prior of a header; of one without, this scale for every task."""
+    """Return the prior from a header; without one, a prior that sets ``scale`` for every task."""
     if values is None:
         return ScalePrior(scale, math.inf)
     weight = values["weight"]
@@ -112,7 +113,7 @@ def prior_from_json(values: Mapping[str, Any] | None, *, scale: float) -> ScaleP
 
 
 def _own(y: Array, *, is_centered: bool) -> tuple[float, int]:
-    """Return standard deviation and degrees of freedom; 0 where the targets are constant."""
+    """Return standard deviation and degrees of freedom; 0 deviation if targets are constant."""
     size = deviation([y], is_centered=is_centered)
     freedom = len(y) - is_centered
     return (size * math.sqrt(len(y) / freedom) if size > 0 else 0.0), freedom

@@ -14,30 +14,29 @@ Array = NDArray[np.float64]
 InputKind = Literal["rows", "covariances"]
 TargetKind = Literal["none", "numbers", "classes"]
 
-#: Relative asymmetry above which a matrix is not taken for a covariance: far above rounding in
-#: single precision, far below any real mistake.
+#: Relative asymmetry above which a matrix is rejected as a covariance: far above rounding errors
+#: in single precision, far below any real mistake.
 SYMMETRY_RTOL = 1e-5
-#: Relative size of a negative eigenvalue that rounding in single precision can explain.
+#: Relative size of negative eigenvalues that are accepted as rounding errors in single precision.
 SEMIDEFINITE_RTOL = 1e-4
-#: Sizes of values, 0 aside, whose squares and their sums are numbers too.
+#: Absolute values, other than 0, whose squares neither overflow nor underflow in sums.
 SIZE_RANGE = (1e-150, 1e150)
-#: Whole numbers below this are told apart by floats.
-_MAX_WHOLE = 2.0**53
-#: How many known names an "unknown task" message lists.
-LISTED_NAMES = 20
+#: Integers below this are exact as floats.
+_MAX_EXACT_INTEGER = 2.0**53
+#: Number of known names that an "unknown task" message lists.
+MAX_LISTED_NAMES = 20
 
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The shape of a task without its numbers: enough to tell whether an algorithm fits it.
+    """The shape of a task without its numbers, as needed to check it against an algorithm.
 
     Parameters
     ----------
     rows_hash
-        The same for tasks of the very same rows in the same order; None where it is not known.
+        Equal for tasks with the same rows in the same order; None if unknown.
     n_divisible
-        Rows of which some can be held out while others of their class train; None where it is
-        not known.
+        Number of rows that can be held out while their class keeps a training row; None if unknown.
     """
 
     name: str
@@ -53,19 +52,19 @@ class TaskSummary:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Task:
-    """One learning task: rows, or covariance matrices in their place.
+    """One learning task, with rows or covariance matrices.
 
-    Build it with :meth:`from_rows` or :meth:`from_covariances`, which validate.
+    Create it with :meth:`from_rows` or :meth:`from_covariances`, which validate.
 
     Parameters
     ----------
     X : (n_samples, n_features) for rows, (n_samples, n_features, n_features) for covariances
-        One row per sample, or one covariance matrix per sample (per EEG epoch, say).
+        One row, or one covariance matrix (of an EEG epoch, for example), per sample.
     y : (n_samples,) or None
         Numbers, or class labels (strings or integers).
     groups : (n_samples,) or None
-        Samples of one group, in whatever task, are held out together: a patient, a session. Numbers
-        or text.
+        Group of each sample (a patient, a session), as numbers or text. Samples of one group, in
+        all tasks, are held out together.
     """
 
     name: str
@@ -85,13 +84,13 @@ class Task:
         feature_names: Sequence[str] | None = None,
         groups: object = None,
     ) -> "Task":
-        """Return the task with rows X, checked to be finite numbers.
+        """Return a task with rows X after validating them.
 
         Raises
         ------
         InvalidData
-            X is not two-dimensional, is empty, is not numeric or is not finite; y or ``groups``
-            has another length; ``feature_names`` another width.
+            X is not two-dimensional, is empty, is not numeric or is not finite, or the lengths of
+            y, ``groups`` or ``feature_names`` do not match X.
         """
         rows = _as_floats(X, name)
         if rows.ndim != 2:
@@ -119,11 +118,12 @@ class Task:
         feature_names: Sequence[str] | None = None,
         groups: object = None,
     ) -> "Task":
-        """Return the task with covariance matrices C, one matrix or a stack of them.
+        """Return a task with covariance matrices C after validating them.
 
         Parameters
         ----------
         C : (n_features, n_features) or (n_samples, n_features, n_features)
+            One matrix, or a stack of matrices.
 
         Raises
         ------
@@ -164,7 +164,7 @@ class Task:
 
     @property
     def target(self) -> TargetKind:
-        """Whether there are targets, and of which kind."""
+        """Kind of the targets."""
         if self.y is None:
             return "none"
         return "numbers" if self.y.dtype.kind == "f" else "classes"
@@ -185,13 +185,13 @@ class Task:
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
-        """Return the task with these samples only."""
+        """Return the task with the given samples only."""
         y = None if self.y is None else self.y[rows]
         groups = None if self.groups is None else self.groups[rows]
         return replace(self, X=self.X[rows], y=y, groups=groups)
 
     def select_columns(self, columns: Sequence[int]) -> "Task":
-        """Return the task with these columns only, in this order."""
+        """Return the task with the given columns only, in the given order."""
         chosen = list(columns)
         X = self.X[..., chosen]
         if self.input == "covariances":
@@ -204,7 +204,7 @@ class Task:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskSet:
-    """Tasks that are learned together, in a fixed order, with unique names."""
+    """Tasks of one training job, in a fixed order and with unique names."""
 
     tasks: tuple[Task, ...]
 
@@ -231,13 +231,14 @@ class TaskSet:
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of the tasks, in order."""
+        """Names of the tasks, in order."""
         return tuple(task.name for task in self.tasks)
 
     def by_name(self) -> "TaskSet":
         """Return the tasks in the order of their names.
 
-        In a fixed order every sum rounds alike, so that permuted tasks permute the answer.
+        In a fixed order, sums have the same rounding errors, so a permutation of the tasks does not
+        change the results.
         """
         return TaskSet(tuple(sorted(self.tasks, key=lambda task: task.name)))
 
@@ -247,7 +248,7 @@ class TaskSet:
 
 
 def check_magnitudes(tasks: Iterable[Task]) -> None:
-    """Raise InvalidData where squares of values, or of targets, would be no numbers."""
+    """Raise InvalidData if squares of values, or of targets, would overflow or underflow."""
     for task in tasks:
         rows = tuple(range(task.X.ndim - 1))
         sizes = np.maximum(task.X.max(axis=rows), -task.X.min(axis=rows))
@@ -256,21 +257,21 @@ def check_magnitudes(tasks: Iterable[Task]) -> None:
             column = int(columns[0])
             label = column if task.feature_names is None else task.feature_names[column]
             raise InvalidData(
-                f"task '{task.name}', column {label!r} has values up to {sizes[column]:.3g} "
-                f"{_EXTREME}",
+                f"task '{task.name}', column {label!r} has values up to {sizes[column]:.3g}; "
+                f"{_RESCALE}",
                 task=task.name,
                 column=column,
             )
         if task.target == "numbers":
             size = np.abs(np.asarray(task.y, dtype=np.float64)).max(keepdims=True)
             if _is_extreme(size).any():
-                message = f"task '{task.name}' has targets up to {size[0]:.3g} {_EXTREME}"
+                message = f"task '{task.name}' has targets up to {size[0]:.3g}; {_RESCALE}"
                 raise InvalidData(message, task=task.name)
 
 
-_EXTREME = (
-    f"in size; squares of values beyond {SIZE_RANGE[0]:g} to {SIZE_RANGE[1]:g} are no numbers: "
-    "rescale them"
+_RESCALE = (
+    f"absolute values must be 0 or from {SIZE_RANGE[0]:g} to {SIZE_RANGE[1]:g}, because their "
+    "squares overflow or underflow otherwise: rescale the values"
 )
 
 
@@ -280,14 +281,14 @@ def _is_extreme(sizes: Array) -> NDArray[np.bool_]:
 
 
 def unknown_task(name: str, known: Sequence[str]) -> UnknownTask:
-    """Return the error for a task name that is not among the known ones, which it lists."""
-    listed = ", ".join(f"'{k}'" for k in known[:LISTED_NAMES])
-    more = f" and {len(known) - LISTED_NAMES} more" if len(known) > LISTED_NAMES else ""
+    """Return the error for an unknown task name, with a list of the known names."""
+    listed = ", ".join(f"'{k}'" for k in known[:MAX_LISTED_NAMES])
+    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
     return UnknownTask(f"unknown task '{name}'; known tasks: {listed}{more}", task=name)
 
 
 def describe_tasks(names: Sequence[str], n_tasks: int) -> str:
-    """Return the subject of a warning that is true of some tasks: how many, and the first."""
+    """Return a phrase for warnings: how many tasks are affected, and the name of the first."""
     return f"{len(names)} of {n_tasks} tasks (the first is '{names[0]}')"
 
 
@@ -314,7 +315,9 @@ def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
     if targets.dtype.kind == "f" and not np.isfinite(targets).all():
         row = int(np.flatnonzero(~np.isfinite(targets))[0])
         raise InvalidData(
-            f"task '{task}', row {row}: the target is {targets[row]}", task=task, row=row
+            f"task '{task}', row {row}: the target is {targets[row]}, expected a finite number",
+            task=task,
+            row=row,
         )
     return targets
 
@@ -336,10 +339,15 @@ def _as_groups(groups: object, task: str, n_samples: int) -> NDArray[Any] | None
     if not np.isfinite(labels).all():
         row = int(np.flatnonzero(~np.isfinite(labels))[0])
         raise InvalidData(
-            f"task '{task}', row {row}: the group is {labels[row]}", task=task, row=row
+            f"task '{task}', row {row}: the group is {labels[row]}, expected text or a finite "
+            "number",
+            task=task,
+            row=row,
         )
-    is_whole = bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < _MAX_WHOLE
-    return labels.astype(np.int64) if is_whole else labels
+    is_integer = (
+        bool((np.rint(labels) == labels).all()) and np.abs(labels).max() < _MAX_EXACT_INTEGER
+    )
+    return labels.astype(np.int64) if is_integer else labels
 
 
 def _check_size(values: Array, task: str) -> None:
@@ -369,14 +377,14 @@ def _check_covariances(matrices: Array, task: str) -> None:
         scale = np.abs(matrix).max()
         if np.abs(matrix - matrix.T).max() > SYMMETRY_RTOL * scale:
             raise InvalidData(
-                f"task '{task}', matrix {i} is not symmetric; a covariance matrix must be",
+                f"task '{task}', matrix {i} is not symmetric, as covariance matrices must be",
                 task=task,
                 row=i,
             )
         if np.linalg.eigvalsh(matrix)[0] < -SEMIDEFINITE_RTOL * scale:
             raise InvalidData(
                 f"task '{task}', matrix {i} has a negative eigenvalue; "
-                "a covariance matrix is positive semidefinite",
+                "covariance matrices must be positive semidefinite",
                 task=task,
                 row=i,
             )

@@ -1,4 +1,8 @@
-"""The one loop: it counts, records, reports, resumes, and decides when and why to stop."""
+"""The loop that runs all iterative methods.
+
+A :class:`Trace` counts iterations, records the objective, reports progress, writes checkpoints,
+resumes from them, and decides when and why a loop stops.
+"""
 
 import contextlib
 import dataclasses
@@ -17,20 +21,21 @@ from algorithms.interface.errors import Cancelled, Diverged
 
 StopReason = Literal["converged", "stalled", "max_iter"]
 
-#: Longest history kept per loop; beyond it every second step is dropped, again and again.
+#: Maximum length of the history; whenever it is exceeded, every second step is dropped.
 MAX_HISTORY = 2048
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LoopState:
-    """State of an iterative method: subclasses add arrays and numbers, nothing else.
+    """State of an iterative method; fields of subclasses are arrays and numbers only.
 
     Parameters
     ----------
     objective
-        Value of the objective at this state.
+        Value of the objective.
     residual
-        What the loop drives below its tolerance (relative gradient norm, duality gap, ...).
+        The loop has converged once this is below its tolerance (relative gradient norm, duality
+        gap, ...).
     is_stalled
         No step of positive length improves the objective at working precision.
     """
@@ -45,7 +50,7 @@ class LoopState:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[np.generic]]) -> Self:
-        """Return the state that :meth:`to_arrays` described."""
+        """Return the state from the arrays of :meth:`to_arrays`."""
         values: dict[str, Any] = {
             f.name: arrays[f.name].item() if arrays[f.name].ndim == 0 else arrays[f.name]
             for f in dataclasses.fields(cls)
@@ -54,15 +59,15 @@ class LoopState:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class _Found(LoopState):
-    """An array that is found in one step."""
+class _Result(LoopState):
+    """State of a loop of one step, with the array that the step computes."""
 
     array: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """One iteration as the outside sees it."""
+    """Progress after one iteration."""
 
     loop: str
     iteration: int
@@ -70,13 +75,13 @@ class Step:
     objective: float
     residual: float
     elapsed_s: float
-    #: Estimated part of the whole fit that is done, 0..1.
+    #: Estimated share of the whole fit that is done, 0 to 1.
     fraction: float
 
 
 @dataclass(frozen=True, slots=True)
 class Checkpoint:
-    """Where and how often the state of the loops is kept, so that a later fit can go on."""
+    """File and interval of checkpoints, from which a later fit can resume."""
 
     path: Path
     every_s: float = 30.0
@@ -87,7 +92,7 @@ Item = TypeVar("Item")
 
 
 class Trace:
-    """Drives every loop of a fit.
+    """Runs every loop of a fit.
 
     Parameters
     ----------
@@ -95,11 +100,11 @@ class Trace:
         Called with a :class:`Step` at the start of a loop (iteration 0) and after every
         iteration.
     is_cancelled
-        Asked before every iteration; when true, :class:`Cancelled` is raised.
+        Called before every iteration; if it returns true, :class:`Cancelled` is raised.
     checkpoint
-        Keeps finished loops and the running one in a file, now and then and at a cancel. Where
-        the file exists already, its loops are not run again and the running one goes on where it
-        was: the result is the same, bit by bit, as that of a fit without a break.
+        Where finished loops and the state of the running loop are stored, at intervals and on
+        cancellation. If the file exists, finished loops are not repeated and the running loop
+        resumes. The result is bit-identical to that of an uninterrupted fit.
     """
 
     def __init__(
@@ -123,24 +128,24 @@ class Trace:
         self._finished: dict[str, dict[str, NDArray[np.generic]]] = {}
         self._resumed: dict[str, dict[str, NDArray[np.generic]]] = {}
         if checkpoint is not None and checkpoint.path.exists():
-            self._resumed = _split(read_arrays(checkpoint.path)[0])
+            self._resumed = _unflatten(read_arrays(checkpoint.path)[0])
 
     @property
     def stop_reason(self) -> StopReason | None:
-        """Why the last loop stopped; ``None`` before any has."""
+        """Reason why the last loop stopped; None before the first loop has stopped."""
         return next(reversed(self.stop_reasons.values()), None)
 
     def expect_loops(self, n_loops: int) -> None:
-        """Say how many loops the fit will run, for the estimate of the rest."""
+        """Set the number of loops that the fit will run, for the estimate of progress."""
         self._n_expected = max(n_loops, 1)
 
     def parts(self, items: Sequence[Item]) -> Iterator[Item]:
-        """Yield items, the work for each of which is an equal part of the whole.
+        """Yield items; each counts as an equal part of the progress.
 
         Raises
         ------
         Cancelled
-            The caller asked to stop, before one of them.
+            The caller asked to stop.
         """
         for i, item in enumerate(items):
             if self._is_cancelled is not None and self._is_cancelled():
@@ -158,14 +163,14 @@ class Trace:
         max_iter: int,
         tolerance: float,
     ) -> State:
-        """Return the state at which the loop stops.
+        """Run a loop and return its last state.
 
         Parameters
         ----------
         loop
             Unique name of the loop within the fit.
         step
-            One iteration: state to state.
+            Returns the next state, given the current one.
         tolerance
             The loop has converged when ``state.residual <= tolerance``.
 
@@ -174,17 +179,17 @@ class Trace:
         Cancelled
             The caller asked to stop.
         Diverged
-            The objective is not finite, or the residual is not a number; at the start or later.
+            The objective is not finite, or the residual is NaN, at the start or later.
         """
         state, iteration, reason = self._resume(loop, start)
         _check_finite(loop, state, iteration)
         first_residual = state.residual
         if reason is None and iteration == 0:
-            # a loop that starts at its solution has a history too
-            done = _part_done(state, first_residual, 0, max_iter=max_iter, tolerance=tolerance)
+            # report the start, so that a loop that starts at its solution has a history
+            done = _share_done(state, first_residual, 0, max_iter=max_iter, tolerance=tolerance)
             self._report(loop, state, iteration, max_iter, done)
         while reason is None:
-            # asked before the reason, so that a row of loops that stop at once ends as well
+            # checked first, so that a series of loops that stop at once can be cancelled too
             if self._is_cancelled is not None and self._is_cancelled():
                 self._write(_running(loop, state, iteration))
                 raise Cancelled(f"cancelled in '{loop}' after {iteration} iterations")
@@ -194,11 +199,11 @@ class Trace:
             state = step(state)
             iteration += 1
             _check_finite(loop, state, iteration)
-            done = _part_done(
+            done = _share_done(
                 state, first_residual, iteration, max_iter=max_iter, tolerance=tolerance
             )
             self._report(loop, state, iteration, max_iter, done)
-            self._keep(loop, state, iteration)
+            self._save_at_interval(loop, state, iteration)
         self.stop_reasons[loop] = reason
         self._n_finished += 1
         if self._checkpoint is not None:
@@ -213,14 +218,20 @@ class Trace:
     def run_once(
         self, loop: str, solve: Callable[[], tuple[NDArray[np.float64], float]]
     ) -> NDArray[np.float64]:
-        """Return the array that is found, with its objective, in a loop of one step."""
+        """Run a direct computation as a loop of one step and return its array.
 
-        def step(state: _Found) -> _Found:
+        Parameters
+        ----------
+        solve
+            Returns the array and the objective.
+        """
+
+        def step(state: _Result) -> _Result:
             del state
             array, objective = solve()
-            return _Found(objective=objective, residual=0.0, array=array)
+            return _Result(objective=objective, residual=0.0, array=array)
 
-        start = _Found(objective=0.0, residual=1.0, array=np.zeros((1, 1)))
+        start = _Result(objective=0.0, residual=1.0, array=np.zeros((1, 1)))
         return self.run(loop, step, start, max_iter=1, tolerance=0.5).array
 
     def _resume(self, loop: str, start: State) -> tuple[State, int, StopReason | None]:
@@ -231,9 +242,9 @@ class Trace:
         return type(start).from_arrays(arrays), int(arrays["@iteration"]), reason
 
     def _report(
-        self, loop: str, state: LoopState, iteration: int, max_iter: int, part: float
+        self, loop: str, state: LoopState, iteration: int, max_iter: int, done: float
     ) -> None:
-        in_part = min((self._n_finished + part) / self._n_expected, 1.0)
+        in_part = min((self._n_finished + done) / self._n_expected, 1.0)
         fraction = (self._part + in_part) / self._n_parts
         elapsed_s = time.monotonic() - self._started
         entry = Step(
@@ -247,7 +258,7 @@ class Trace:
         if self._on_step is not None:
             self._on_step(entry)
 
-    def _keep(self, loop: str, state: LoopState, iteration: int) -> None:
+    def _save_at_interval(self, loop: str, state: LoopState, iteration: int) -> None:
         if self._checkpoint is not None:
             now = time.monotonic()
             if now - self._saved >= self._checkpoint.every_s:
@@ -257,9 +268,9 @@ class Trace:
     def _write(self, running: Mapping[str, Mapping[str, NDArray[np.generic]]]) -> None:
         if self._checkpoint is None:
             return
-        # a fit that cannot be kept goes on all the same
+        # a fit goes on even if its checkpoint cannot be written
         with contextlib.suppress(OSError):
-            write_arrays(self._checkpoint.path, _join({**self._finished, **running}), header={})
+            write_arrays(self._checkpoint.path, _flatten({**self._finished, **running}), header={})
 
 
 _REASONS: tuple[StopReason, ...] = ("converged", "stalled", "max_iter")
@@ -278,7 +289,10 @@ def _reason(
 
 
 def _check_finite(loop: str, state: LoopState, iteration: int) -> None:
-    """Raise Diverged where the loop cannot go on; an infinite residual proves nothing yet."""
+    """Raise Diverged if the objective is not finite or the residual is NaN.
+
+    An infinite residual is allowed: a duality gap can be infinite at first.
+    """
     for name, value, is_bad in (
         ("objective", state.objective, not math.isfinite(state.objective)),
         ("residual", state.residual, math.isnan(state.residual)),
@@ -291,10 +305,10 @@ def _check_finite(loop: str, state: LoopState, iteration: int) -> None:
             )
 
 
-def _part_done(
+def _share_done(
     state: LoopState, first_residual: float, iteration: int, *, max_iter: int, tolerance: float
 ) -> float:
-    """Estimate how far the loop has come: by iterations, or sooner by the residual's decay."""
+    """Estimate the share of a loop that is done, from iterations and the decay of the residual."""
     if state.residual <= tolerance or state.is_stalled:
         return 1.0
     by_count = iteration / max_iter
@@ -310,13 +324,13 @@ def _running(
     return {loop: {**state.to_arrays(), "@iteration": np.asarray(iteration)}}
 
 
-def _join(
+def _flatten(
     loops: Mapping[str, Mapping[str, NDArray[np.generic]]],
 ) -> dict[str, NDArray[np.generic]]:
     return {f"{loop}\t{k}": v for loop, arrays in loops.items() for k, v in arrays.items()}
 
 
-def _split(
+def _unflatten(
     arrays: Mapping[str, NDArray[np.generic]],
 ) -> dict[str, dict[str, NDArray[np.generic]]]:
     loops: dict[str, dict[str, NDArray[np.generic]]] = {}

@@ -1,9 +1,9 @@
-"""Rows that belong together: what is held out of one task must not train another.
+"""Units: sets of rows, across tasks, that must be on the same side of every split.
 
-A *unit* is a set of rows, of any tasks, that are on the same side of every split. Where rows have
-groups, rows of the same group are one unit, and rows of different groups are different even if
-their values are equal: two pupils may have the same attributes. Rows without a group are identified
-by their values, in whatever order they come, in one task or in several.
+Without units, a row that is held out of one task could train another. Rows of the same group are
+one unit. Rows of different groups are in different units even if their values are equal: two pupils
+may have the same attributes. Rows without a group are identified by their values: equal rows are
+one unit, in one task or in several.
 """
 
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class Units:
     Parameters
     ----------
     names
-        The tasks, sorted.
+        Names of the tasks, sorted.
     starts : (n_tasks + 1,)
         Rows of task t are ``starts[t]`` to ``starts[t + 1]`` in ``unit``.
     unit : (n_rows,)
@@ -42,7 +42,7 @@ class Units:
         return self.unit[self.starts[t] : self.starts[t + 1]]
 
     def place(self, row: int) -> str:
-        """Return where a row of all tasks stands, in words."""
+        """Return a description of a row, given its position among the rows of all tasks."""
         t = int(np.searchsorted(self.starts, row, side="right")) - 1
         return f"row {row - int(self.starts[t])} of task '{self.names[t]}'"
 
@@ -57,21 +57,21 @@ class Units:
 
 
 def units_of(tasks: TaskSet) -> Units:
-    """Return the units of all rows; they do not depend on the order of the tasks."""
+    """Return the units of all rows, independent of the order of the tasks."""
     ordered = tasks.by_name()
     distinct = {id(task.X): task.X for task in ordered}  # tasks may share one array
     hashed = {key: hash_rows(X) for key, X in distinct.items()}
     hashes = np.concatenate([hashed[id(task.X)] for task in ordered])
     content = np.unique(hashes, return_inverse=True)[1].astype(np.intp)
     starts = np.cumsum([0, *(task.n_samples for task in ordered)])
-    unit = _joined(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
+    unit = _merge_groups(content, _groups(ordered.tasks)) if _has_groups(tasks) else content
     return Units(ordered.names, starts.astype(np.intp), unit)
 
 
 def cells_of(tasks: TaskSet) -> Indices:
-    """Return the class of each row, numbered over all tasks; a task without classes has one.
+    """Return the class of each row, numbered over all tasks in the order of their names.
 
-    The tasks stand in the order of their names.
+    A task without classes counts as one class.
     """
     cells, n_cells = [], 0
     for task in tasks.by_name():
@@ -84,7 +84,10 @@ def cells_of(tasks: TaskSet) -> Indices:
 
 
 def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
-    """Return which units are the only one of a class of a task, which must train: (n_units,)."""
+    """Return whether each unit is the only one of a class of a task, (n_units,).
+
+    Such a unit must always train.
+    """
     n_units = int(unit.max()) + 1
     pairs = np.sort(cell * n_units + unit)
     pairs = pairs[np.append(True, np.diff(pairs) > 0)]  # faster than np.unique
@@ -95,18 +98,19 @@ def sole_units(cell: Indices, unit: Indices) -> NDArray[np.bool_]:
 
 
 def divisible_rows(tasks: TaskSet) -> dict[str, int]:
-    """Return for each task how many rows can be held out while every class has others."""
+    """Return for each task how many rows can be held out while every class keeps a training row."""
     units = units_of(tasks)
     is_divisible = ~sole_units(cells_of(tasks), units.unit)
     return {name: int(np.count_nonzero(is_divisible[units.of(name)])) for name in units.names}
 
 
 def tie_of(task: Task, unit: Indices) -> str | None:
-    """Return what ties all rows of a task, or of each of its classes, together; None if nothing.
+    """Return why all rows of a task, or of each of its classes, are one unit; None if they are not.
 
     Parameters
     ----------
     unit : (n_samples,)
+        Unit of each row of the task.
     """
     classes = task.y if task.y is not None and task.target == "classes" else np.zeros(len(unit))
     largest = None
@@ -119,16 +123,16 @@ def tie_of(task: Task, unit: Indices) -> str | None:
     if largest is None or len(largest) == 1:
         return None
     which = "all" if len(largest) == task.n_samples else f"those of class '{classes[largest[0]]}'"
-    return f"the rows of task '{task.name}' ({which}) {_tie(task, largest)}"
+    return f"the rows of task '{task.name}' ({which}) {_tie_reason(task, largest)}"
 
 
-def _tie(task: Task, rows: Indices) -> str:
+def _tie_reason(task: Task, rows: Indices) -> str:
     groups = np.unique(task.groups[rows]) if task.groups is not None else np.empty(0)
     if len(groups) == 1:
         return f"are of one group, '{groups[0]}'"
     if not np.ptp(task.X[rows], axis=0).any():
         return "have the same values"
-    return "are of groups that have rows in common"
+    return "are of groups with rows in common"
 
 
 def _has_groups(tasks: TaskSet) -> bool:
@@ -136,7 +140,7 @@ def _has_groups(tasks: TaskSet) -> bool:
 
 
 def _groups(tasks: Sequence[Task]) -> Indices:
-    """Return the position of each row's group among those of all tasks; -1 for a row without."""
+    """Return the number of each row's group, over all tasks; -1 for a row without a group."""
     known = [task.groups for task in tasks if task.groups is not None]
     codes = np.unique(np.concatenate(known), return_inverse=True)[1]
     found, first = [], 0
@@ -149,23 +153,24 @@ def _groups(tasks: Sequence[Task]) -> Indices:
     return np.concatenate(found).astype(np.intp)
 
 
-def _joined(content: Indices, group: Indices) -> Indices:
-    """Return the connected components of rows of one group, or equal to a row without group.
+def _merge_groups(content: Indices, group: Indices) -> Indices:
+    """Return the unit of each row: connected components of "same group" and "same content".
 
-    Every content takes the least label among those that its groups lead to, until none changes.
+    "Same content" connects rows only if one of them has no group. Labels propagate: every content
+    gets the smallest label that its groups reach, until no label changes.
     """
     has_group = group >= 0
     is_of_ungrouped = np.zeros(int(content.max()) + 1, dtype=bool)
     is_of_ungrouped[content[~has_group]] = True
-    own = has_group & ~is_of_ungrouped[content]  # the group alone says what belongs together
+    own = has_group & ~is_of_ungrouped[content]  # the group alone determines the unit
     content = np.where(own, len(is_of_ungrouped) + group, content)
     rows = np.flatnonzero(has_group)
     pairs = np.unique(np.stack([content[rows], group[rows]]), axis=1)
     label, before = np.arange(int(content.max()) + 1), None
     while before is None or not np.array_equal(label, before):
         before = label.copy()
-        least = np.full(int(group.max()) + 1, len(label))
-        np.minimum.at(least, pairs[1], label[pairs[0]])
-        np.minimum.at(label, pairs[0], least[pairs[1]])
+        smallest = np.full(int(group.max()) + 1, len(label))
+        np.minimum.at(smallest, pairs[1], label[pairs[0]])
+        np.minimum.at(label, pairs[0], smallest[pairs[1]])
         label = label[label]
     return np.unique(label[content], return_inverse=True)[1].astype(np.intp)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.relations import read_relations
+from algorithms.interface.relations import relations_of
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import StopReason
 from algorithms.kernel_machines.ascent import Problem
@@ -75,7 +75,7 @@ def build_machine(
     """Return the model of a solution; rows without a coefficient are left out."""
     e = prepared.examples
     names = [name for target in e.targets for name in target.output_names()]
-    relations = read_relations(solution.theta, names)
+    relations = relations_of(solution.theta, names)
     found = solution.certificate
     told = {
         "C": C,

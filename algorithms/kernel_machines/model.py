@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
-from algorithms.interface.relations import Relations, read_relations
+from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.target_scales import prior_from_json, prior_to_json
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standardiser
@@ -101,7 +101,7 @@ class KernelMachine(Model):
 
     def relations(self) -> Relations:
         """Return what the output kernel says of the outputs."""
-        return read_relations(self.Theta, self.output_names)
+        return relations_of(self.Theta, self.output_names)
 
     def target_of(self, task: str) -> Target:
         """Return how the outputs of a task become its predictions."""

@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.relations import Relations, read_relations
+from algorithms.interface.relations import Relations, relations_of
 from algorithms.linear.functions import Functions
 from algorithms.linear.model import FunctionModel
 
@@ -48,7 +48,7 @@ class SharedFeatureModel(FunctionModel):
 
     def relations(self) -> Relations:
         """Return how much the functions of the tasks are alike: the cosines between them."""
-        return read_relations(self.functions.gram(), self.functions.column_names)
+        return relations_of(self.functions.gram(), self.functions.column_names)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""

@@ -67,18 +67,18 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         fit_info = {"cv_error": list(selection.losses), **selection.fit_info}
         return selection.params, {"selection": "cv", **fit_info}
 
-    def end_warnings(self, asked: P, chosen: P, most: Mapping[str, float]) -> tuple[str, ...]:
+    def end_warnings(self, asked: P, chosen: P, limits: Mapping[str, float]) -> tuple[str, ...]:
         """Return a warning for each parameter that was chosen at an end of its grid.
 
         Parameters
         ----------
-        most
+        limits
             Largest values that make a difference.
         """
         if asked.selection == "given":
             return ()
         values = {name: getattr(chosen, name) for name in asked.GRIDS}
-        return end_warnings(asked, values, most=most)
+        return end_warnings(asked, values, limits=limits)
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Return the parameters a model was learned with, for a new task that can join it."""

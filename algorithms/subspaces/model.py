@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.header import dump_header, load_header
 from algorithms.interface.model import Model, check_array
-from algorithms.interface.relations import Relations, read_relations
+from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.tasks import Task, describe_tasks
 from algorithms.numerics.covariances import Covariances
 from algorithms.numerics.eigen import principal_axes
@@ -116,7 +116,7 @@ class SubspaceModel(Model):
             return None  # one subspace serves all
         rows = self.U.transpose(0, 2, 1).reshape(T * k, D)
         cosines = (rows @ rows.T).reshape(T, k, T, k)
-        return read_relations(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
+        return relations_of(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""

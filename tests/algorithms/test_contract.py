@@ -480,7 +480,7 @@ MISFITS: dict[str, Callable[[Task], Task]] = {
 @pytest.mark.parametrize("misfit", MISFITS)
 def test_what_a_fit_refuses_cannot_join_later(algorithm, misfit) -> None:
     if not algorithm.supports_adaptation():
-        pytest.skip("takes no new tasks")
+        pytest.skip("the algorithm does not support adaptation")
     tasks = PROBLEMS["related"](kinds_of_targets(algorithm)[0])
     new = MISFITS[misfit](tasks.tasks[0])
     try:
@@ -515,7 +515,7 @@ def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
 @over_cases
 def test_tasks_join_under_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
     if not algorithm.supports_adaptation():
-        pytest.skip("takes no new tasks")
+        pytest.skip("the algorithm does not support adaptation")
     model, old = fit(algorithm, tasks), tasks.tasks[0]
     new = [Task(name, old.X, old.input, old.y) for name in ("new", "newer")]
     trace, running, loops = Trace(), [], []

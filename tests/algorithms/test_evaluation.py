@@ -241,7 +241,7 @@ def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name
         tuple(Task.from_rows(f"t{i}", np.full((1, 3), 1.0 + i), y=np.ones(1)) for i in range(3))
     )
     params = algorithm.parse({"selection": algorithm.Params.INNER_SELECTION})
-    with pytest.raises(InvalidData, match="one row, which leaves none to choose"):
+    with pytest.raises(InvalidData, match="only one row, so no row can be held out"):
         algorithm.check_selection(tasks.summaries(), params)
 
 

@@ -34,8 +34,8 @@ def test_the_smaller_end_is_told() -> None:
 
 
 def test_a_largest_value_that_makes_no_difference_beyond_is_no_end() -> None:
-    assert end_warnings(PARAMS, {"d": 4}, most={"d": 5})
-    assert not end_warnings(PARAMS, {"d": 4}, most={"d": 4})
+    assert end_warnings(PARAMS, {"d": 4}, limits={"d": 5})
+    assert not end_warnings(PARAMS, {"d": 4}, limits={"d": 4})
     assert not end_warnings(SharedLassoParams(grid=(0.5, 1.0)), {"share": 1.0})
 
 
@@ -45,6 +45,6 @@ def test_one_value_is_no_choice() -> None:
 
 def test_choices_of_each_task_are_counted() -> None:
     chosen = {"a": {"d": 4}, "b": {"d": 4}, "c": {"d": 2}, "e": {"d": 4}}
-    most = {"a": {"d": 4}, "b": {"d": 9}, "c": {"d": 9}, "e": {"d": 9}}
-    (warning,) = end_warnings_by_task(PARAMS, chosen, most=most)
+    limits = {"a": {"d": 4}, "b": {"d": 9}, "c": {"d": 9}, "e": {"d": 9}}
+    (warning,) = end_warnings_by_task(PARAMS, chosen, limits=limits)
     assert "the chosen d = 4, for 2 of 4 tasks (the first is 'b'), is the largest" in warning

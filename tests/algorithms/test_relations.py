@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.linalg import subspace_angles
 
-from algorithms.interface.relations import read_relations
+from algorithms.interface.relations import relations_of
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
@@ -82,7 +82,7 @@ def test_a_column_for_each_class_has_its_name() -> None:
 
 
 def test_an_output_without_scale_is_related_to_none() -> None:
-    found = read_relations(np.diag([1.0, 0.0, 4.0]), ["a", "b", "c"])
+    found = relations_of(np.diag([1.0, 0.0, 4.0]), ["a", "b", "c"])
     np.testing.assert_array_equal(found.strength, np.diag([1.0, 0.0, 1.0]))
     assert found.sparsity == 1.0
     assert found.sentence == "No two of the 3 outputs are related (below 0.05)."
@@ -93,7 +93,7 @@ def sentence(*pairs: float) -> str:
     T = round((1 + np.sqrt(1 + 8 * len(pairs))) / 2)
     G = np.eye(T)
     G[np.triu_indices(T, 1)] = pairs
-    return read_relations(np.triu(G) + np.triu(G, 1).T, [chr(97 + i) for i in range(T)]).sentence
+    return relations_of(np.triu(G) + np.triu(G, 1).T, [chr(97 + i) for i in range(T)]).sentence
 
 
 @pytest.mark.parametrize(
@@ -105,7 +105,7 @@ def sentence(*pairs: float) -> str:
         ((0.01,), "'a' and 'b' are unrelated (below 0.05)."),
         ((0.01, -0.02, 0.0), "No two of the 3 outputs are related (below 0.05)."),
         ((0.9, 0.8, -0.95), "All 3 outputs are strongly related (0.80 to 0.95 in size)."),
-        # two pairs as strong as can be: nobody is related least
+        # two pairs as strong as can be: no output is named as the least related
         (
             (1.0, 0.0, 0.0, 0.0, 0.0, 1.0),
             (
@@ -117,7 +117,7 @@ def sentence(*pairs: float) -> str:
             (0.8, 0.2, 0.1),
             (
                 "'a' and 'b' are most strongly related (+0.80); "
-                "'c' is related least (at most 0.20, to 'a')."
+                "'c' is least related to others (at most 0.20, with 'a')."
             ),
         ),
         (

@@ -352,7 +352,7 @@ def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, 
         in response.json()["detail"]
     )
     # what needs the same columns in every task does not take them
-    with pytest.raises(ServiceError, match=r"'door' has a column 'u', task 'hall' has none"):
+    with pytest.raises(ServiceError, match=r"'door' has a column 'u', but task 'hall' does not"):
         client.train(dataset, "pca", model="never")
 
 

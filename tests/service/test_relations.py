@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import numpy as np
 import pytest
 
-from algorithms.interface.relations import read_relations
+from algorithms.interface.relations import relations_of
 from service.client import ServiceError
 from service.models.relations_svg import draw
 
@@ -58,7 +58,7 @@ def test_a_model_that_learned_no_relations_says_so(client, dataset):
 
 def test_many_outputs_are_drawn_as_means_of_neighbours():
     G = np.kron(np.eye(2), np.ones((700, 700)))
-    drawn = draw(read_relations(G, [f"task {i}" for i in range(1400)]))
+    drawn = draw(relations_of(G, [f"task {i}" for i in range(1400)]))
     root = ET.fromstring(drawn)
     paths = {path.attrib["fill"]: path.attrib["d"].count("M") for path in root.iter(f"{SVG}path")}
     assert sum(paths.values()) == 600 * 600
@@ -68,6 +68,6 @@ def test_many_outputs_are_drawn_as_means_of_neighbours():
 
 def test_a_name_that_xml_cannot_hold_is_drawn_all_the_same():
     names = ["a\ufffe", "b\x01", "c\ud800"]
-    root = ET.fromstring(draw(read_relations(np.eye(3), names)))
+    root = ET.fromstring(draw(relations_of(np.eye(3), names)))
     texts = {text.text for text in root.iter(f"{SVG}text")}
     assert {"a\ufffd", "b\ufffd", "c\ufffd"} <= texts

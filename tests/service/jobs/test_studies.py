@@ -47,10 +47,10 @@ def test_an_evaluation_has_values_or_is_rejected_with_the_job(client) -> None:
     found = job.wait().report()["evaluation"]
     assert set(found["mean"]) == {"reconstruction_error", "retained_variance"}
     permuted = {"a": rows["a"], "b": rows["a"][::-1]}
-    with pytest.raises(ServiceError, match="'b' has other rows than task 'a'"):
+    with pytest.raises(ServiceError, match="'b' has different rows than task 'a'"):
         client.train(client.upload(permuted, numbers), "okl", evaluate=OPTIONS)
     one = client.upload({name: X[:1] for name, X in rows.items()}, {"a": [1.0], "b": [2.0]})
-    with pytest.raises(ServiceError, match="one row, which leaves none to choose") as rejected:
+    with pytest.raises(ServiceError, match="only one row, so no row can be held out") as rejected:
         client.train(one, "ridge", evaluate=OPTIONS)
     assert rejected.value.status == 422
 

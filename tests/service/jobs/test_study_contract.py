@@ -177,7 +177,7 @@ def test_rows_in_another_order_are_rejected_where_they_must_be_equal() -> None:
             if is_fitting:
                 algorithm.check(known, algorithm.parse({}))
                 continue
-            with pytest.raises(AlgorithmError, match="'t1' has other rows than task 't0'"):
+            with pytest.raises(AlgorithmError, match="'t1' has different rows than task 't0'"):
                 algorithm.check(known, algorithm.parse({}))
 
 
