@@ -116,3 +116,20 @@ def _texts(path):
     return [
         n.value for n in ast.walk(tree) if isinstance(n, ast.Constant) and isinstance(n.value, str)
     ]
+
+
+@pytest.mark.parametrize("page", sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]))
+def test_files_that_a_page_names_exist(page):
+    if page.name == "CHANGELOG.md":  # mentions files of earlier versions
+        return
+    text = page.read_text(encoding="utf-8")
+    folders = "service|algorithms|tests|docs|benchmarks|docker"
+    named = set(re.findall(rf"`((?:{folders})/[\w/.-]+)`", text))
+    linked = {
+        target
+        for target in re.findall(r"\]\(([^)#]+?)(?:#[^)]*)?\)", text)
+        if not target.startswith(("http://", "https://", "mailto:"))
+    }
+    missing = {name for name in named if not (DOCS.parent / name).exists()}
+    missing |= {target for target in linked if not (page.parent / target).exists()}
+    assert missing == set()
