@@ -201,6 +201,19 @@ class BlobStore:
                 excess -= stat.st_size
 
 
+def read_range(session: Session, blob_id: str, start: int, stop: int) -> bytes:
+    """Return the bytes from start to stop of a blob."""
+    parts = []
+    for position in range(start // CHUNK_BYTES, -(-stop // CHUNK_BYTES)):
+        first = max(start - position * CHUNK_BYTES, 0)
+        n_bytes = min(stop - position * CHUNK_BYTES, CHUNK_BYTES) - first
+        query = sa.select(sa.func.substr(BlobChunkRow.data, first + 1, n_bytes)).where(
+            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
+        )
+        parts.append(bytes(session.scalars(query.execution_options(has_bytes=True)).one()))
+    return b"".join(parts)
+
+
 def release_blob(session: Session, blob_id: str) -> None:
     """Delete a blob unless a row references it."""
     sha256 = session.scalar(sa.select(BlobRow.sha256).where(BlobRow.id == blob_id))

@@ -1,8 +1,10 @@
 """Checks that tasks can be evaluated on held-out rows, from the shapes of the tasks alone."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
+
+import numpy as np
 
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.algorithm import Algorithm
@@ -41,23 +43,26 @@ def _accepts(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_sa
 
 
 def check_splits(
-    algorithm: Algo, tasks: Sequence[TaskSummary], splits: Splits, *, min_rows: int
+    algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], splits: Splits, *, min_rows: int
 ) -> None:
-    """Raise InvalidData if the splits leave no rows to test on, or too few to train on.
+    """Raise InvalidData if the splits leave no rows to test on, or none of a needed class to train.
 
     Parameters
     ----------
+    params
+        Parameters of the algorithm, which accepts them for all rows of these tasks.
     min_rows
         Training rows that every task needs.
     """
     splits.check(tasks)
     if splits.scheme == "given":
-        for rows in splits.given or []:
+        for index, rows in enumerate(splits.given or []):
             for task in tasks:
                 n_test = len(rows.get(task.name, ()))
                 _check_training_rows(algorithm, task, n_test, min_rows=min_rows)
             if algorithm.needs.shared_rows:
                 _check_same_rows(algorithm, tasks, [rows.get(task.name, []) for task in tasks])
+            _check_training_classes(algorithm, params, tasks, rows, index=index)
         return
     size = 0.5 if splits.scheme == "kfold" else splits.test_size
     if not any(_can_hold_out(task, size, min_rows=min_rows) for task in tasks):
@@ -90,6 +95,44 @@ def _check_training_rows(algorithm: Algo, task: TaskSummary, n_test: int, *, min
             f"{algorithm.name} needs {min_rows}; hold out fewer",
             task=task.name,
         )
+
+
+def _check_training_classes(
+    algorithm: Algo,
+    params: Any,
+    tasks: Sequence[TaskSummary],
+    held_out: Mapping[str, Sequence[int]],
+    *,
+    index: int,
+) -> None:
+    """Raise InvalidData if a split holds out a whole class that the algorithm needs."""
+    train = [_without(task, held_out.get(task.name, ())) for task in tasks]
+    removed = {
+        task.name: np.setdiff1d(task.labels, left.labels)[0]
+        for task, left in zip(tasks, train, strict=True)
+        if left.n_classes < task.n_classes and task.labels is not None and left.labels is not None
+    }
+    if not removed:
+        return
+    try:
+        algorithm.check(train, params)
+    except AlgorithmError as error:
+        task = error.task if error.task in removed else next(iter(removed))
+        raise InvalidData(
+            f"split {index} of 'given' (counted from 0) holds out every row of class "
+            f"'{removed[task]}' of task '{task}', without which {algorithm.name} cannot train "
+            f"({error.message}); leave a row of each class out of the split",
+            task=task,
+            field=f"splits/given/{index}",
+        ) from error
+
+
+def _without(task: TaskSummary, held_out: Sequence[int]) -> TaskSummary:
+    """Return the summary of a task without some rows."""
+    if task.labels is None or not held_out:
+        return task
+    labels = np.delete(task.labels, held_out)
+    return replace(task, n_samples=len(labels), n_classes=len(np.unique(labels)), labels=labels)
 
 
 def _check_same_rows(

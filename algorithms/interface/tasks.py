@@ -1,7 +1,7 @@
 """Tasks and sets of tasks."""
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -37,6 +37,8 @@ class TaskSummary:
         Equal for tasks with the same rows in the same order; None if unknown.
     n_divisible
         Number of rows that can be held out while their class keeps a training row; None if unknown.
+    labels : (n_samples,) or None
+        Class labels; None if unknown.
     """
 
     name: str
@@ -48,6 +50,7 @@ class TaskSummary:
     feature_names: tuple[str, ...] | None = None
     rows_hash: str | None = None
     n_divisible: int | None = None
+    labels: NDArray[Any] | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -182,6 +185,7 @@ class Task:
             self.target,
             n_classes,
             self.feature_names,
+            labels=self.y if n_classes else None,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":

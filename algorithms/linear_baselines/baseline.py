@@ -14,6 +14,7 @@ from algorithms.interface.tasks import TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.linear.design import check_targets
 from algorithms.linear.model import LinearModel
+from algorithms.linear_baselines.pooling import check_known_labels
 
 Array = NDArray[np.float64]
 P = TypeVar("P", bound=Params)
@@ -29,6 +30,8 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         """Raise InvalidData where these tasks do not fit."""
         super().check(summaries, params)
         check_targets(summaries, algorithm=self.name)
+        if getattr(params, "form", "task") == "pooled":
+            check_known_labels(summaries)
 
     def choose(
         self,

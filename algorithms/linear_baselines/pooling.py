@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import Task
+from algorithms.interface.tasks import Task, TaskSummary
 from algorithms.linear.design import Design
 from algorithms.linear.model import LinearModel
 from algorithms.linear.targets import Classes, Targets
@@ -66,3 +66,11 @@ def check_same_classes(names: Sequence[str], classes: Sequence[Classes | None]) 
                 "form 'pooled' needs the same in all, so use form 'task'",
                 task=name,
             )
+
+
+def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
+    """Raise InvalidData where tasks that are pooled have unlike labels, if these are known."""
+    labels = [task.labels for task in summaries if task.labels is not None]
+    if len(labels) == len(summaries):
+        classes = [tuple(np.unique(one).tolist()) for one in labels]
+        check_same_classes([task.name for task in summaries], classes)

@@ -27,7 +27,8 @@ FORMAT: Final = "sibling-dataset/1"
 _MAX_SUMMARISED: Final = 20_000
 #: Types of the stored arrays, by their names in safetensors.
 DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
-_LENGTH_BYTES: Final = 8
+#: Size of the number at the start of a safetensors file, the length of its header.
+HEADER_LENGTH_BYTES: Final = 8
 _BLOCK_VALUES: Final = 2**20
 _HASH_BYTES: Final = 16
 #: Number of rows in all tasks above which equal rows are not searched for, which takes about 60
@@ -190,10 +191,10 @@ def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:
 def read_header(path: Path) -> tuple[int, dict[str, dict[str, Any]]]:
     """Return the offset of the data in a safetensors file, and the header entry of each array."""
     with path.open("rb") as file:
-        n_bytes = int.from_bytes(file.read(_LENGTH_BYTES), "little")
+        n_bytes = int.from_bytes(file.read(HEADER_LENGTH_BYTES), "little")
         header = json.loads(file.read(n_bytes))
     del header["__metadata__"]
-    return _LENGTH_BYTES + n_bytes, header
+    return HEADER_LENGTH_BYTES + n_bytes, header
 
 
 def _map_array(data: NDArray[np.uint8], spec: Mapping[str, Any]) -> NDArray[Any]:

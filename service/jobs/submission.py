@@ -15,6 +15,7 @@ from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
+from service.datasets.labels import read_labels
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
@@ -152,6 +153,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
         return ValidatedJob(complete, None, warnings)
+    tasks = _with_labels(session, spec, tasks, owner=owner)
     study = plan_job(algorithm, spec.params, tasks, options, seed=spec.seed)
     return ValidatedJob(complete, study, warnings)
 
@@ -183,6 +185,19 @@ def _find_tasks(
     # the warnings are about numeric targets
     warnings = warnings_of(manifest) if algorithm.needs.target in ("numbers", "any") else []
     return summaries(manifest), warnings
+
+
+def _with_labels(
+    session: Session, spec: JobSpec, tasks: tuple[TaskSummary, ...], *, owner: str
+) -> tuple[TaskSummary, ...]:
+    """Return the summaries, with the labels of all rows if some rows are listed in 'given'."""
+    studies = [options for options in (spec.compare, spec.evaluate) if options is not None]
+    if all(options.splits.given is None for options in studies):
+        return tasks
+    dataset, manifest = find_dataset(session, spec.dataset_id, owner=owner)
+    assert dataset.content_blob_id is not None
+    labels = read_labels(session, dataset.content_blob_id, manifest)
+    return tuple(replace(task, labels=labels.get(task.name)) for task in tasks)
 
 
 def _find_adapted(

@@ -81,7 +81,8 @@ def plan_evaluation(
     metrics_for([algorithm], tasks)
     method = ComparedMethod(algorithm.name, "candidate", dict(values))
     min_rows = _min_rows(method, tasks)
-    check_splits(algorithm, tasks, options.splits, min_rows=min_rows)
+    params = algorithm.parse(method.values)
+    check_splits(algorithm, params, tasks, options.splits, min_rows=min_rows)
     return {
         "options": options.model_dump(mode="json"),
         "methods": [asdict(method)],
@@ -200,15 +201,18 @@ def _fitting(
     """Return the methods that fit the tasks and the metric, and those left out with the reason."""
     candidate, *baselines = methods
     min_rows = _min_rows(candidate, tasks)
-    check_splits(ALGORITHMS[candidate.algorithm], tasks, splits, min_rows=min_rows)
+    algorithm = ALGORITHMS[candidate.algorithm]
+    params = algorithm.parse(candidate.values)
+    check_splits(algorithm, params, tasks, splits, min_rows=min_rows)
     fitting, rejected = [candidate], []
     for method in baselines:
         algorithm = ALGORITHMS[method.algorithm]
         try:
-            algorithm.check(tasks, algorithm.parse(method.values))
+            params = algorithm.parse(method.values)
+            algorithm.check(tasks, params)
             metric.check(algorithm, tasks)
             min_rows = _min_rows(method, tasks)
-            check_splits(algorithm, tasks, splits, min_rows=min_rows)
+            check_splits(algorithm, params, tasks, splits, min_rows=min_rows)
         except AlgorithmError as error:
             rejected.append((method, error.message))
         else:

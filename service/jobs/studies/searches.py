@@ -70,7 +70,7 @@ def plan_search(
         algorithm.check_held_out(params)
         param_sets.append(params)
     min_rows = min_train_rows(algorithm, param_sets, tasks)
-    check_splits(algorithm, tasks, search.splits(), min_rows=min_rows)
+    check_splits(algorithm, param_sets[0], tasks, search.splits(), min_rows=min_rows)
     return {
         "options": search.model_dump(mode="json"),
         "metric": metric.name,

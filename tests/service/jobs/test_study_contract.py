@@ -223,6 +223,57 @@ def test_an_impossible_evaluation_is_rejected_with_the_reason(name, kind, splits
     assert rejected.value.place == "evaluate"
 
 
+CLASS_OF_ROW = {
+    "two classes": np.array(["a", "b"] * 6),
+    "three classes": np.array(["a", "b", "c"] * 4),
+}
+
+
+@pytest.mark.parametrize("what", ["evaluate", "compare"])
+@pytest.mark.parametrize("is_shared", [False, True])
+@pytest.mark.parametrize("labels", CLASS_OF_ROW)
+@pytest.mark.parametrize("name", ALGORITHMS)
+def test_splits_without_a_class_are_rejected_or_have_values(name, labels, is_shared, what) -> None:
+    y = CLASS_OF_ROW[labels]
+    tasks = TaskSet(
+        tuple(Task.from_rows(f"t{t}", rows(0 if is_shared else t, n=12), y=y) for t in range(3))
+    )
+    of_a = np.flatnonzero(y == "a").tolist()
+    without_a = {f"t{t}": of_a for t in range(3)} if is_shared else {"t1": of_a}
+    some = {task: [0, 1] for task in without_a}
+    splits = Splits(given=[some, without_a])
+    algorithm = ALGORITHMS[name]
+    values, known = cheap(algorithm), tasks.summaries()
+    try:
+        algorithm.check(known, algorithm.parse(values))
+        plans.plan_job(algorithm, values, known, given(what, Splits(given=[some])), seed=0)
+    except AlgorithmError:
+        return
+    study = plan_or_error(algorithm, values, known, given(what, splits))
+    if isinstance(study, AlgorithmError):
+        start = "split 1 of 'given' (counted from 0) holds out every row of class 'a' of task"
+        assert f"{start} '{'t0' if is_shared else 't1'}'" in study.message
+        return
+    results = [
+        plans.run_child_job(one.plan, ALGORITHMS[one.algorithm], tasks, seed=0, trace=Trace())
+        for one in study.child_jobs
+    ]
+    assert {one["failed"] for one in results} == {None}
+
+
+def plan_or_error(algorithm, values, known, study_options):
+    try:
+        return plans.plan_job(algorithm, values, known, study_options, seed=0)
+    except AlgorithmError as error:
+        return error
+
+
+def given(what: str, splits: Splits) -> plans.StudyOptions:
+    if what == "compare":
+        return plans.StudyOptions(compare=CompareOptions(splits=splits))
+    return plans.StudyOptions(evaluate=EvaluateOptions(splits=splits))
+
+
 def test_a_dataset_without_hashes_is_checked_in_the_fit() -> None:
     tasks, known = stored("permuted rows")
     old = [replace(task, rows_hash=None, n_divisible=None) for task in known]
