@@ -17,7 +17,7 @@ from service.access.cli import keys
 from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
-from service.inference.cli import Url, inference, named
+from service.inference.cli import Url, inference, split_version
 
 app = typer.Typer(
     name="sibling",
@@ -37,12 +37,16 @@ _err = Console(stderr=True, highlight=False)
 
 @app.command()
 def serve(
-    host: Annotated[str | None, typer.Option(help="Address to listen on.")] = None,
+    host: Annotated[
+        str | None, typer.Option(help="Address to listen on. Default: 127.0.0.1.")
+    ] = None,
     port: Annotated[
         int | None,
         typer.Option(help="Port; 0 selects a free one. Default: 8000, or a free one if taken."),
     ] = None,
-    data_dir: Annotated[Path | None, typer.Option(help="Directory of database and cache.")] = None,
+    data_dir: Annotated[
+        Path | None, typer.Option(help="Directory of database and cache. Default: sibling-data.")
+    ] = None,
 ) -> None:
     """Run the service, by default with SQLite and a worker pool on this machine."""
     from service.server.serve import run
@@ -58,9 +62,7 @@ def serve(
 def migrate(
     wait_s: Annotated[
         float,
-        typer.Option(
-            "--wait", min=0, help="Seconds to wait for the database to start. Default: 0."
-        ),
+        typer.Option("--wait", min=0, help="Maximum time to wait for the database, in seconds."),
     ] = 0,
 ) -> None:
     """Migrate the database of DATABASE_URL to the schema of this version."""
@@ -169,7 +171,7 @@ def alias(
     url: Url = DEFAULT_URL,
 ) -> None:
     """Point an alias at a model version; NAME@ALIAS then refers to that version."""
-    name, version = named(model)
+    name, version = split_version(model)
     with _client(url) as client:
         if delete:
             client.delete_alias(name, alias)
@@ -184,7 +186,7 @@ def alias(
 def train(
     data: Annotated[str, typer.Argument(help="A .csv or .npz file, or a dataset id.")],
     algorithm: Annotated[
-        str, typer.Option("--algorithm", "-a", help="Name; see 'sibling algorithms'.")
+        str, typer.Option("--algorithm", "-a", help="Algorithm, see 'sibling algorithms'.")
     ],
     *,
     param: Annotated[
@@ -207,10 +209,10 @@ def train(
         bool, typer.Option("--evaluate", help="Score the algorithm on held-out rows.")
     ] = False,
     method: Annotated[
-        str, typer.Option("--method", help="Search method: grid, random or halving. Default: grid.")
+        str, typer.Option("--method", help="Search method: grid, random or halving.")
     ] = "grid",
     model: Annotated[
-        str | None, typer.Option(help="Name of the model. Default: the algorithm's.")
+        str | None, typer.Option(help="Name of the model. Default: name of the algorithm.")
     ] = None,
     task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
     target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
@@ -222,7 +224,7 @@ def train(
         str | None,
         typer.Option(help="CSV column of the group; rows of a group stay in one split."),
     ] = None,
-    seed: Annotated[int, typer.Option(help="Random seed. Default: 0.")] = 0,
+    seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Upload data, train a model, and show the progress."""

@@ -62,16 +62,17 @@ def _algorithms() -> Iterator[str]:
     yield "See also [how methods are evaluated](evaluation.md), [benchmarks](benchmarks.md) and"
     yield from ("[notes on the papers](papers.md).", "")
     for name, algorithm in sorted(ALGORITHMS.items()):
-        wire = Algorithm.describe(algorithm)
-        needs = wire.needs
+        described = Algorithm.describe(algorithm)
+        needs = described.needs
         features = "the same columns in every task" if needs.same_features else "any columns"
         rows = "rows or covariance matrices" if needs.covariances else "rows"
-        yield from (f"## {wire.title} (`{name}`)", "", wire.summary, "")
+        yield from (f"## {described.title} (`{name}`)", "", described.summary, "")
         minimum = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
         yield f"- Needs: {rows}; {features}; targets: {needs.target}; {minimum}."
-        yield f"- Its models can: {', '.join(f'`{method}`' for method in wire.methods)}."
-        yield from (f"- Reference: {wire.reference}", "")
-        yield from _parameters(wire.params)
+        methods = ", ".join(f"`{method}`" for method in described.methods)
+        yield f"- Methods of its models: {methods}."
+        yield from (f"- Reference: {described.reference}", "")
+        yield from _parameters(described.params)
         mathematics = inspect.getdoc(inspect.getmodule(type(algorithm))) or ""
         yield from ("<details><summary>The mathematics</summary>", "", "```text")
         yield from (mathematics, "```", "", "</details>", "")
@@ -138,13 +139,21 @@ def _commands() -> Iterator[str]:
     group = typer.main.get_command(command)
     assert isinstance(group, typer.core.TyperGroup)
     yield from (f"# The command `{group.name}`", "", str(group.help))
-    for name, part in group.commands.items():
-        usage = " ".join(("sibling", name, *_arguments(part)))
+    for words, part in _leaves(str(group.name), group):
+        usage = " ".join((words, *_arguments(part)))
         yield from ("", f"## `{usage}`", "", str(part.help), "")
         for parameter in part.params:
             label = _label(parameter)
             if label:
-                yield f"- {label}: {getattr(parameter, 'help', '')}"
+                yield f"- {label}: {getattr(parameter, 'help', '')}{_default(parameter)}"
+
+
+def _leaves(words: str, part: Any) -> Iterator[tuple[str, Any]]:
+    """Yield every command below a group, with its words."""
+    for name, below in getattr(part, "commands", {}).items():
+        yield from _leaves(f"{words} {name}", below)
+    if not hasattr(part, "commands"):
+        yield words, part
 
 
 def _arguments(part: Any) -> list[str]:
@@ -157,7 +166,17 @@ def _label(parameter: Any) -> str:
         return f"`{parameter.name.upper()}`"
     if "--help" in parameter.opts:
         return ""
-    return ", ".join(f"`{option}`" for option in parameter.opts)
+    return ", ".join(f"`{option}`" for option in (*parameter.opts, *parameter.secondary_opts))
+
+
+def _default(parameter: Any) -> str:
+    """Return the default of a parameter; empty for None and for a flag, which is off."""
+    if parameter.default is None or (parameter.default is False and not parameter.secondary_opts):
+        return ""
+    if isinstance(parameter.default, bool):
+        option = (parameter.opts if parameter.default else parameter.secondary_opts)[0]
+        return f" Default: `{option}`."
+    return f" Default: `{parameter.default}`."
 
 
 if __name__ == "__main__":

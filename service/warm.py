@@ -6,15 +6,15 @@ Set-up and the image call it once; compilation takes tens of seconds, reading th
 import numpy as np
 
 from algorithms.numerics import warm
-from service.inference.formats.decimals import TO_END, count_of, read_lists
+from service.inference.formats.decimals import TO_END, count_byte, parse_lists
 
 
 def warm_decimals() -> None:
     """Compile the kernels that read lists of numbers."""
     text = np.frombuffer(b"[1.5]}", np.uint8)
     values, unparsed, found = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
-    read_lists(text, np.uint64(1), values, unparsed, found, TO_END)
-    count_of(text, 0)
+    parse_lists(text, np.uint64(1), values, unparsed, found, TO_END)
+    count_byte(text, 0)
 
 
 if __name__ == "__main__":

@@ -22,14 +22,16 @@ _out = Console(highlight=False, soft_wrap=True)
 
 @keys.command()
 def create(
-    owner: Annotated[str, typer.Option(help="Owner of all that is created with the key.")],
+    owner: Annotated[
+        str, typer.Option(help="Owner of the datasets, jobs and models that the key creates.")
+    ],
     scopes: Annotated[str, typer.Option(help="Scopes, separated by commas.")] = _DEFAULT_SCOPES,
     days: Annotated[
         int | None,
-        typer.Option(min=1, max=3650, help="Days until expiry; default: never."),
+        typer.Option(min=1, max=3650, help="Days until the key expires. Default: never."),
     ] = None,
 ) -> None:
-    """Create a key and print it. It is shown only once: only its hash is stored."""
+    """Create a key and print it. Only its hash is stored, so it is never shown again."""
     from service.access import store
     from service.database import now
 
@@ -38,7 +40,7 @@ def create(
     if unknown:
         raise ValueError(f"unknown scope '{unknown[0]}'; expected one of {', '.join(SCOPES)}")
     if not 1 <= len(owner.strip()) <= 200:
-        raise ValueError("the owner must have 1 to 200 characters")
+        raise ValueError(f"expected an owner of 1 to 200 characters, got {len(owner.strip())}")
     key = new_key()
     expires_at = None if days is None else now() + timedelta(days=days)
     with _database() as database, database.write() as session:
@@ -61,7 +63,9 @@ def list_keys() -> None:
 
 
 @keys.command()
-def revoke(key_id: Annotated[str, typer.Argument(help="The id: sib_<id>_<secret>.")]) -> None:
+def revoke(
+    key_id: Annotated[str, typer.Argument(help="Id of the key, as in sib_<id>_<secret>.")],
+) -> None:
     """Revoke a key. Running services reject it within seconds."""
     from service.access import store
 

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from service.client import Client
 from service.client.client import DEFAULT_URL
-from service.inference.cli import Url, named
+from service.inference.cli import Url, split_version
 
 batch = typer.Typer()
 _out = Console(highlight=False, soft_wrap=True, markup=False)
@@ -25,20 +25,25 @@ def infer(
         typer.Option(
             "--task",
             "-t",
-            help="Task of the dataset, or TASK=AS if the model names it AS; default: all tasks, by "
-            "their own names.",
+            help="Task to select, or TASK=MODEL_TASK if the model has another name for it; can be "
+            "repeated. Default: all tasks.",
         ),
     ] = None,
     task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
     target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
     output: Annotated[
-        Path | None, typer.Option("--output", "-o", help="Write the outputs to this Parquet file.")
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            help="Parquet file to write the outputs to. Default: none; the job keeps them.",
+        ),
     ] = None,
     dataset: Annotated[bool, typer.Option(help="Also store numeric outputs as a dataset.")] = True,
     url: Url = DEFAULT_URL,
 ) -> None:
     """Apply a model to all rows of a dataset, as a job, and show its progress."""
-    name, version = named(model)
+    name, version = split_version(model)
     tasks = dict(_task(text) for text in task) if task else None
     columns = {"task_column": task_column, "target_column": target_column}
     options: Any = {key: value for key, value in columns.items() if value is not None}

@@ -1,4 +1,4 @@
-"""What batch inference works with."""
+"""Dependencies of the routes of batch inference."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,12 +15,12 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Parts of the application that batch inference needs.
+    """Components of the application that batch inference uses.
 
     Attributes
     ----------
     threads
-        Threads of linear algebra of an inference request: with others, sums round differently.
+        Number of BLAS threads of an inference request; other numbers round differently.
     """
 
     settings: Settings
@@ -33,5 +33,5 @@ class Services:
     threads: int
 
 
-#: The parts, as a dependency of routes.
+#: Dependency of routes.
 Context = Annotated[Services, app_state("batch")]

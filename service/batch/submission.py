@@ -80,10 +80,10 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         detail = f"there is no model '{spec.model}'{version}"
         raise Problem("not-found", detail, errors=[place("/model", detail)])
     if spec.method not in served.methods:
-        methods = ", ".join(served.methods)
+        supported = ", ".join(served.methods)
         detail = (
-            f"model '{served.name}' ({served.algorithm}) has no method '{spec.method}'; "
-            f"use one of {methods}"
+            f"model '{served.name}' ({served.algorithm}) does not support {spec.method}; "
+            f"it supports {supported}"
         )
         raise Problem("unsupported-method", detail, errors=[place("/method", detail)])
     with services.database.read() as session:
@@ -104,7 +104,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "method": spec.method,
         "dataset_id": dataset.id,
         "tasks": tasks,
-        "mapping": spec.tasks,  # as given: all names would make the response long
+        "mapping": spec.tasks,  # None means all tasks: listing them would make the response long
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
         "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
@@ -195,7 +195,7 @@ class _ColumnOrders:
         name, method = entry["name"], self.spec.method
         about = {"task": name, "pointer": "/dataset_id" if self.spec.tasks is None else "/tasks"}
         if entry["input"] != "rows":
-            detail = f"task '{name}' holds {entry['input']}; {method} takes rows"
+            detail = f"task '{name}' has {entry['input']}; {method} expects rows"
             errors.append({**about, "code": "invalid-data", "detail": detail})
             return
         try:
@@ -223,8 +223,8 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
     if len(kinds) > 1:
         (one, first), (other, second) = list(kinds.items())[:2]
         detail = (
-            f"predictions for task '{first}' are {one}, for task '{second}' {other}; compute them "
-            "in separate jobs, by selecting tasks"
+            f"predictions have type {one} for task '{first}', but {other} for task '{second}'; "
+            "select tasks, and compute these in separate jobs"
         )
         entry = {**place("/tasks", detail), "code": "invalid-data", "task": second}
         raise Problem("invalid-data", detail, errors=[entry])

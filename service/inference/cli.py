@@ -17,7 +17,7 @@ from service.client import Client, RemoteModel
 from service.client.client import DEFAULT_URL
 
 Url = Annotated[
-    str, typer.Option("--url", envvar="SIBLING_URL", help="Address of the service.", metavar="URL")
+    str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
 ]
 Format = Literal["csv", "npy", "json"]
 
@@ -36,8 +36,8 @@ def _add_method(method: str) -> None:
         rows: Annotated[
             Path,
             typer.Argument(
-                help="A .npy or .csv file; - is standard input, the default. CSV columns with a "
-                "header are matched by name."
+                help="A .npy or .csv file, or - for standard input. CSV columns with a header are "
+                "matched by name."
             ),
         ] = _STANDARD,
         *,
@@ -49,13 +49,15 @@ def _add_method(method: str) -> None:
         format_: Annotated[
             Format | None,
             typer.Option(
-                "--format", "-f", help="Output format. Default: from the file name, or csv."
+                "--format",
+                "-f",
+                help="Output format: csv, npy or json. Default: from the file name, else csv.",
             ),
         ] = None,
         url: Url = DEFAULT_URL,
     ) -> None:
-        name, version = named(model)
-        chosen = format_ or _format_of(output)
+        name, version = split_version(model)
+        output_format = format_ or _format_of(output)
         content = _read_rows(rows)
         with Client(url) as client:
             remote = client.model(name, version)
@@ -66,19 +68,19 @@ def _add_method(method: str) -> None:
                 outputs = getattr(remote, method)(content, task=task)
         labels = remote.classes(task) if method in CLASS_METHODS else ()
         head: dict[str, Any] = {"model": remote.name, "version": remote.version, "task": task}
-        body = _WRITERS[chosen](outputs, labels, head)
+        body = _WRITERS[output_format](outputs, labels, head)
         if output is None:
             sys.stdout.buffer.write(body)
         else:
             output.write_bytes(body)
 
-    what = inspect.getdoc(getattr(RemoteModel, method)) or ""
+    help_text = inspect.getdoc(getattr(RemoteModel, method)) or ""
     if method in CLASS_METHODS:
-        what += " CSV output has a header with the class labels."
-    inference.command(method.replace("_", "-"), help=what)(command)
+        help_text += " CSV output has a header with the class labels."
+    inference.command(method.replace("_", "-"), help=help_text)(command)
 
 
-def named(model: str) -> tuple[str, int | None]:
+def split_version(model: str) -> tuple[str, int | None]:
     """Return the name and version in NAME or NAME/VERSION."""
     name, _, version = model.partition("/")
     if version and not version.isdecimal():
@@ -93,7 +95,7 @@ def _format_of(output: Path | None) -> Format:
     if found is None:
         known = ", ".join(_FORMATS)
         raise typer.BadParameter(
-            f"'{output.name}' has none of the extensions {known}; set --format"
+            f"expected an output file with extension {known}, got '{output.name}'; set --format"
         )
     return found
 
@@ -109,7 +111,7 @@ def _read_rows(path: Path) -> NDArray[Any] | bytes:
     try:
         found: NDArray[Any] = np.load(io.BytesIO(body), allow_pickle=False)
     except ValueError as error:
-        raise ValueError(f"{name} cannot be read: {error}") from error
+        raise ValueError(f"{name} is not a valid .npy file: {error}") from error
     return found
 
 

@@ -1,4 +1,4 @@
-"""What inference works with."""
+"""Dependencies of the inference routes."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,7 +15,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Parts of the application that inference needs."""
+    """Components of the application that inference uses."""
 
     settings: Settings
     database: Database
@@ -26,5 +26,5 @@ class Services:
     statistics: Statistics
 
 
-#: The parts, as a dependency of routes.
+#: Dependency of routes.
 Context = Annotated[Services, app_state("inference")]

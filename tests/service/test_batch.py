@@ -330,7 +330,7 @@ def test_covariances_are_rejected(client, http, model, tmp_path):
     covariances = client.upload(tmp_path / "c.npz")
     body = rejected(http.post(URL, json=spec_of(model, covariances)), 422, "invalid-data")
     assert body["errors"][0]["task"] == "north"
-    assert "holds covariances" in body["detail"]
+    assert "has covariances" in body["detail"]
 
 
 def test_labels_of_two_kinds_in_one_file_are_rejected(client, http):

@@ -1,13 +1,13 @@
-"""Compiled kernel that reads lists of decimal numbers, as JSON writes them, into floats.
+"""Compiled kernel that parses JSON lists of decimal numbers into floats.
 
-A number of up to 19 digits, w · 10^q, becomes the nearest float by one or two products of 64 bits:
-D. Lemire, "Number parsing at a gigabyte per second", Software: Practice and Experience 51, 2021,
-Algorithm 1, with the proof that nothing else is needed of N. Mushtak and D. Lemire, "Fast number
-parsing without fallback", 2023. Whatever is longer, or near the ends of the range, is left to the
-caller. The twin is the constructor of :class:`float`.
+A number w · 10^q of up to 19 digits is rounded to the nearest float with one or two 64-bit
+products: D. Lemire, "Number parsing at a gigabyte per second", Software: Practice and Experience
+51, 2021, Algorithm 1. N. Mushtak and D. Lemire, "Fast number parsing without fallback", 2023, prove
+that this is sufficient. Longer numbers, and numbers near the limits of the range, are left to the
+caller, which uses the constructor of :class:`float`. Tests compare the kernel with it too.
 """
 
-# ruff: noqa: C901, PLR0912, PLR0915, PLR0917  by place, as it compiles
+# ruff: noqa: C901, PLR0912, PLR0915, PLR0917  the compiler needs positional arguments
 
 from typing import Final, TypeAlias
 
@@ -19,34 +19,35 @@ from algorithms.numerics.compiled import exact_kernel
 Bytes = NDArray[np.uint8]
 Signed: TypeAlias = int | np.int64
 
-#: Powers of ten whose powers of five are tabulated; all floats of full precision lie within.
-LEAST_POWER: Final = -325
-MOST_POWER: Final = 308
-#: The place of a list that is left to the caller.
-NOT_PLAIN: Final = np.uint64(0)
+#: Range of exponents q in the table; it covers all normal floats.
+MIN_POWER: Final = -325
+MAX_POWER: Final = 308
+#: Returned instead of a position if the kernel cannot parse the list.
+UNSUPPORTED: Final = np.uint64(0)
+#: Value of ``stop`` that parses the whole list.
 TO_END: Final = np.uint64(0xFFFFFFFFFFFFFFFF)
-_MOST_DIGITS: Final = 19
-_MOST_EXPONENT: Final = 100_000
+_MAX_DIGITS: Final = 19
+_MAX_EXPONENT: Final = 100_000
 
-# an index that has a sign is tested for it at every step, and mixed with one that has none is a
-# float: so all are of this type
+# all indices are unsigned: signed ones are checked for negative values at every access, and mixing
+# signed and unsigned integers gives floats
 _u: Final = np.uint64
 _0, _1, _8, _10 = _u(0), _u(1), _u(8), _u(10)
 _TAB, _LF, _CR, _SPACE = 9, 10, 13, 32
 _COMMA, _MINUS, _PLUS, _POINT, _DIGIT_0, _DIGIT_9 = 44, 45, 43, 46, 48, 57
 _OPEN, _CLOSE, _E_LARGE, _E_SMALL = 91, 93, 69, 101
-_LEFT: Final = _u(0xFFFFFFFFFFFFFFFF)
+_UNPARSED: Final = _u(0xFFFFFFFFFFFFFFFF)
 _HIGH_NIBBLES: Final = _u(0xF0F0F0F0F0F0F0F0)
 
 
 def powers_of_five() -> NDArray[np.uint64]:
-    """Return 5^q as the 128 bits from its first one on, high and low (n, 2)."""
+    """Return the 128 most significant bits of 5^q, as high and low words (n, 2)."""
     table = []
-    for q in range(LEAST_POWER, MOST_POWER + 1):
+    for q in range(MIN_POWER, MAX_POWER + 1):
         if q >= 0:
             value = 5**q << 128 >> (5**q).bit_length()
         else:
-            # the first ones are rounded up, which the proofs ask for; the others are cut off
+            # as the proofs require, negative powers are rounded up, the others truncated
             n_bits = (5**-q - 1).bit_length()
             scale = n_bits + 127 if q >= -27 else 2 * n_bits + 128
             value = (1 << scale) // 5**-q + 1
@@ -71,9 +72,9 @@ def _high_product(a: np.uint64, b: np.uint64) -> np.uint64:
 
 @exact_kernel
 def _nearest(w: np.uint64, n_zeros: Signed, q: Signed) -> np.uint64:
-    """Return the bits of the float nearest to w · 10^q; ``_LEFT`` where it is not a normal one."""
+    """Return the bits of the float nearest to w · 10^q; ``_UNPARSED`` if it is not normal."""
     w <<= _u(n_zeros)
-    row = _u(q - LEAST_POWER)
+    row = _u(q - MIN_POWER)
     high, low = _high_product(w, _POWERS[row, _0]), w * _POWERS[row, _0]
     if high & _u(0x1FF) == _u(0x1FF):
         more = _high_product(w, _POWERS[row, _1])
@@ -85,12 +86,12 @@ def _nearest(w: np.uint64, n_zeros: Signed, q: Signed) -> np.uint64:
     mantissa = high >> shift
     exponent = ((217706 * q) >> 16) + 63 + np.int64(upper) - n_zeros + 1023
     if exponent <= 0 or exponent >= 0x7FE:
-        return _LEFT
+        return _UNPARSED
     is_tie = low <= _1 and -4 <= q <= 23 and mantissa & _u(3) == _1
     if is_tie and mantissa << shift == high:
         mantissa &= ~_1
     mantissa = (mantissa + (mantissa & _1)) >> _1
-    # where it is rounded up to the next power of two, the exponent goes up with it
+    # rounding up to the next power of two carries into the exponent
     return mantissa + (_u(exponent - 1) << _u(52))
 
 
@@ -109,8 +110,8 @@ def _is_digit(byte: np.uint8) -> bool:
 
 
 @exact_kernel
-def _digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uint64]:
-    """Return where digits end, and w with them behind it; modulo 2^64."""
+def _parse_digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uint64]:
+    """Append digits to w, modulo 2^64; return the position after them, and w."""
     end = _u(text.size)
     while at + _8 < end:
         eight = (
@@ -126,7 +127,7 @@ def _digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uin
         beyond = (eight + _u(0x0606060606060606)) & _HIGH_NIBBLES
         if (eight & _HIGH_NIBBLES) | (beyond >> _u(4)) != _u(0x3333333333333333):
             break
-        # pairs, then fours, then all eight, each by one product
+        # combine pairs, fours and all eight digits with one product each
         eight -= _u(0x3030303030303030)
         eight = eight * _10 + (eight >> _8)
         pairs = _u(0x000000FF000000FF)
@@ -141,33 +142,33 @@ def _digits(text: Bytes, at: np.uint64, w: np.uint64) -> tuple[np.uint64, np.uin
 
 
 @exact_kernel
-def _exponent(text: Bytes, at: np.uint64) -> tuple[np.uint64, Signed]:
-    """Return where an exponent ends, and its value; ``NOT_PLAIN`` where there is none."""
+def _parse_exponent(text: Bytes, at: np.uint64) -> tuple[np.uint64, Signed]:
+    """Return the position after an exponent, and its value; ``UNSUPPORTED`` if it is invalid."""
     is_negative = text[at] == _MINUS
     if is_negative or text[at] == _PLUS:
         at += _1
     if not _is_digit(text[at]):
-        return NOT_PLAIN, 0
+        return UNSUPPORTED, 0
     power: Signed = 0
     while _is_digit(text[at]):
-        if power < _MOST_EXPONENT:
+        if power < _MAX_EXPONENT:
             power = 10 * power + np.int64(text[at]) - _DIGIT_0
         at += _1
     return at, -power if is_negative else power
 
 
 @exact_kernel
-def _row(
+def _parse_row(
     text: Bytes,
     at: np.uint64,
     values: NDArray[np.float64],
     bits: NDArray[np.uint64],
-    hard: NDArray[np.uint64],
-    facts: NDArray[np.uint64],
+    unparsed: NDArray[np.uint64],
+    counts: NDArray[np.uint64],
     stop: np.uint64,
 ) -> np.uint64:
-    """Read numbers to the bracket that ends them, or the comma at ``stop``; give what follows."""
-    n, n_hard, is_integer = facts[0], facts[2], facts[3]
+    """Parse numbers up to the bracket or the comma at ``stop``; return the position after it."""
+    n, n_unparsed, is_integer = counts[0], counts[2], counts[3]
     while True:
         at = _skip_space(text, at)
         first = at
@@ -178,33 +179,33 @@ def _row(
         q: Signed = 0
         if text[at] == _DIGIT_0:
             at += _1
-        else:  # mostly few
+        else:  # usually few digits
             while _is_digit(text[at]):
                 w = w * _10 + (_u(text[at]) - _u(_DIGIT_0))
                 at += _1
         if at == begin:
-            return NOT_PLAIN
+            return UNSUPPORTED
         n_digits = at - begin
         if text[at] == _POINT:
             point = at + _1
-            at, w = _digits(text, point, w)
+            at, w = _parse_digits(text, point, w)
             if at == point:
-                return NOT_PLAIN
+                return UNSUPPORTED
             n_digits += at - point
             q, is_integer = -np.int64(at - point), _0
-        if n_digits > _u(_MOST_DIGITS):
+        if n_digits > _u(_MAX_DIGITS):
             place = begin
             while text[place] == _DIGIT_0 or text[place] == _POINT:
                 n_digits -= _u(text[place] == _DIGIT_0)
                 place += _1
         if text[at] == _E_SMALL or text[at] == _E_LARGE:
-            at, power = _exponent(text, at + _1)
-            if at == NOT_PLAIN:
-                return NOT_PLAIN
+            at, power = _parse_exponent(text, at + _1)
+            if at == UNSUPPORTED:
+                return UNSUPPORTED
             q, is_integer = q + power, _0
         values[n] = float(w)
-        if n_digits > _u(_MOST_DIGITS):
-            found = _LEFT
+        if n_digits > _u(_MAX_DIGITS):
+            found = _UNPARSED
         elif w == _0:
             found = bits[n]
         elif w <= _u(1 << 53) and -22 <= q <= 22:
@@ -212,33 +213,37 @@ def _row(
                 values[n] / _EXACT_POWERS[_u(-q)] if q < 0 else values[n] * _EXACT_POWERS[_u(q)]
             )
             found = bits[n]
-        elif LEAST_POWER <= q <= MOST_POWER:
+        elif MIN_POWER <= q <= MAX_POWER:
             n_bits = np.int64(bits[n] >> _u(52)) - 1022
-            # the float may have been rounded up to the next power of two
+            # float(w) may be rounded up to the next power of two
             n_bits -= np.int64(w >> _u(n_bits - 1) == _0)
             found = _nearest(w, 64 - n_bits, q)
         else:
-            found = _LEFT
+            found = _UNPARSED
         bits[n] = found | (_u(is_negative) << _u(63))
-        if found == _LEFT:
-            if n_hard == _u(hard.shape[0]):
-                return NOT_PLAIN
-            hard[n_hard, _0], hard[n_hard, _1], hard[n_hard, _u(2)] = n, first, at
-            n_hard += _1
+        if found == _UNPARSED:
+            if n_unparsed == _u(unparsed.shape[0]):
+                return UNSUPPORTED
+            unparsed[n_unparsed, _0], unparsed[n_unparsed, _1], unparsed[n_unparsed, _u(2)] = (
+                n,
+                first,
+                at,
+            )
+            n_unparsed += _1
         n += _1
         at = _skip_space(text, at)
         if text[at] != _COMMA:
-            facts[0], facts[2], facts[3] = n, n_hard, is_integer
-            return at + _1 if text[at] == _CLOSE else NOT_PLAIN
+            counts[0], counts[2], counts[3] = n, n_unparsed, is_integer
+            return at + _1 if text[at] == _CLOSE else UNSUPPORTED
         at += _1
         if at > stop:
-            facts[0], facts[2], facts[3] = n, n_hard, is_integer
+            counts[0], counts[2], counts[3] = n, n_unparsed, is_integer
             return at
 
 
 @exact_kernel
-def count_of(text: Bytes, byte: int) -> int:
-    """Return how often a byte comes."""
+def count_byte(text: Bytes, byte: int) -> int:
+    """Return the number of occurrences of a byte."""
     n = 0
     for i in range(text.size):
         n += text[i] == byte
@@ -246,57 +251,57 @@ def count_of(text: Bytes, byte: int) -> int:
 
 
 @exact_kernel
-def read_lists(
+def parse_lists(
     text: Bytes,
     start: np.uint64,
     values: NDArray[np.float64],
-    hard: NDArray[np.uint64],
-    facts: NDArray[np.uint64],
+    unparsed: NDArray[np.uint64],
+    counts: NDArray[np.uint64],
     stop: np.uint64,
 ) -> np.uint64:
-    """Read a list of numbers, or of rows of as many numbers each, and give the place after it.
+    """Parse a list of numbers, or of rows of equal length; return the position after it.
 
     Parameters
     ----------
     text
-        Its last byte is a closing brace, which no list goes beyond.
+        JSON text. Its last byte must be a closing brace, where every list ends at the latest.
     start
-        Of the list, after its bracket.
+        Position after the opening bracket of the list.
     values
-        Takes the numbers, in order; there is place for one more than there are commas.
-    hard : (n, 3)
-        Takes the place in ``values``, the start and the end of each number that is left.
-    facts : (4,)
-        Takes the number of values, of rows where there are rows, of those in ``hard``, and
-        whether all are written as integers.
+        Output: the numbers, in order. Its size must exceed the number of commas.
+    unparsed : (n, 3)
+        Output: index in ``values``, start and end of each number that is left to the caller.
+    counts : (4,)
+        Output: number of values, number of rows (0 for a flat list), number of entries in
+        ``unparsed``, and whether all numbers are written as integers.
     stop
-        Where a comma stands between two numbers, or two rows, after which reading ends; ``TO_END``
-        for the whole list. What follows that comma is read as a list of its own.
+        Position of a comma between two numbers or rows at which to stop, or ``TO_END``. The text
+        after that comma can be parsed as another list.
 
     Returns
     -------
-    ``NOT_PLAIN`` where there is anything else in it, a list is empty, rows have different
-    lengths, or ``hard`` is full.
+    ``UNSUPPORTED`` if the list contains anything else, is empty, has rows of different lengths, or
+    has more numbers for the caller than ``unparsed`` has room for.
     """
     bits = values.view(np.uint64)
-    facts[0], facts[1], facts[2], facts[3] = _0, _0, _0, _1
+    counts[0], counts[1], counts[2], counts[3] = _0, _0, _0, _1
     at = _skip_space(text, start)
     if text[at] != _OPEN:
-        return _row(text, at, values, bits, hard, facts, stop)
+        return _parse_row(text, at, values, bits, unparsed, counts, stop)
     width = _0
     while text[at] == _OPEN:
-        n = facts[0]
-        at = _row(text, at + _1, values, bits, hard, facts, TO_END)
-        if at == NOT_PLAIN or (n > _0 and facts[0] - n != width):
-            return NOT_PLAIN
-        width = facts[0] - n
-        facts[1] += _1
+        n = counts[0]
+        at = _parse_row(text, at + _1, values, bits, unparsed, counts, TO_END)
+        if at == UNSUPPORTED or (n > _0 and counts[0] - n != width):
+            return UNSUPPORTED
+        width = counts[0] - n
+        counts[1] += _1
         at = _skip_space(text, at)
         if text[at] == _CLOSE:
             return at + _1
         if text[at] != _COMMA:
-            return NOT_PLAIN
+            return UNSUPPORTED
         if at >= stop:
             return at + _1
         at = _skip_space(text, at + _1)
-    return NOT_PLAIN
+    return UNSUPPORTED

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from service.inference.call import Body, Matrix
 from service.inference.formats.decimals import (
-    NOT_PLAIN,
     TO_END,
-    count_of,
-    read_lists,
+    UNSUPPORTED,
+    count_byte,
+    parse_lists,
 )
 
 #: Replaces the list in the rest of a body. It is random, so clients cannot send it.
@@ -64,7 +64,7 @@ def extract_number_array(body: Body, start_pattern: re.Pattern[bytes]) -> Extrac
     """Extract the first list of numbers after a match; None if the kernel can parse none."""
     text = np.frombuffer(body, np.uint8, count=body.rfind(b"}") + 1)
     is_small = text.size <= _MAX_UNCOUNTED_BYTES
-    values = np.empty(text.size // 2 if is_small else count_of(text, _COMMA) + 1)
+    values = np.empty(text.size // 2 if is_small else count_byte(text, _COMMA) + 1)
     for match in islice(start_pattern.finditer(body), _MAX_TRIES):
         start = match.end()
         if start >= text.size:
@@ -92,8 +92,8 @@ def _parse(
     body: Body, text: NDArray[np.uint8], start: int, values: Matrix, stop: np.uint64 = TO_END
 ) -> _ParsedList | None:
     unparsed, counts = np.empty((_MAX_UNPARSED, 3), np.uint64), np.empty(4, np.uint64)
-    end = read_lists(text, np.uint64(start), values, unparsed, counts, stop)
-    if end == NOT_PLAIN:
+    end = parse_lists(text, np.uint64(start), values, unparsed, counts, stop)
+    if end == UNSUPPORTED:
         return None
     n, n_rows, n_unparsed, is_integer = counts.tolist()
     for i, first, last in unparsed[:n_unparsed].tolist() if n_unparsed else ():
@@ -116,7 +116,7 @@ def _parse_in_two_threads(
         comma = body.find(b",", max(end_of_row, middle))
         if comma < 0:
             return None
-        n = count_of(text[start:comma], _COMMA) + 1
+        n = count_byte(text[start:comma], _COMMA) + 1
         future = _executor.submit(_parse, body, text, comma + 1, values[n:])
         first, last = _parse(body, text, start, values, np.uint64(comma)), future.result()
     finally:
