@@ -679,6 +679,14 @@ def test_stopping_early_is_told() -> None:
     assert any("raise max_iter" in warning for warning in model.warnings)
 
 
+def test_rows_too_few_for_k_are_warned_of_only_without_coupling() -> None:
+    few, many = tilted_gaussians(np.random.default_rng(8), n_tasks=2, n_samples=6).tasks
+    tasks = TaskSet((Task.from_rows("few", few.X[:2]), many))
+    alone, coupled = (fit(tasks, k=2, lam=lam).warnings for lam in (0.0, 1.0))
+    assert any("'few'" in one and "at most k = 2 rows" in one for one in alone)
+    assert not any("rows, which leaves" in one for one in coupled)
+
+
 def test_inner_folds_are_those_of_a_random_order_and_divide_no_rows_that_are_equal() -> None:
     tasks = tilted_gaussians(np.random.default_rng(8), n_tasks=3, n_samples=7).tasks
     for fold, split in enumerate(inner_splits(tasks.tasks, n_folds=3, seed=5)):

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from algorithms.evaluation import fold_split, folds_of, stratified_split
 from algorithms.evaluation.metrics import metrics_for
@@ -61,6 +62,16 @@ problems = st.builds(
     target=st.sampled_from(TARGETS),
     has_groups=st.booleans(),
 )
+
+
+@given(tasks=problems)
+@settings(max_examples=200, deadline=None)
+def test_units_are_the_connected_components_of_rows_that_belong_together(tasks) -> None:
+    rows = [(task, i) for task in tasks.by_name() for i in range(task.n_samples)]
+    graph = [[are_tied(*one, *other) for other in rows] for one in rows]
+    expected = connected_components(np.array(graph), directed=False)[1]
+    unit = units_of(tasks).unit
+    np.testing.assert_array_equal(unit[:, np.newaxis] == unit, expected[:, np.newaxis] == expected)
 
 
 @given(tasks=problems, n_folds=st.integers(2, 5), seed=st.integers(0, 99))
