@@ -37,10 +37,10 @@ def measure(name: str, options: argparse.Namespace) -> dict[str, str]:
     with tempfile.TemporaryDirectory() as folder, servers.database(name, Path(folder)) as url:
         servers.migrate(url)
         programs = servers.Programs(
-            Path(folder), DATABASE_URL=url, SIBLING_DATA_DIR=Path(folder) / "data"
+            Path(folder), SIBLING_DATABASE_URL=url, SIBLING_DATA_DIR=Path(folder) / "data"
         )
         port = servers.free_port()
-        programs.start("api", "serve", "--port", str(port), SIBLING_SLOTS=options.slots)
+        programs.start("api", "serve", "--port", str(port), SIBLING_WORKER_SLOTS=options.slots)
         try:
             address = f"http://127.0.0.1:{port}"
             ready_s = servers.wait_ready(address)

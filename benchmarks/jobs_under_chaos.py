@@ -45,8 +45,8 @@ STALE_S = 5
 FREEZE_S = (0.5, 9.0)
 SETTINGS = {
     "SIBLING_REQUIRE_KEYS": "true",
-    "SIBLING_STALE_S": STALE_S,
-    "SIBLING_CHECKPOINT_S": 0.2,
+    "SIBLING_HEARTBEAT_TIMEOUT_S": STALE_S,
+    "SIBLING_CHECKPOINT_INTERVAL_S": 0.2,
     "SIBLING_LOG_LEVEL": "warning",
     "OMP_NUM_THREADS": 1,
     "OPENBLAS_NUM_THREADS": 1,
@@ -147,12 +147,14 @@ def main() -> None:
 def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
     port = servers.free_port()
     programs = servers.Programs(
-        folder, DATABASE_URL=database_url, SIBLING_DATA_DIR=folder / "data", **SETTINGS
+        folder, SIBLING_DATABASE_URL=database_url, SIBLING_DATA_DIR=folder / "data", **SETTINGS
     )
     database = Database(database_url)
     owners = make_owners(database, ["ada", "ben", "cleo", "dan"])
     engine = _start_cluster(programs, options.workers) if options.pool == "cluster" else {}
-    programs.start("api", "serve", "--port", str(port), SIBLING_SLOTS=options.workers, **engine)
+    programs.start(
+        "api", "serve", "--port", str(port), SIBLING_WORKER_SLOTS=options.workers, **engine
+    )
     url = f"http://127.0.0.1:{port}"
     servers.wait_ready(url)
     layers = [w for w in WEIGHTS if engine or w not in ("nanny", "scheduler")]
@@ -185,10 +187,10 @@ def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
 
 def _start_cluster(programs: servers.Programs, n_workers: int) -> dict[str, str]:
     port = servers.free_port()
-    engine = {"ENGINE_URL": f"tcp://127.0.0.1:{port}"}
+    engine = {"SIBLING_SCHEDULER_URL": f"tcp://127.0.0.1:{port}"}
     programs.start("scheduler", "scheduler", "--port", str(port))
     for number in range(n_workers):
-        programs.start(f"worker-{number}", "worker", SIBLING_SLOTS=1, **engine)
+        programs.start(f"worker-{number}", "worker", SIBLING_WORKER_SLOTS=1, **engine)
     return engine
 
 

@@ -68,7 +68,7 @@ def _postgres() -> Iterator[str]:
 def migrate(url: str) -> None:
     subprocess.run(
         [sys.executable, "-m", "service", "migrate"],
-        env={**os.environ, "DATABASE_URL": url},
+        env={**os.environ, "SIBLING_DATABASE_URL": url},
         check=True,
     )
 

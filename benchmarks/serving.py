@@ -222,7 +222,7 @@ def memory(folder: Path, idle_s: float) -> None:
 
 def training(folder: Path, rounds: int, seconds: float) -> None:
     """Print what calls take while two jobs train, beside what they take while none does."""
-    with sibling(folder / "ours", SIBLING_SLOTS="2") as (port, _):
+    with sibling(folder / "ours", SIBLING_WORKER_SLOTS="2") as (port, _):
         train(port, folder)
         server = Server("ours", port, v2_json(PATH, "rows", task="a"))
         row = np.random.default_rng(1).standard_normal((1, N_FEATURES))

@@ -134,7 +134,11 @@ def wait_for(url: str) -> None:
 def sibling(folder: Path, **env: str) -> Iterator[tuple[int, int]]:
     """Run our service; give its port and the id of its process."""
     folder.mkdir()
-    keys = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_FIRST_KEY": KEY, "SIBLING_SLOTS": "1"}
+    keys = {
+        "SIBLING_REQUIRE_KEYS": "true",
+        "SIBLING_BOOTSTRAP_KEY": KEY,
+        "SIBLING_WORKER_SLOTS": "1",
+    }
     paths = {"PYTHONPATH": str(ROOT), "SIBLING_DATA_DIR": str(folder / "data")}
     port = free_port()
     command = [sys.executable, "-m", "service", "serve", "--port", str(port)]

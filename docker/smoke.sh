@@ -13,7 +13,7 @@ ENGINE=${ENGINE:-$(case "$COMPOSE" in podman*) echo podman ;; *) echo docker ;; 
 export SIBLING_PORT=${SIBLING_PORT:-8000}
 secret() { head -c 32 /dev/urandom | od -An -tx1 | tr -d ' \n'; }
 export POSTGRES_PASSWORD=${POSTGRES_PASSWORD:-$(secret)}
-export SIBLING_FIRST_KEY=${SIBLING_FIRST_KEY:-sib_$(secret | head -c 12)_$(secret)}
+export SIBLING_BOOTSTRAP_KEY=${SIBLING_BOOTSTRAP_KEY:-sib_$(secret | head -c 12)_$(secret)}
 compose() { $COMPOSE -p sibling-smoke -f compose.yaml "$@"; }
 names() { $ENGINE ps --format '{{.Names}}' | grep -E "sibling-smoke[-_]$1" || true; }
 
@@ -29,7 +29,7 @@ compose down -v >/dev/null 2>&1 || true  # left by an earlier run
 compose build
 compose up -d --scale worker=3
 url=http://127.0.0.1:$SIBLING_PORT
-call() { curl -sS --fail-with-body -H "Authorization: Bearer $SIBLING_FIRST_KEY" "$@"; }
+call() { curl -sS --fail-with-body -H "Authorization: Bearer $SIBLING_BOOTSTRAP_KEY" "$@"; }
 field() { python3 -c "import json,sys; print(json.load(sys.stdin)['$1'])"; }
 for _ in $(seq 120); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done
 curl -sSf "$url/v2/health/ready"; echo

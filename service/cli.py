@@ -42,7 +42,11 @@ def serve(
     ] = None,
     port: Annotated[
         int | None,
-        typer.Option(help="Port; 0 selects a free one. Default: 8000, or a free one if taken."),
+        typer.Option(
+            min=0,
+            max=65535,
+            help="Port; 0 selects a free one. Default: 8000, or a free one if taken.",
+        ),
     ] = None,
     data_dir: Annotated[
         Path | None, typer.Option(help="Directory of database and cache. Default: sibling-data.")
@@ -65,7 +69,7 @@ def migrate(
         typer.Option("--wait", min=0, help="Maximum time to wait for the database, in seconds."),
     ] = 0,
 ) -> None:
-    """Migrate the database of DATABASE_URL to the schema of this version."""
+    """Migrate the database of SIBLING_DATABASE_URL to the schema of this version."""
     from sqlalchemy.exc import SQLAlchemyError
 
     from service.database import Database
@@ -98,7 +102,7 @@ def scheduler(
 
 @app.command()
 def worker() -> None:
-    """Run SIBLING_SLOTS workers of the scheduler at ENGINE_URL."""
+    """Run SIBLING_WORKER_SLOTS workers of the scheduler at SIBLING_SCHEDULER_URL."""
     from service.jobs.worker.cluster import run_worker
     from service.settings import Settings
 
@@ -283,13 +287,20 @@ def main() -> None:
     try:
         app()
     except ValidationError as error:
-        _fail("; ".join(f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()))
+        _fail("; ".join(_describe_invalid(e["loc"], e["msg"]) for e in error.errors()))
     except (ServiceError, JobFailed, ValueError, OSError) as error:
         _fail(str(error))
     except (httpx.TransportError, httpx.InvalidURL) as error:
         _fail(f"cannot reach the service ({error}); start it with 'sibling serve', or set --url")
     except KeyboardInterrupt:
         raise SystemExit(130) from None
+
+
+def _describe_invalid(location: tuple[int | str, ...], message: str) -> str:
+    """Return the message on an invalid setting, after the name of its variable."""
+    from service.settings import PREFIX
+
+    return ": ".join([*(f"{PREFIX}{name}".upper() for name in location[:1]), message])
 
 
 def _fail(sentence: str) -> NoReturn:

@@ -1,133 +1,237 @@
-"""Every setting of the service, read once from the environment."""
+"""Settings of the service, read from environment variables."""
 
 import ipaddress
 import os
 from pathlib import Path
-from typing import Literal
+from typing import Any, Final, Literal
 
-from pydantic import AliasChoices, Field, SecretStr
+from pydantic import Field, SecretStr, model_validator
+from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-MIB = 1024 * 1024
+MIB: Final = 1024 * 1024
+PREFIX: Final = "SIBLING_"
+
+#: Variables of version 0.1, and their present names.
+RENAMED: Final = {
+    "DATABASE_URL": "SIBLING_DATABASE_URL",
+    "ENGINE_URL": "SIBLING_SCHEDULER_URL",
+    "SIBLING_CHECKPOINT_S": "SIBLING_CHECKPOINT_INTERVAL_S",
+    "SIBLING_DRAIN_S": "SIBLING_DRAIN_TIMEOUT_S",
+    "SIBLING_ENGINE_URL": "SIBLING_SCHEDULER_URL",
+    "SIBLING_FIRST_KEY": "SIBLING_BOOTSTRAP_KEY",
+    "SIBLING_HEARTBEAT_S": "SIBLING_HEARTBEAT_INTERVAL_S",
+    "SIBLING_INFERENCE_WAITING": "SIBLING_INFERENCE_QUEUE_SIZE",
+    "SIBLING_LEASE_S": "SIBLING_LEASE_TIMEOUT_S",
+    "SIBLING_MAX_ANSWER_BYTES": "SIBLING_MAX_RESPONSE_BYTES",
+    "SIBLING_MAX_EXPANDED_BYTES": "SIBLING_MAX_DECOMPRESSED_BYTES",
+    "SIBLING_MAX_EXPANSION": "SIBLING_MAX_DECOMPRESSION_RATIO",
+    "SIBLING_MAX_QUEUED": "SIBLING_MAX_QUEUED_JOBS",
+    "SIBLING_PATIENCE_S": "SIBLING_DB_RETRY_TIMEOUT_S",
+    "SIBLING_SERVER_PROCESSES": "SIBLING_WORKERS",
+    "SIBLING_SLOTS": "SIBLING_WORKER_SLOTS",
+    "SIBLING_STALE_S": "SIBLING_HEARTBEAT_TIMEOUT_S",
+}
 
 
 class Settings(BaseSettings):
-    """Settings; each is an environment variable ``SIBLING_<NAME>`` unless it says otherwise."""
+    """Settings; each field is the environment variable ``SIBLING_<NAME>``."""
 
-    model_config = SettingsConfigDict(
-        env_prefix="SIBLING_", env_ignore_empty=True, frozen=True, populate_by_name=True
-    )
+    model_config = SettingsConfigDict(env_prefix=PREFIX, env_ignore_empty=True, frozen=True)
 
     host: str = Field("127.0.0.1", description="Address to listen on.")
-    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 takes a free one.")
+    port: int = Field(8000, ge=0, le=65535, description="Port to listen on; 0 selects a free port.")
     workers: int = Field(
         1,
         ge=1,
         le=256,
-        description="Number of server processes at one address; limits on inference apply to each, "
-        "/metrics and statistics under /v2 report totals.",
+        description="Number of server processes. Inference limits apply per process; /metrics and "
+        "the statistics under /v2 report totals.",
     )
     require_keys: bool = Field(
-        default=False, description="Ask for API keys on loopback too; elsewhere they always are."
+        default=False,
+        description="Require API keys on the loopback address. On other addresses they are always "
+        "required, except with SIBLING_ALLOW_OPEN_NETWORK.",
     )
     allow_open_network: bool = Field(
-        default=False, description="Listen beyond this machine and ask nobody who calls."
+        default=False,
+        description="Allow requests without API keys on an address that other machines can reach.",
     )
-    first_key: SecretStr = Field(
+    bootstrap_key: SecretStr = Field(
         SecretStr(""),
-        description="A key, sib_<id>_<secret>, with all scopes for the owner 'admin'; made where "
-        "there is no key yet, so that a fresh deployment can be used.",
+        description="API key, sib_<id>_<secret>, with all scopes for the owner 'admin'. Stored at "
+        "the start of a service that has no key.",
     )
     log_level: Literal["debug", "info", "warning", "error"] = Field(
-        "info", description="Least weight of events that are logged."
+        "info", description="Minimum level of logged events."
     )
-    data_dir: Path = Field(Path("sibling-data"), description="Folder of the database and cache.")
+    data_dir: Path = Field(
+        Path("sibling-data"), description="Directory of the SQLite database and the cache."
+    )
     database_url: str = Field(
         "",
-        validation_alias=AliasChoices("DATABASE_URL", "SIBLING_DATABASE_URL"),
-        description="SQLAlchemy address of SQLite or PostgreSQL; SQLite in data_dir if empty.",
+        description="SQLAlchemy URL of SQLite or PostgreSQL. Default: SQLite in SIBLING_DATA_DIR.",
     )
-    engine_url: str = Field(
-        "",
-        validation_alias=AliasChoices("ENGINE_URL", "SIBLING_ENGINE_URL"),
-        description="Address of a Dask scheduler; workers on this machine if empty.",
+    scheduler_url: str = Field(
+        "", description="URL of a Dask scheduler. Default: a worker pool on this machine."
     )
     tls_dir: Path | None = Field(
-        None, description="Folder of ca.pem, cert.pem and key.pem, for a scheduler by tls://."
+        None, description="Directory of ca.pem, cert.pem and key.pem, for a scheduler at tls://."
     )
 
-    slots: int = Field(0, ge=0, description="Jobs at a time in the embedded pool; 0: one a core.")
-    default_timeout_s: float = Field(3600, gt=0, description="Time limit of a job without one.")
-    max_timeout_s: float = Field(7 * 86400, gt=0, description="Longest time limit of a job.")
-    default_memory_mb: int = Field(4096, ge=64, description="Memory limit of a job without one.")
-    max_attempts: int = Field(3, ge=1, description="Tries at a job before a lost one has failed.")
-    max_queued: int = Field(10_000, ge=1, description="Jobs that one owner may have waiting.")
-    heartbeat_s: float = Field(0.25, gt=0, description="Time between two heartbeats of a job.")
-    stale_s: float = Field(60, gt=0, description="A job without heartbeat for so long is lost.")
-    stop_grace_s: float = Field(5, ge=0, description="Time to stop at a flag, and at SIGTERM.")
-    checkpoint_s: float = Field(30, gt=0, description="Time between two checkpoints of a job.")
+    worker_slots: int = Field(
+        0,
+        ge=0,
+        description="Number of jobs that run at the same time on this machine; 0: one per core.",
+    )
+    default_timeout_s: float = Field(
+        3600, gt=0, description="Time limit of an attempt, for jobs that set none, in seconds."
+    )
+    max_timeout_s: float = Field(
+        7 * 86400, gt=0, description="Maximum time limit that a job can set, in seconds."
+    )
+    default_memory_mb: int = Field(
+        4096, ge=64, description="Memory limit of jobs that set none, in MiB."
+    )
+    max_attempts: int = Field(
+        3,
+        ge=1,
+        description="Number of attempts after which a job fails if its worker was lost each time, "
+        "for jobs that set none.",
+    )
+    max_queued_jobs: int = Field(
+        10_000, ge=1, description="Maximum number of queued jobs per owner."
+    )
+    heartbeat_interval_s: float = Field(
+        0.25, gt=0, description="Time between two heartbeats of a running job, in seconds."
+    )
+    heartbeat_timeout_s: float = Field(
+        60,
+        gt=0,
+        description="Time without a heartbeat after which an attempt is considered lost, "
+        "in seconds.",
+    )
+    stop_grace_s: float = Field(
+        5,
+        ge=0,
+        description="Time that a job has to stop by itself before it gets SIGTERM, in seconds.",
+    )
+    checkpoint_interval_s: float = Field(
+        30, gt=0, description="Time between two checkpoints of a job, in seconds."
+    )
     max_checkpoint_bytes: int = Field(
-        256 * MIB, gt=0, description="A larger checkpoint is not stored: the job begins anew."
+        256 * MIB,
+        gt=0,
+        description="Maximum size of a checkpoint. Larger ones are not stored, so another attempt "
+        "starts from the beginning.",
     )
-    patience_s: float = Field(
-        600, gt=0, description="An ended job waits so long for a database that is away or full."
+    db_retry_timeout_s: float = Field(
+        600,
+        gt=0,
+        description="How long a finished job retries storing its result when the database is "
+        "unavailable or full, in seconds.",
     )
-    drain_s: float = Field(
-        5, ge=0, description="Time that running jobs have to end once the service is stopped."
+    drain_timeout_s: float = Field(
+        5,
+        ge=0,
+        description="Time that running jobs have to finish when the service stops, in seconds. "
+        "After it, they store a checkpoint and return to the queue.",
     )
-    lease_s: float = Field(10, gt=0, description="A dispatcher silent for so long is replaced.")
+    lease_timeout_s: float = Field(
+        10,
+        gt=0,
+        description="Time without renewal after which another process takes over the "
+        "dispatch of jobs, in seconds.",
+    )
 
-    max_body_bytes: int = Field(32 * MIB, gt=0, description="Largest body but for uploads.")
-    max_upload_bytes: int = Field(2048 * MIB, gt=0, description="Largest dataset upload.")
-    max_expanded_bytes: int = Field(8192 * MIB, gt=0, description="Largest upload, decompressed.")
-    max_expansion: float = Field(200, gt=1, description="Largest decompression ratio.")
-    max_tasks: int = Field(10_000, gt=0, description="Most tasks in a dataset.")
-    max_features: int = Field(100_000, gt=0, description="Most columns in a task.")
-    max_name_length: int = Field(200, gt=0, description="Longest name of a task or column.")
-    ingest_timeout_s: float = Field(600, gt=0, description="Time limit of parsing an upload.")
-    ingest_memory_mb: int = Field(4096, ge=256, description="Memory limit of parsing an upload.")
+    max_body_bytes: int = Field(
+        32 * MIB, gt=0, description="Maximum size of a request body, except uploads."
+    )
+    max_upload_bytes: int = Field(2048 * MIB, gt=0, description="Maximum size of a dataset upload.")
+    max_decompressed_bytes: int = Field(
+        8192 * MIB, gt=0, description="Maximum size of a dataset after decompression."
+    )
+    max_decompression_ratio: float = Field(
+        200, gt=1, description="Maximum ratio of decompressed to compressed size."
+    )
+    max_tasks: int = Field(10_000, gt=0, description="Maximum number of tasks in a dataset.")
+    max_features: int = Field(100_000, gt=0, description="Maximum number of columns of a task.")
+    max_name_length: int = Field(
+        200, gt=0, description="Maximum length of the name of a task or column."
+    )
+    ingest_timeout_s: float = Field(
+        600, gt=0, description="Time limit of parsing an upload, in seconds."
+    )
+    ingest_memory_mb: int = Field(
+        4096, ge=256, description="Memory limit of parsing an upload, in MiB."
+    )
     ingest_wait_s: float = Field(
-        2, ge=0, description="An upload parsed sooner is answered at once."
+        2,
+        ge=0,
+        description="How long an upload request waits for parsing before it returns 202, in "
+        "seconds.",
     )
     inference_threads: int = Field(
         0,
         ge=0,
-        description="Inference calls computed at a time; 0: one a core, in all processes.",
+        description="Number of inference requests that a process computes at the same time; 0: the "
+        "number of cores divided by SIBLING_WORKERS.",
     )
-    inference_waiting: int = Field(
-        256, ge=0, description="Inference calls that may wait; one more is answered 503."
+    inference_queue_size: int = Field(
+        256,
+        ge=0,
+        description="Number of inference requests per process that can wait for a thread; further "
+        "ones get 503.",
     )
-    max_inference_rows: int = Field(100_000, gt=0, description="Most rows in an inference call.")
-    max_answer_bytes: int = Field(
-        256 * MIB, gt=0, description="Largest array that an inference call may give."
+    max_inference_rows: int = Field(
+        100_000, gt=0, description="Maximum number of rows in an inference request."
     )
-    model_cache_bytes: int = Field(1024 * MIB, gt=0, description="Memory for loaded models.")
+    max_response_bytes: int = Field(
+        256 * MIB, gt=0, description="Maximum size of the output array of an inference request."
+    )
+    model_cache_bytes: int = Field(
+        1024 * MIB, gt=0, description="Memory for loaded models, per process."
+    )
     blob_cache_bytes: int = Field(
-        20 * 1024 * MIB, gt=0, description="Disk for local copies of datasets and models."
+        20 * 1024 * MIB, gt=0, description="Disk space for local copies of datasets and models."
     )
 
+    @model_validator(mode="before")
+    @classmethod
+    def _reject_former_names(cls, values: Any) -> Any:
+        """Raise an error if the environment has a setting by its former name only."""
+        former = [
+            (old, new)
+            for old, new in RENAMED.items()
+            if os.environ.get(old) and not os.environ.get(new)
+        ]
+        if former:
+            sentences = (f"{old} has been renamed; set {new} instead" for old, new in former)
+            raise PydanticCustomError("renamed", "{text}", {"text": "; ".join(sentences)})
+        return values
+
     def resolved_database_url(self) -> str:
-        """Give the database address, SQLite in the data folder by default."""
+        """Return the URL of the database, by default SQLite in the data directory."""
         if self.database_url:
             return self.database_url
         return f"sqlite:///{(self.data_dir / 'sibling.db').resolve()}"
 
     def is_local(self) -> bool:
-        """Tell whether only this machine can reach the service."""
+        """Return whether only this machine can reach the service."""
         try:
             return ipaddress.ip_address(self.host).is_loopback
         except ValueError:
             return self.host == "localhost"
 
-    def asks_for_keys(self) -> bool:
-        """Tell whether requests need an API key."""
+    def requires_keys(self) -> bool:
+        """Return whether requests need an API key."""
         return self.require_keys or not (self.is_local() or self.allow_open_network)
 
-    def resolved_slots(self) -> int:
-        """Give the number of jobs that run at a time in the embedded pool."""
-        return self.slots or os.cpu_count() or 1
+    def resolved_worker_slots(self) -> int:
+        """Return the number of jobs that run at the same time in the embedded pool."""
+        return self.worker_slots or os.cpu_count() or 1
 
     def resolved_inference_threads(self) -> int:
-        """Give the number of inference calls that each process computes at a time."""
+        """Return the number of inference requests that each process computes at the same time."""
         share = (os.cpu_count() or 1) // self.workers
         return self.inference_threads or max(1, share)

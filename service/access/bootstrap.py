@@ -18,11 +18,11 @@ def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
     ValueError
         The setting is not a valid key.
     """
-    text = settings.first_key.get_secret_value()
+    text = settings.bootstrap_key.get_secret_value()
     key = parse_key(text) if text else None
     if text and key is None:
         raise ValueError(
-            "SIBLING_FIRST_KEY is not sib_<id>_<secret>: 12 of a-z 0-9, then 32 or more of "
+            "SIBLING_BOOTSTRAP_KEY is not sib_<id>_<secret>: 12 of a-z 0-9, then 32 or more of "
             "A-Z a-z 0-9 _ -"
         )
     try:

@@ -52,7 +52,7 @@ def _apply(
     if len(rows) > limit:
         detail = f"the request has {len(rows)} rows, the maximum is {limit}; send fewer per request"
         raise Problem("too-many-rows", detail)
-    bounded = _BoundedMethod(model, method, services.settings.max_answer_bytes)
+    bounded = _BoundedMethod(model, method, services.settings.max_response_bytes)
     if isinstance(call.task, str):
         outputs = bounded.apply(rows, call.task, n_rows=len(rows))
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()

@@ -36,7 +36,7 @@ def decompress(body: Body, encoding: str, settings: Settings) -> Body:
         raise Problem("unsupported-media-type", detail)
     limit = min(
         settings.max_body_bytes,
-        max(int(settings.max_expansion * len(body)), _MAX_UNCHECKED_BYTES),
+        max(int(settings.max_decompression_ratio * len(body)), _MAX_UNCHECKED_BYTES),
     )
     failure = ""
     for window in windows:
@@ -54,8 +54,8 @@ def _inflate(body: Body, window: int, limit: int, settings: Settings) -> bytes:
         if limit == settings.max_body_bytes:
             raise too_large(limit)
         detail = (
-            f"the decompressed body is more than {settings.max_expansion:g} times as large as the "
-            "compressed one; send it without Content-Encoding"
+            f"the decompressed body is more than {settings.max_decompression_ratio:g} times as "
+            "large as the compressed one; send it without Content-Encoding"
         )
         raise Problem("body-too-large", detail)
     if not decompressor.eof:

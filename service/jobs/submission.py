@@ -99,8 +99,10 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
 def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
     """Raise a Problem if the owner has the maximum number of queued jobs."""
     waiting = queries.count_waiting(session, owner)
-    if waiting >= settings.max_queued:
-        detail = f"you have {waiting} queued jobs, the maximum is {settings.max_queued}; try later"
+    if waiting >= settings.max_queued_jobs:
+        detail = (
+            f"you have {waiting} queued jobs, the maximum is {settings.max_queued_jobs}; try later"
+        )
         raise Problem("queue-full", detail, headers={"Retry-After": str(_RETRY_AFTER_S)})
 
 

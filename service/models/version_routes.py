@@ -70,7 +70,7 @@ def _relations(call: VersionRequest) -> Response:
     tag = etag(served.id)
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
-    size, limit = found.strength.nbytes, call.services.settings.max_answer_bytes
+    size, limit = found.strength.nbytes, call.services.settings.max_response_bytes
     if size > limit:
         detail = (
             f"the strengths take {size} bytes, more than {limit}; use relations.svg or the artifact"

@@ -60,7 +60,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         compute = ComputePool(
             metrics,
             threads=settings.resolved_inference_threads(),
-            queue_size=settings.inference_waiting,
+            queue_size=settings.inference_queue_size,
             processes=settings.workers,
         )
         stack.callback(compute.close)
@@ -71,7 +71,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         columns = ColumnNames(database)
 
         state.readiness = readiness
-        state.authenticator = Authenticator(database, is_open=not settings.asks_for_keys())
+        state.authenticator = Authenticator(database, is_open=not settings.requires_keys())
         state.datasets = Datasets(settings, database, blobs, ingester)
         state.jobs = Jobs(settings, database, dispatcher)
         state.models = Models(settings, database, blobs, resolver, models)
@@ -87,8 +87,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
 def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
     def open_engine() -> Engine:
         return Engine(
-            url=settings.engine_url,
-            slots=settings.resolved_slots(),
+            url=settings.scheduler_url,
+            slots=settings.resolved_worker_slots(),
             database_url=database.url,
             data_dir=settings.data_dir.resolve(),
             tls_dir=settings.tls_dir,
@@ -97,8 +97,8 @@ def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
     return Dispatcher(
         database,
         open_engine=open_engine,
-        lease_timeout_s=settings.lease_s,
-        heartbeat_timeout_s=settings.stale_s,
-        drain_timeout_s=settings.drain_s,
-        stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_s,
+        lease_timeout_s=settings.lease_timeout_s,
+        heartbeat_timeout_s=settings.heartbeat_timeout_s,
+        drain_timeout_s=settings.drain_timeout_s,
+        stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_interval_s,
     )

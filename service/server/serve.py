@@ -121,11 +121,16 @@ def _preflight(settings: Settings) -> None:
     except (SchemaMismatch, SQLAlchemyError, OSError) as error:
         reason = str(getattr(error, "orig", error)).strip()
         sys.exit(f"error: the database cannot be used: {reason}")
-    if settings.asks_for_keys() and not has_key:
+    if settings.requires_keys() and not has_key:
+        alternative = (
+            "or unset SIBLING_REQUIRE_KEYS"
+            if settings.is_local()
+            else "listen on 127.0.0.1, or set SIBLING_ALLOW_OPEN_NETWORK=true to allow requests "
+            "without a key"
+        )
         sys.exit(
-            "error: this service asks for keys and there are none, so nobody could use it; make "
-            "one with 'sibling keys create', or listen on 127.0.0.1, or set "
-            "SIBLING_ALLOW_OPEN_NETWORK=true to let everyone in who can reach it"
+            "error: requests need an API key, but none exists; create one with 'sibling keys "
+            f"create', set SIBLING_BOOTSTRAP_KEY, {alternative}"
         )
 
 

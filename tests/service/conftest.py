@@ -22,6 +22,7 @@ from service.client import Client, Dataset, RemoteModel
 from service.database import Database
 from service.jobs.worker.tls import make_certificates
 from service.rows import BlobChunkRow, BlobRow, DatasetRow
+from service.settings import RENAMED
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 40
@@ -44,7 +45,7 @@ class Service:
         return {
             "PATH": "",
             "SIBLING_DATA_DIR": str(self.data_dir),
-            "DATABASE_URL": self.database_url,
+            "SIBLING_DATABASE_URL": self.database_url,
         }
 
     @contextmanager
@@ -90,7 +91,7 @@ def running_service(
             stderr=log,
             text=True,
             cwd=ROOT,
-            env=clean_environment(DATABASE_URL=database_url, **env),
+            env=clean_environment(SIBLING_DATABASE_URL=database_url, **env),
         ) as process,
         guard(process.pid),
     ):
@@ -112,7 +113,7 @@ def clean_environment(**env: Any) -> dict[str, str]:
     inherited = {
         name: value
         for name, value in os.environ.items()
-        if not name.startswith("SIBLING_") and name not in ("DATABASE_URL", "ENGINE_URL")
+        if not name.startswith("SIBLING_") and name not in RENAMED
     }
     return inherited | {name: str(value) for name, value in env.items()}
 
@@ -187,7 +188,7 @@ def start_service(launch_service: Launch) -> Iterator[Callable[..., Service]]:
 @pytest.fixture(scope="session")
 def service(launch_service: Launch) -> Iterator[Service]:
     """The server that tests share; it has one slot, and no test may assume to be alone."""
-    with launch_service(SIBLING_SLOTS=1) as running:
+    with launch_service(SIBLING_WORKER_SLOTS=1) as running:
         yield running
 
 
@@ -342,9 +343,9 @@ class Cluster:
             "PYTHONPATH": str(ROOT),  # the processes of a worker shall run this code too
             "SIBLING_TLS_DIR": str(self.folder / "tls"),
             "SIBLING_DATA_DIR": str(self.folder / name),
-            "SIBLING_SLOTS": "1",
-            "SIBLING_CHECKPOINT_S": str(self.checkpoint_s),
-            "ENGINE_URL": self.url,
+            "SIBLING_WORKER_SLOTS": "1",
+            "SIBLING_CHECKPOINT_INTERVAL_S": str(self.checkpoint_s),
+            "SIBLING_SCHEDULER_URL": self.url,
         }
         with (self.folder / f"{name}.log").open("wb") as log:
             process = subprocess.Popen(

@@ -14,8 +14,10 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
+from pydantic import ValidationError
 
 from service.client import Client
+from service.settings import RENAMED, Settings
 
 RNG = np.random.default_rng(0)
 
@@ -26,9 +28,7 @@ def run(tmp_path):
 
     def run_command(*arguments, url=None, standard_input=None, **env):
         kept = {
-            k: v
-            for k, v in os.environ.items()
-            if not k.startswith("SIBLING_") and k not in ("DATABASE_URL", "ENGINE_URL")
+            k: v for k, v in os.environ.items() if not k.startswith("SIBLING_") and k not in RENAMED
         }
         return subprocess.run(
             [sys.executable, "-m", "service", *arguments, *(("--url", url) if url else ())],
@@ -295,6 +295,7 @@ def test_a_refused_transform_is_told_in_a_sentence(run, service, tmp_path, argum
 
 
 def test_wrong_use_is_told_in_a_sentence(run):
+    assert_fails(run("serve", "--port", "99999"), "--port", "65535", code=2)
     end = run("train", "a.csv", "-a", "pca", "-p", "k")
     assert_fails(end, "NAME=VALUE", code=2)
     end = run("transform", "shared/x", "rows.npy", "--task", "a")
@@ -314,16 +315,41 @@ AWAY = "postgresql://127.0.0.1:1/none"
 @pytest.mark.parametrize(
     ("arguments", "env", "words"),
     [
-        (("serve", "--port", "99999"), {}, "error: port"),
-        (("serve",), {"SIBLING_SLOTS": "-1"}, "error: slots"),
+        (("serve",), {"SIBLING_WORKER_SLOTS": "-1"}, "error: SIBLING_WORKER_SLOTS: "),
         (("serve", "--host", "0.0.0.0"), {}, "SIBLING_ALLOW_OPEN_NETWORK"),
+        (("serve",), {"SIBLING_REQUIRE_KEYS": "1"}, "or unset SIBLING_REQUIRE_KEYS"),
         (("serve", "--port", "0", "--data-dir", __file__), {}, "error: the database"),
-        (("serve", "--port", "0"), {"DATABASE_URL": AWAY}, "error: the database cannot be used"),
-        (("migrate",), {"DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
+        (
+            ("serve", "--port", "0"),
+            {"SIBLING_DATABASE_URL": AWAY},
+            "error: the database cannot be used",
+        ),
+        (("migrate",), {"SIBLING_DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
     ],
 )
 def test_serve_that_cannot_start_says_why(run, arguments, env, words):
     assert_fails(run(*arguments, **env), words)
+
+
+@pytest.mark.parametrize("old", sorted(RENAMED))
+def test_a_setting_by_its_former_name_is_refused_with_the_present_one(monkeypatch, old):
+    monkeypatch.setenv(old, "1")
+    with pytest.raises(
+        ValidationError, match=f"{old} has been renamed; set {RENAMED[old]} instead"
+    ):
+        Settings()
+    with monkeypatch.context() as context:  # another program may need the former name
+        context.setenv(RENAMED[old], "2")
+        Settings()
+
+
+def test_serve_names_every_setting_that_has_been_renamed(run):
+    end = run("serve", SIBLING_SLOTS="2", DATABASE_URL="sqlite:///old.db")
+    assert_fails(
+        end,
+        "error: DATABASE_URL has been renamed; set SIBLING_DATABASE_URL instead; "
+        "SIBLING_SLOTS has been renamed; set SIBLING_WORKER_SLOTS instead\n",
+    )
 
 
 def test_serve_on_a_taken_port_says_so(run):
@@ -336,14 +362,14 @@ def test_serve_on_a_taken_port_says_so(run):
 
 def test_serve_refuses_a_schema_it_does_not_know(run, empty_database):
     url = empty_database.url
-    assert run("migrate", DATABASE_URL=url).returncode == 0
+    assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with empty_database.write() as session:
         session.execute(sa.text("UPDATE alembic_version SET version_num = 'of the future'"))
-    assert_fails(run("serve", "--port", "0", DATABASE_URL=url), "error: ", "of the future")
+    assert_fails(run("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future")
 
 
 def test_serve_takes_a_free_port_and_a_file_and_ends_at_ctrl_c(launch_on):
-    with launch_on("", SIBLING_SLOTS=1) as service:
+    with launch_on("", SIBLING_WORKER_SLOTS=1) as service:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
         assert (service.data_dir / "sibling.db").exists()
         service.process.send_signal(signal.SIGINT)

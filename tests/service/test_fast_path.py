@@ -23,7 +23,11 @@ from service.observability.metrics import Metrics
 from service.server.fast_path import FastPath
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
-KEYS = {"SIBLING_REQUIRE_KEYS": "true", "SIBLING_FIRST_KEY": KEY, "SIBLING_MAX_BODY_BYTES": 200_000}
+KEYS = {
+    "SIBLING_REQUIRE_KEYS": "true",
+    "SIBLING_BOOTSTRAP_KEY": KEY,
+    "SIBLING_MAX_BODY_BYTES": 200_000,
+}
 AUTH = {"Authorization": f"Bearer {KEY}"}
 V1, V2 = "/v1/models/m/transform", "/v2/models/m/infer"
 ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
@@ -121,7 +125,7 @@ CORPUS = [
 
 @pytest.fixture(scope="module")
 def front(launch_service):
-    with launch_service(SIBLING_SLOTS=1, **KEYS) as service:
+    with launch_service(SIBLING_WORKER_SLOTS=1, **KEYS) as service:
         with Client(service.url, api_key=KEY) as client:
             rng = np.random.default_rng(0)
             data = client.upload({name: rng.standard_normal((20, 5)) for name in "ab"})
@@ -133,7 +137,7 @@ def front(launch_service):
 def routes(front, tmp_path_factory):
     """The address of another process on the same database, without the fast path."""
     folder = tmp_path_factory.mktemp("routes")
-    settings = {"DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
+    settings = {"SIBLING_DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
     listener = socket.create_server(("127.0.0.1", 0))
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     command = ["-m", "uvicorn", "--factory", "service.server.app:create_app", "--http", "httptools"]

@@ -35,7 +35,7 @@ def is_ready(response):
 
 
 def test_a_schema_of_another_version_is_told(start_service):
-    service = start_service(SIBLING_SLOTS=1)
+    service = start_service(SIBLING_WORKER_SLOTS=1)
     with service.open_database() as database:
         with database.write() as session:
             before = session.scalar(sa.text("SELECT version_num FROM alembic_version"))
@@ -69,7 +69,7 @@ def held_still(database):
 
 def test_a_database_that_hangs_is_told_and_health_does_not_hang(launch_on, postgres):
     """A file does not hang; a server can."""
-    with launch_on(postgres.create(), SIBLING_SLOTS=1) as service:
+    with launch_on(postgres.create(), SIBLING_WORKER_SLOTS=1) as service:
         with service.open_database() as database, held_still(database):
             _, took = until(service.url, is_told("has not responded"))
             assert took < TOLD_WITHIN_S
@@ -84,8 +84,8 @@ def test_a_scheduler_that_is_gone_or_hangs_is_told(launch_on, cluster, fault):
     """On the database of a newcomer: which it is plays no part."""
     scheduler = cluster.scheduler()
     cluster.worker("worker")
-    settings = {"ENGINE_URL": cluster.url, "SIBLING_TLS_DIR": cluster.folder / "tls"}
-    with launch_on("", **settings, SIBLING_SLOTS=1) as service:
+    settings = {"SIBLING_SCHEDULER_URL": cluster.url, "SIBLING_TLS_DIR": cluster.folder / "tls"}
+    with launch_on("", **settings, SIBLING_WORKER_SLOTS=1) as service:
         scheduler.send_signal(fault)
         _, took = until(service.url, is_told("scheduler does not respond"))
         assert took < TOLD_WITHIN_S

@@ -196,7 +196,7 @@ def test_a_service_that_stops_answers_what_is_arriving(start_service):
 
 def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_service):
     key = "sib_" + "a" * 12 + "_" + "b" * 43
-    running = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_FIRST_KEY=key)
+    running = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=key)
     with Client(running.url, api_key=key) as client:
         data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
         client.train(data, "pca", model="shared", k=2).wait()

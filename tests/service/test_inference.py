@@ -350,7 +350,7 @@ def test_thirty_two_threads_get_their_own_rows_back(service, offline):
 
 def test_overload_is_503_with_retry_after_and_health_answers(start_service):
     service = start_service(
-        SIBLING_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_WAITING=0
+        SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
     )
     with Client(service.url) as client:
         rng = np.random.default_rng(0)

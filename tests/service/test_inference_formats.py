@@ -326,7 +326,7 @@ def test_an_answer_is_compressed_for_those_who_name_one_encoding(http, named, co
 
 def test_too_many_rows_and_too_large_an_answer_are_refused(start_service):
     service = start_service(
-        SIBLING_SLOTS=1, SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_ANSWER_BYTES=50_000
+        SIBLING_WORKER_SLOTS=1, SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_RESPONSE_BYTES=50_000
     )
     rng = np.random.default_rng(0)
     with Client(service.url) as client:

@@ -50,7 +50,7 @@ def until(is_right, seconds=20):
 
 @pytest.fixture(scope="module")
 def replicas(launch_service):
-    with launch_service(SIBLING_WORKERS=N_WORKERS, SIBLING_SLOTS=1) as running:
+    with launch_service(SIBLING_WORKERS=N_WORKERS, SIBLING_WORKER_SLOTS=1) as running:
         yield running
 
 
@@ -172,7 +172,7 @@ def test_one_that_is_killed_is_replaced_and_counts_go_on(replicas, trained):
 
 
 def test_a_signal_ends_all_and_answers_what_was_asked(start_service):
-    service = start_service(SIBLING_WORKERS=2, SIBLING_SLOTS=1)
+    service = start_service(SIBLING_WORKERS=2, SIBLING_WORKER_SLOTS=1)
     found = workers(service)
     with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=30) as http:
         job = client.train(client.upload({"a": ROWS}), "pca", model="last", k=1)
@@ -185,7 +185,7 @@ def test_a_signal_ends_all_and_answers_what_was_asked(start_service):
 
 
 def test_processes_whose_parent_is_killed_end_too(start_service):
-    service = start_service(SIBLING_WORKERS=2, SIBLING_SLOTS=1)
+    service = start_service(SIBLING_WORKERS=2, SIBLING_WORKER_SLOTS=1)
     family = psutil.Process(service.process.pid).children(recursive=True)
     service.process.kill()
     _, left = psutil.wait_procs(family, timeout=20)

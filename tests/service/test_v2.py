@@ -532,7 +532,9 @@ def test_a_foreign_type_is_415(http):
 def test_a_key_may_be_needed(start_service):
     import httpx
 
-    service = start_service(SIBLING_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_FIRST_KEY=KEY)
+    service = start_service(
+        SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
+    )
     with httpx.Client(base_url=service.url) as http:
         checked(http.get("/v2"), "server")
         assert http.get("/v2/health/ready").status_code == 200

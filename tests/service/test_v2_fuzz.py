@@ -186,7 +186,7 @@ def test_bytes_changed_anywhere_are_never_a_defect(http):
 
 
 def test_limits_are_told_with_what_they_are(start_service):
-    service = start_service(SIBLING_SLOTS=1, SIBLING_MAX_BODY_BYTES=2000)
+    service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_BODY_BYTES=2000)
     with httpx.Client(base_url=service.url) as http:
         content, length = body_of(100)
         headers = {LENGTH: str(length)}
@@ -199,7 +199,7 @@ def test_limits_are_told_with_what_they_are(start_service):
 
 def test_overload_is_503_with_retry_after_and_health_answers(start_service):
     service = start_service(
-        SIBLING_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_WAITING=0
+        SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
     )
     with Client(service.url) as client:
         X = np.random.default_rng(0).standard_normal((30, 5))

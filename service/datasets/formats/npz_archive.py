@@ -64,15 +64,16 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
     max_members = _MAX_ARRAYS_PER_TASK * limits.tasks + 1
     if len(members) > max_members:
         reject("too-many-tasks", f"the archive has {len(members)} members, more than {max_members}")
-    expanded = sum(member.file_size for member in members)
-    if expanded > limits.expanded_bytes:
-        detail = f"the decompressed arrays have {expanded} bytes, more than the limit of"
-        reject("decompression-limit", f"{detail} {limits.expanded_bytes}")
-    if expanded > max(limits.expansion * size, _UNLIMITED_RATIO_BYTES):
+    n_bytes = sum(member.file_size for member in members)
+    if n_bytes > limits.decompressed_bytes:
+        detail = f"the decompressed arrays have {n_bytes} bytes, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+    if n_bytes > max(limits.decompression_ratio * size, _UNLIMITED_RATIO_BYTES):
         reject(
             "decompression-limit",
-            f"the decompressed arrays are {expanded / max(size, 1):.0f} times as large as the "
-            f"file, more than {limits.expansion:g} times; upload them uncompressed (np.savez)",
+            f"the decompressed arrays are {n_bytes / max(size, 1):.0f} times as large as the "
+            f"file, more than {limits.decompression_ratio:g} times; upload them uncompressed "
+            "(np.savez)",
         )
     issues = ValidationIssues()
     seen: set[str] = set()

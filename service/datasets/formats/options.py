@@ -53,8 +53,8 @@ class Limits(BaseModel):
 
     model_config = ConfigDict(frozen=True)
 
-    expanded_bytes: int
-    expansion: float
+    decompressed_bytes: int
+    decompression_ratio: float
     tasks: int
     features: int
     name_length: int
@@ -63,8 +63,8 @@ class Limits(BaseModel):
     def from_settings(cls, settings: "Settings") -> "Limits":
         """Return the limits from the settings."""
         return cls(
-            expanded_bytes=settings.max_expanded_bytes,
-            expansion=settings.max_expansion,
+            decompressed_bytes=settings.max_decompressed_bytes,
+            decompression_ratio=settings.max_decompression_ratio,
             tasks=settings.max_tasks,
             features=settings.max_features,
             name_length=settings.max_name_length,

@@ -104,7 +104,7 @@ class _Attempt:
         self._next_event_s = 0.0
         self._checkpoint_mtime_ns = 0
         self._heartbeats = HeartbeatThread(
-            self._send_heartbeat, interval_s=worker.settings.heartbeat_s
+            self._send_heartbeat, interval_s=worker.settings.heartbeat_interval_s
         )
 
     def run(self) -> Outcome:
@@ -137,9 +137,9 @@ class _Attempt:
             "base": None if base is None else str(base),
             "artifact": str(self._artifact),
             "content": str(self._content),
-            "max_bytes": self._worker.settings.max_expanded_bytes,
+            "max_bytes": self._worker.settings.max_decompressed_bytes,
             "checkpoint": str(self._checkpoint),
-            "checkpoint_interval_s": self._worker.settings.checkpoint_s,
+            "checkpoint_interval_s": self._worker.settings.checkpoint_interval_s,
         }
         return self._worker.supervisor.run(
             request,
@@ -253,7 +253,7 @@ class _Attempt:
         return outcome
 
     def _deadline(self) -> float:
-        return time.monotonic() + self._worker.settings.patience_s
+        return time.monotonic() + self._worker.settings.db_retry_timeout_s
 
     def _settle(self, outcome: Outcome) -> bool:
         """Store the outcome in one transaction; return False if the attempt was fenced out."""

@@ -47,15 +47,17 @@ def run_worker(settings: Settings) -> None:
     OSError
         The scheduler did not answer in time.
     """
-    if not settings.engine_url:
-        raise ValueError("set ENGINE_URL to the scheduler's address, such as tls://scheduler:8786")
-    security = find_security(settings.engine_url, settings.tls_dir)
-    _wait_for(settings.engine_url, security)
+    if not settings.scheduler_url:
+        raise ValueError(
+            "set SIBLING_SCHEDULER_URL to the scheduler's address, such as tls://scheduler:8786"
+        )
+    security = find_security(settings.scheduler_url, settings.tls_dir)
+    _wait_for(settings.scheduler_url, security)
     _exec_dask(
         "worker",
-        settings.engine_url,
+        settings.scheduler_url,
         "--nworkers",
-        str(settings.resolved_slots()),
+        str(settings.resolved_worker_slots()),
         "--nthreads",
         "1",
         "--memory-limit",

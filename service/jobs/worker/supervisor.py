@@ -34,9 +34,9 @@ class Supervisor:
     """
 
     def __init__(self, settings: Settings) -> None:
-        self._heartbeat_interval_s = settings.heartbeat_s
+        self._heartbeat_interval_s = settings.heartbeat_interval_s
         self._grace_s = settings.stop_grace_s
-        self.threads = max(1, (os.cpu_count() or 1) // settings.resolved_slots())
+        self.threads = max(1, (os.cpu_count() or 1) // settings.resolved_worker_slots())
         self._child: ChildProcess | None = None
 
     def warm_up(self, threads: int | None = None) -> ChildProcess:

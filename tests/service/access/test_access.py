@@ -51,7 +51,7 @@ def guarded(launch_service):
     """A service that asks for keys, with a model and everything else of its owner ada."""
     first = Key("a" * 12, "s" * 40).text()
     with launch_service(
-        SIBLING_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_FIRST_KEY=first
+        SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=first
     ) as running:
         yield running
 
@@ -256,8 +256,8 @@ def test_it_does_not_listen_to_others_without_keys(tmp_path):
 
 def test_a_first_key_that_is_none_is_told(tmp_path):
     command = [sys.executable, "-m", "service", "serve", "--port", "0"]
-    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path), "SIBLING_FIRST_KEY": "secret"}
+    env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path), "SIBLING_BOOTSTRAP_KEY": "secret"}
     done = subprocess.run(command, env=env, check=False, capture_output=True, text=True, timeout=50)
     assert done.returncode == 1
-    assert "SIBLING_FIRST_KEY" in done.stderr
+    assert "SIBLING_BOOTSTRAP_KEY" in done.stderr
     assert "Traceback" not in done.stderr

@@ -191,5 +191,5 @@ def app(make_app: Callable[..., App]) -> App:
 @pytest.fixture(scope="session")
 def uploads(launch_service: Any, uploads_to: Any) -> Iterator[Any]:
     """A server that answers uploads once they are read; what others upload may be there too."""
-    with launch_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
+    with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
         yield uploads_to(service)

@@ -20,12 +20,12 @@ def uploads(launch_service, uploads_to):
     limits = {
         "SIBLING_INGEST_WAIT_S": 40,
         "SIBLING_MAX_UPLOAD_BYTES": MAX_UPLOAD,
-        "SIBLING_MAX_EXPANDED_BYTES": 32 * 2**20,
+        "SIBLING_MAX_DECOMPRESSED_BYTES": 32 * 2**20,
         "SIBLING_MAX_TASKS": 5,
         "SIBLING_MAX_FEATURES": 300,
         "SIBLING_MAX_NAME_LENGTH": 50,
     }
-    with launch_service(SIBLING_SLOTS=1, **limits) as service:
+    with launch_service(SIBLING_WORKER_SLOTS=1, **limits) as service:
         yield uploads_to(service)
 
 

@@ -12,7 +12,9 @@ from service.datasets.formats.csv_table import parse
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.issues import MAX_ISSUES, Rejected
 
-LIMITS = Limits(expanded_bytes=10**9, expansion=200, tasks=50, features=50, name_length=30)
+LIMITS = Limits(
+    decompressed_bytes=10**9, decompression_ratio=200, tasks=50, features=50, name_length=30
+)
 GOOD = b"task,x1,x2,y\na,1,2,0.5\na,3,4,1.5\nb,5,6,2.5\n"
 
 

@@ -46,7 +46,9 @@ def test_an_upload_that_takes_too_long_is_told_so(make_app):
     app.assert_rejected(response, "ingest-timeout", "0.05 s")
 
 
-LIMITS = Limits(expanded_bytes=1000, expansion=10, tasks=5, features=5, name_length=20)
+LIMITS = Limits(
+    decompressed_bytes=1000, decompression_ratio=10, tasks=5, features=5, name_length=20
+)
 
 #: Reads the upload in the folder that is the argument, as the service does.
 READ = f"""
@@ -83,8 +85,8 @@ def stuck_reader(tmp_path):
     """Return a process and the reader it has started, which waits on its upload for ever."""
     os.mkfifo(tmp_path / "upload")
     secret = {
-        "DATABASE_URL": "postgresql://secret@nowhere/db",
-        "SIBLING_ENGINE_URL": "tls://secret",
+        "SIBLING_DATABASE_URL": "postgresql://secret@nowhere/db",
+        "SIBLING_SCHEDULER_URL": "tls://secret",
     }
     parent = subprocess.Popen([sys.executable, "-c", READ, str(tmp_path)], env=os.environ | secret)
     try:

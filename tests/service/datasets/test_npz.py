@@ -17,7 +17,9 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.issues import Rejected
 
 NPZ = "application/x-npz"
-LIMITS = Limits(expanded_bytes=10**8, expansion=200, tasks=50, features=50, name_length=30)
+LIMITS = Limits(
+    decompressed_bytes=10**8, decompression_ratio=200, tasks=50, features=50, name_length=30
+)
 X = np.arange(6.0).reshape(3, 2)
 
 
@@ -174,7 +176,7 @@ def test_a_bomb_is_refused_by_its_ratio_before_it_expands(reader):
 
 
 def test_a_bomb_is_refused_by_its_size(make_reader):
-    reader = make_reader(expanded_bytes=10_000)
+    reader = make_reader(decompressed_bytes=10_000)
     answer = reader.read(archive([("a/X.npy", bytes(20_000))]), NPZ)
     reader.assert_rejected(answer, "decompression-limit", "limit of 10000")
 

@@ -19,7 +19,7 @@ def big_csv(n_rows=60_000) -> bytes:
 
 
 def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait_until):
-    slow = {"SIBLING_SLOTS": 1, "SIBLING_INGEST_WAIT_S": 0}
+    slow = {"SIBLING_WORKER_SLOTS": 1, "SIBLING_INGEST_WAIT_S": 0}
     killed = start_service(**slow)
     uploads = uploads_to(killed)
     dataset_id = uploads.post(big_csv()).json()["id"]
@@ -37,7 +37,7 @@ def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait
 
 def test_reading_beyond_its_memory_or_time_names_the_limit(start_service, uploads_to):
     limits = {"SIBLING_INGEST_MEMORY_MB": 256, "SIBLING_INGEST_TIMEOUT_S": 4}
-    uploads = uploads_to(start_service(SIBLING_SLOTS=1, SIBLING_INGEST_WAIT_S=40, **limits))
+    uploads = uploads_to(start_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40, **limits))
     assert uploads.post(CSV).status_code == 201
     before = uploads.traces()
     file = io.BytesIO()

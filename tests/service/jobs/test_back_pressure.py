@@ -7,7 +7,7 @@ LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 
 
 def test_an_owner_with_a_full_queue_gets_429_and_loses_no_job(start_service):
-    service = start_service(SIBLING_SLOTS=1, SIBLING_MAX_QUEUED=2)
+    service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_QUEUED_JOBS=2)
     rng = np.random.default_rng(0)
     with Client(service.url) as client:
         dataset = client.upload({f"t{i}": rng.normal(size=(40, 24)) for i in range(120)})

@@ -53,13 +53,13 @@ class Slow:
 
 @pytest.fixture
 def slow(start_service, rows):
-    return Slow(start_service(SIBLING_SLOTS=1), rows)
+    return Slow(start_service(SIBLING_WORKER_SLOTS=1), rows)
 
 
 @pytest.fixture(scope="module")
 def shared(launch_service, rows):
     """A service that several tests use; each deletes what it creates."""
-    with launch_service(SIBLING_SLOTS=1) as running:
+    with launch_service(SIBLING_WORKER_SLOTS=1) as running:
         yield Slow(running, rows)
 
 
@@ -97,7 +97,7 @@ def test_after_a_kill_of_everything_the_outputs_are_stored_once(
     slow.service.process.wait()
     assert not psutil.wait_procs(family, timeout=3)[1]
     assert slow.kept(slow.service) == before == (0, 0, before[2])
-    second = start_service(data_dir=slow.service.data_dir, SIBLING_SLOTS=1)
+    second = start_service(data_dir=slow.service.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.inference(job.id)
         outputs = handle.wait()
@@ -150,7 +150,7 @@ def test_a_stopped_service_requeues_it_uncounted(slow, start_service):
         job = slow.begin(client, max_attempts=1)
     slow.service.process.terminate()
     slow.service.process.wait(25)
-    second = start_service(data_dir=slow.service.data_dir, SIBLING_SLOTS=1)
+    second = start_service(data_dir=slow.service.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.inference(job.id)
         handle.wait()

@@ -35,7 +35,9 @@ def test_remote_workers_train_and_a_dead_one_is_replaced(cluster, start_service,
     cluster.scheduler()
     first = cluster.worker("first")
     service = start_service(
-        ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls", SIBLING_SLOTS=1
+        SIBLING_SCHEDULER_URL=cluster.url,
+        SIBLING_TLS_DIR=cluster.folder / "tls",
+        SIBLING_WORKER_SLOTS=1,
     )
     with Client(service.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
@@ -52,7 +54,9 @@ def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_serv
     cluster.scheduler()
     first = cluster.worker("first")
     service = start_service(
-        ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls", SIBLING_SLOTS=1
+        SIBLING_SCHEDULER_URL=cluster.url,
+        SIBLING_TLS_DIR=cluster.folder / "tls",
+        SIBLING_WORKER_SLOTS=1,
     )
     with Client(service.url) as client:
         job = client.train(
@@ -74,7 +78,9 @@ def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_serv
 
 def test_the_api_reconnects_to_a_scheduler_that_was_away_for_long(cluster, start_service, rows):
     scheduler = cluster.scheduler()
-    service = start_service(ENGINE_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls")
+    service = start_service(
+        SIBLING_SCHEDULER_URL=cluster.url, SIBLING_TLS_DIR=cluster.folder / "tls"
+    )
     with Client(service.url) as client:
         wait_for(lambda: client.health()["ready"])
         scheduler.kill()

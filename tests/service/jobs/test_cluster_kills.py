@@ -41,11 +41,11 @@ def wait_for_attempt(job, *, after):
 @pytest.mark.timeout(240)  # a dozen processes start, one after another
 def test_a_job_survives_kills_of_nanny_scheduler_and_everything(cluster, start_service, rows):
     settings = {
-        "ENGINE_URL": cluster.url,
+        "SIBLING_SCHEDULER_URL": cluster.url,
         "SIBLING_TLS_DIR": cluster.folder / "tls",
-        "SIBLING_SLOTS": 1,
-        "SIBLING_STALE_S": 3,
-        "SIBLING_LEASE_S": 2,
+        "SIBLING_WORKER_SLOTS": 1,
+        "SIBLING_HEARTBEAT_TIMEOUT_S": 3,
+        "SIBLING_LEASE_TIMEOUT_S": 2,
     }
     cluster.checkpoint_s = 0.2
     scheduler, worker = cluster.scheduler(), cluster.worker("worker 1")

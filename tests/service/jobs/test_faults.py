@@ -214,13 +214,13 @@ def faulty(databases, launch_on):
     env = {
         "PYTHONPATH": os.pathsep.join([str(MISCHIEF), os.environ.get("PYTHONPATH", "")]),
         "MISCHIEF": folder / "mischief",
-        "SIBLING_SLOTS": 2,
-        "SIBLING_STALE_S": HEARTBEAT_TIMEOUT_S,
-        "SIBLING_LEASE_S": 2,
-        "SIBLING_CHECKPOINT_S": 0.2,
+        "SIBLING_WORKER_SLOTS": 2,
+        "SIBLING_HEARTBEAT_TIMEOUT_S": HEARTBEAT_TIMEOUT_S,
+        "SIBLING_LEASE_TIMEOUT_S": 2,
+        "SIBLING_CHECKPOINT_INTERVAL_S": 0.2,
         "SIBLING_STOP_GRACE_S": STOP_GRACE_S,
-        "SIBLING_PATIENCE_S": DB_RETRY_TIMEOUT_S,
-        "SIBLING_DRAIN_S": 0,
+        "SIBLING_DB_RETRY_TIMEOUT_S": DB_RETRY_TIMEOUT_S,
+        "SIBLING_DRAIN_TIMEOUT_S": 0,
     }
     with launch_on(url, **env) as service:
         faulty = Faulty(service, databases, folder / "disk")

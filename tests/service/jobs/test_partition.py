@@ -169,12 +169,12 @@ def test_a_partitioned_worker_is_replaced_and_its_late_result_discarded(
 ):
     make_certificates(tmp_path / "tls")
     env = {
-        "DATABASE_URL": served_postgres,
-        "ENGINE_URL": f"tls://{HERE}:8786",
+        "SIBLING_DATABASE_URL": served_postgres,
+        "SIBLING_SCHEDULER_URL": f"tls://{HERE}:8786",
         "SIBLING_TLS_DIR": str(tmp_path / "tls"),
-        "SIBLING_SLOTS": "1",
-        "SIBLING_STALE_S": str(STALE_S),
-        "SIBLING_CHECKPOINT_S": "0.3",
+        "SIBLING_WORKER_SLOTS": "1",
+        "SIBLING_HEARTBEAT_TIMEOUT_S": str(STALE_S),
+        "SIBLING_CHECKPOINT_INTERVAL_S": "0.3",
     }
 
     def start(host, name, *command):

@@ -25,7 +25,9 @@ SLACK_S = 2.0
 
 @pytest.fixture(scope="module")
 def supervisor(tmp_path_factory):
-    settings = Settings(data_dir=tmp_path_factory.mktemp("data"), stop_grace_s=GRACE_S, slots=1)
+    settings = Settings(
+        data_dir=tmp_path_factory.mktemp("data"), stop_grace_s=GRACE_S, worker_slots=1
+    )
     supervisor = Supervisor(settings)
     supervisor.warm_up()
     yield supervisor

@@ -32,7 +32,7 @@ def states(job):
 
 
 def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service, rows):
-    first = start_service(SIBLING_SLOTS=1, SIBLING_CHECKPOINT_S=0.2)
+    first = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_CHECKPOINT_INTERVAL_S=0.2)
     with Client(first.url) as client:
         dataset = client.upload(rows)
         job = client.train(dataset, "rmt-pca", model="survivor", **LONG)
@@ -44,7 +44,7 @@ def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service,
     _, orphans = psutil.wait_procs(family, timeout=3)
     assert not orphans
 
-    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.job(job.id)
         model = handle.wait()
@@ -64,7 +64,7 @@ def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service,
 
 
 def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_service, rows):
-    first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=0)
+    first = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_DRAIN_TIMEOUT_S=0)
     with Client(first.url) as client:
         dataset = client.upload(rows)
         job = client.train(dataset, "rmt-pca", limits={"max_attempts": 1}, **LONG)
@@ -73,7 +73,7 @@ def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_se
     first.process.terminate()
     first.process.wait(15)
     assert not psutil.wait_procs(family, timeout=3)[1]
-    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.job(job.id)
         handle.wait()
@@ -87,13 +87,13 @@ def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_se
 
 
 def test_a_stopped_service_waits_for_a_job_that_ends_soon(start_service, rows):
-    first = start_service(SIBLING_SLOTS=1, SIBLING_DRAIN_S=20)
+    first = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_DRAIN_TIMEOUT_S=20)
     with Client(first.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         wait_for(lambda: (job.refresh().info["progress"] or {}).get("fraction", 0) > 0.3)
     first.process.terminate()
     first.process.wait(25)
-    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         handle = client.job(job.id).refresh()
         assert handle.state == "succeeded"
@@ -101,7 +101,7 @@ def test_a_stopped_service_waits_for_a_job_that_ends_soon(start_service, rows):
 
 
 def test_a_job_whose_child_process_is_killed_is_retried(start_service, rows):
-    running = start_service(SIBLING_SLOTS=1)
+    running = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         for attempt in (1, 2):
@@ -114,7 +114,7 @@ def test_a_job_whose_child_process_is_killed_is_retried(start_service, rows):
 
 
 def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows):
-    running = start_service(SIBLING_SLOTS=1)
+    running = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", limits={"max_attempts": 1}, **LONG)
         wait_for(lambda: job.refresh().info["progress"])
@@ -126,7 +126,7 @@ def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows)
 
 
 def test_a_job_whose_dask_worker_is_killed_is_retried(start_service, rows):
-    running = start_service(SIBLING_SLOTS=1)
+    running = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         wait_for(lambda: job.refresh().info["progress"])
@@ -137,7 +137,7 @@ def test_a_job_whose_dask_worker_is_killed_is_retried(start_service, rows):
 
 
 def test_a_running_job_is_cancelled_and_leaves_no_model(start_service, rows):
-    running = start_service(SIBLING_SLOTS=1)
+    running = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(running.url) as client:
         dataset = client.upload(rows)
         job = client.train(dataset, "rmt-pca", **LONG)
@@ -152,7 +152,7 @@ def test_a_running_job_is_cancelled_and_leaves_no_model(start_service, rows):
 
 
 def test_a_job_beyond_its_time_limit_is_timed_out(start_service, rows):
-    running = start_service(SIBLING_SLOTS=1)
+    running = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(running.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", limits={"timeout_s": 1}, **LONG)
         with pytest.raises(JobFailed, match="time limit of 1 s"):
@@ -161,8 +161,8 @@ def test_a_job_beyond_its_time_limit_is_timed_out(start_service, rows):
 
 
 def test_a_second_service_on_the_same_data_stands_by_and_takes_over(start_service, rows):
-    first = start_service(SIBLING_SLOTS=1)
-    second = start_service(data_dir=first.data_dir, SIBLING_SLOTS=1)
+    first = start_service(SIBLING_WORKER_SLOTS=1)
+    second = start_service(data_dir=first.data_dir, SIBLING_WORKER_SLOTS=1)
     with Client(second.url) as client:
         job = client.train(client.upload(rows), "rmt-pca", **LONG)
         wait_for(lambda: job.refresh().info["progress"])
