@@ -13,6 +13,7 @@ from algorithms.evaluation import (
     select_per_task,
     stratified_split,
 )
+from algorithms.evaluation.requirements import min_train_rows
 from algorithms.evaluation.splits import Splits
 from algorithms.interface.errors import Cancelled, Diverged, InvalidData
 from algorithms.interface.tasks import Task, TaskSet
@@ -241,8 +242,18 @@ def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name
         tuple(Task.from_rows(f"t{i}", np.full((1, 3), 1.0 + i), y=np.ones(1)) for i in range(3))
     )
     params = algorithm.parse({"selection": algorithm.Params.INNER_SELECTION})
-    with pytest.raises(InvalidData, match="only one row, so no row can be held out"):
+    with pytest.raises(InvalidData, match="'t0' and all others have only one row") as rejected:
         algorithm.check_selection(tasks.summaries(), params)
+    assert rejected.value.task == "t0"
+
+
+@pytest.mark.parametrize(("selection", "expected"), [("given", 1), ("cv", 4)])
+def test_selection_needs_two_training_rows_of_one_class(selection, expected) -> None:
+    X = np.random.default_rng(0).normal(size=(9, 2))
+    tasks = TaskSet((Task.from_rows("a", X, y=np.arange(9) % 3),))
+    params = [RatioTraceLDA.Params(selection="given"), RatioTraceLDA.Params(selection=selection)]
+    found = min_train_rows(ALGORITHMS["lda-rt"], params, tasks.summaries())
+    assert found == expected
 
 
 class Fragile(RatioTraceLDA):
