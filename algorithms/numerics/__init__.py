@@ -1,1 +1,1 @@
-"""Mathematics that could be lifted out whole: numpy and scipy, numba in ``kernels_*`` only."""
+"""Numerical routines that depend on numpy and scipy only, and on numba in ``kernels_*`` modules."""

@@ -1,4 +1,4 @@
-"""The one way kernels are compiled: without the interpreter's lock, cached, typed for mypy."""
+"""Decorators that compile functions by numba: without the GIL, cached on disk, typed for mypy."""
 
 from collections.abc import Callable
 from typing import TypeVar, cast
@@ -11,14 +11,14 @@ Function = TypeVar("Function", bound=Callable[..., object])
 _FAST = {"reassoc", "contract", "nsz", "arcp"}
 
 
-#: Division by zero gives infinity, as in numpy, and does not hinder vector code.
+#: The error model "numpy" returns infinity on division by zero, which allows vectorisation.
 _compile = numba.njit(nogil=True, cache=True, fastmath=_FAST, error_model="numpy")
 
 
 def kernel(function: Function) -> Function:
-    """Return the function compiled at its first call, or read from the cache on disk.
+    """Compile a function at its first call, or load it from the cache on disk.
 
-    ``python -m service.warm`` fills the cache, so that no user waits for it.
+    ``python -m service.warm`` fills the cache in advance.
     """
     return cast("Function", _compile(function))
 
@@ -27,5 +27,5 @@ _compile_exact = numba.njit(nogil=True, cache=True, error_model="numpy")
 
 
 def exact_kernel(function: Function) -> Function:
-    """Return the function compiled as by :func:`kernel`, with every operation as it is written."""
+    """Compile a function like :func:`kernel`, but without reordering of operations."""
     return cast("Function", _compile_exact(function))

@@ -1,4 +1,4 @@
-"""The objective of RMT-PCA by compiled kernels, for dense covariance matrices."""
+"""The objective of RMT-PCA with compiled kernels, for dense covariance matrices."""
 
 from dataclasses import dataclass, replace
 from typing import Self
@@ -13,22 +13,24 @@ from algorithms.numerics.kernels_rmtpca_lanes import LANES
 
 Array = NDArray[np.float64]
 
-#: Up to this many features loops over tasks beat matrix products.
-LANES_FEATURES = 12
+#: Largest number of features for which loops over tasks are faster than matrix products.
+MAX_LANES_FEATURES = 12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class CompiledCoupledTraces:
-    """The objective for one λ; build it by :func:`compile_for`.
+    """The objective for one λ; create it with :func:`compile_for`.
 
     Parameters
     ----------
     lam
         λ >= 0.
+    k
+        Dimension of the subspaces.
     lanes
-        Points are (d, k, padded T) for few features, (T, k, d) otherwise.
+        Points are (d, k, padded T) if true, for few features, and (T, k, d) otherwise.
     packed
-        The matrices in that layout.
+        The covariance matrices in the same layout.
     traces, scales : (T,)
         tr C_t, and the scale of each task's gradient.
     """
@@ -42,20 +44,20 @@ class CompiledCoupledTraces:
 
     @property
     def noise(self) -> float:
-        """Size of a change of J that is rounding, without the part that depends on J."""
+        """Rounding error of a change of J, without the part that is proportional to J."""
         return 1e-15 * self.lam * self.traces.size * self.k
 
     def with_weight(self, C: Covariances, lam: float) -> Self:
-        """Return the objective of the same matrices for another λ."""
+        """Return the objective for the same matrices and another λ."""
         scales = denominators(C, lam=lam, k=self.k)
         return replace(self, lam=float(lam), scales=scales)
 
     def pack(self, U: Array) -> Array:
-        """Return bases (T, k, d) as a point."""
+        """Return the point with the bases (T, k, d)."""
         return pack(U) if self.lanes else np.ascontiguousarray(U)
 
     def unpack(self, point: Array) -> Array:
-        """Return a point as bases (T, k, d)."""
+        """Return the bases (T, k, d) of a point."""
         if not self.lanes:
             return point
         return np.ascontiguousarray(point[..., : self.traces.size].transpose(2, 1, 0))
@@ -68,8 +70,8 @@ class CompiledCoupledTraces:
         return Evaluation(*found)
 
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
-        """Return the step to an approximate maximiser of the model within the trust region."""
-        Q, J, residual, F_next, predicted, length, is_clipped = kernels.attempt(
+        """Return the step to an approximate maximiser of the quadratic model."""
+        Q, J, residual, F_next, predicted, length, is_clipped = kernels.trial_step(
             self.lanes,
             self.packed,
             self.traces,
@@ -84,16 +86,16 @@ class CompiledCoupledTraces:
 
 
 def compile_for(C: Covariances, *, lam: float, k: int) -> CompiledCoupledTraces:
-    """Return the objective of dense matrices in the layout that suits their size."""
+    """Return the objective for dense matrices, in the faster layout for their size."""
     assert C.dense is not None
-    lanes = C.n_features <= LANES_FEATURES
+    lanes = C.n_features <= MAX_LANES_FEATURES
     packed = pack(C.dense) if lanes else np.ascontiguousarray(C.dense)
     scales = denominators(C, lam=lam, k=k)
     return CompiledCoupledTraces(float(lam), k, lanes, packed, C.traces, scales)
 
 
 def pack(stack: Array) -> Array:
-    """Return a stack (T, a, b) as (b, a, T), padded with zeros to whole vectors of tasks."""
+    """Return a stack (T, a, b) as (b, a, padded T), padded with zeros to whole SIMD vectors."""
     T, a, b = stack.shape
     padded = np.zeros((b, a, -(-T // LANES) * LANES))
     padded[..., :T] = stack.transpose(2, 1, 0)

@@ -1,7 +1,7 @@
-"""The step of :mod:`algorithms.numerics.kernels_fmtl_step` in plain numpy: slow, and plain to read.
+"""Reference implementation of :mod:`algorithms.numerics.kernels_fmtl_step` in numpy, for tests.
 
-A general root finder on the derivative of the dual in place of the closed form and the bracketed
-Newton method.
+It applies a general root finder to the derivative of the dual, in place of the closed form and the
+bracketed Newton method.
 """
 
 import numpy as np
@@ -9,13 +9,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import expit
 
-from algorithms.numerics.kernels_fmtl_step import CUT, EXP, FIXED, POWER, Rule
+from algorithms.numerics.kernels_fmtl_step import EXP, FIXED, MAX_ARGUMENT, POWER, Rule
 
 Array = NDArray[np.float64]
 
 
 def thetas(rule: Rule, g: Array) -> Array:
-    """Return θ(g) entry by entry; infinity where it is beyond the largest number."""
+    """Return θ(g) entry by entry; infinity on overflow."""
     z = rule[2] * g
     with np.errstate(over="ignore"):
         if rule[0] == POWER:
@@ -23,7 +23,7 @@ def thetas(rule: Rule, g: Array) -> Array:
         return np.asarray(rule[3] * (np.exp(z) if rule[0] == EXP else np.sinh(z)))
 
 
-def pull_of(
+def predict_after(
     delta: float, *, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
 ) -> float:
     """Return F(δ), the prediction for the example after a step δ."""
@@ -34,7 +34,7 @@ def pull_of(
     g_r = g[r] + b * delta
     g_r[r] += moved[r] * delta
     if rule[0] != POWER:
-        g_r = np.clip(g_r, -CUT / rule[2], CUT / rule[2])
+        g_r = np.clip(g_r, -MAX_ARGUMENT / rule[2], MAX_ARGUMENT / rule[2])
     return float(thetas(rule, g_r) @ moved)
 
 
@@ -55,14 +55,14 @@ def best_kappa(
     y, q, lo, hi, w = piece
 
     def predicted(new: float) -> float:
-        return pull_of(new - kappa, rule=rule, Theta=Theta, k_ii=k_ii, b=b, g=g, r=r)
+        return predict_after(new - kappa, rule=rule, Theta=Theta, k_ii=k_ii, b=b, g=g, r=r)
 
     if is_logistic:
 
         def slope(v: float) -> float:
             return float(-v - y * predicted(y * w * expit(v)))
 
-        if slope(-700.0) <= 0:  # beyond, κ is 0 to working precision
+        if slope(-700.0) <= 0:  # then κ is 0 to working precision
             return 0.0
         return float(y * w * expit(brentq(slope, -700.0, 700.0, xtol=1e-14, maxiter=1000)))
     if eps > 0:
@@ -70,14 +70,14 @@ def best_kappa(
             return 0.0
         y -= np.copysign(eps, y - predicted(0.0))
 
-    def rise(new: float) -> float:
+    def derivative(new: float) -> float:
         return float(y - q * new - predicted(new))
 
-    reach = abs(rise(kappa)) / q if q > 0 else np.inf
-    lo, hi = max(lo, kappa - reach), min(hi, kappa + reach)
-    if rise(lo) <= 0:
+    max_step = abs(derivative(kappa)) / q if q > 0 else np.inf
+    lo, hi = max(lo, kappa - max_step), min(hi, kappa + max_step)
+    if derivative(lo) <= 0:
         return float(lo)
-    if rise(hi) >= 0:
+    if derivative(hi) >= 0:
         return float(hi)
-    root = brentq(rise, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=1000)
+    root = brentq(derivative, lo, hi, xtol=1e-15, rtol=1e-14, maxiter=1000)
     return float(root)

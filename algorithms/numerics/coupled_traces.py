@@ -1,4 +1,4 @@
-"""The objective of RMT-PCA on a product of Grassmannians, with BLAS: value, gradient, Newton model.
+"""The objective of RMT-PCA on a product of Grassmannians: value, gradient and Newton model.
 
 J(U_1..U_T) = ½ Σ_t tr(U_t C_t U_tᵀ) + λ/4 Σ_{s≠t} tr(P_s P_t),   P_t = U_tᵀU_t,
 
@@ -7,9 +7,9 @@ with bases as rows, U (T, k, d). With G = Σ_t P_t and F_t = U_t (C_t + λG):
     M_t = F_t U_tᵀ = S_t + λI,    grad_t = F_t - M_t U_t,
     (H E)_t = Π_t[ M_t E_t - E_t (C_t + λG) - λ U_t D ],    D = Σ_s (E_sᵀU_s + U_sᵀE_s),
 
-where H is the Hessian of -J. Couplings are products with all bases stacked as (Tk, d), through
-G (d, d) where Tk > d and through the Gram matrix (Tk, Tk) otherwise. One product with H costs
-O(T k d²), or O(T k (m d + T k d)) with thin factors of m rows.
+where H is the Hessian of -J. Couplings are products with all bases stacked as (Tk, d): with
+G (d, d) if Tk > d, with the Gram matrix (Tk, Tk) otherwise. One product with H costs O(T k d²), or
+O(T k (m d + T k d)) with thin factors of m rows.
 """
 
 from dataclasses import dataclass, replace
@@ -23,7 +23,7 @@ from algorithms.numerics.grassmann import project, retract, transpose
 
 Array = NDArray[np.float64]
 
-#: Smallest curvature the preconditioner believes, relative to the largest.
+#: Lower bound of the curvatures of the preconditioner, relative to the largest.
 CURVATURE_FLOOR = 1e-3
 
 
@@ -35,8 +35,8 @@ class Evaluation(NamedTuple):
     J
         Value.
     residual
-        max_t ‖grad_t‖ / (tr C_t + λ(T-1)k): relative to each task's own scale, so that a task
-        of large variance cannot hide the others.
+        max_t ‖grad_t‖ / (tr C_t + λ(T-1)k), relative to each task's own scale, so that a task with
+        large variance does not dominate.
     F : shape of the point
         U_t (C_t + λG), from which gradient and curvature follow.
     """
@@ -47,16 +47,16 @@ class Evaluation(NamedTuple):
 
 
 class TrialStep(NamedTuple):
-    """A step of the quadratic model, and where it leads.
+    """A step of the quadratic model, and the point after it.
 
     Parameters
     ----------
     point
-        The point reached.
+        The point after the step.
     value
-        The objective there.
+        The objective at this point.
     predicted
-        Rise of J that the model foresees.
+        Increase of J that the model predicts.
     length
         Length in the norm of the preconditioner.
     is_clipped
@@ -71,37 +71,47 @@ class TrialStep(NamedTuple):
 
 
 class CoupledTraces(Protocol):
-    """What the Newton iteration asks of the objective; points are in the layout of ``pack``."""
+    """The objective as the Newton iteration sees it; points are in the layout of ``pack``."""
 
     @property
     def noise(self) -> float:
-        """Size of a change of J that is rounding."""
+        """Rounding error of a change of J."""
 
     def with_weight(self, C: Covariances, lam: float) -> Self:
-        """Return the objective of the same matrices for another λ."""
+        """Return the objective for the same matrices and another λ."""
 
     def pack(self, U: Array) -> Array:
-        """Return bases (T, k, d) as a point."""
+        """Return the point with the bases (T, k, d)."""
 
     def unpack(self, point: Array) -> Array:
-        """Return a point as bases (T, k, d)."""
+        """Return the bases (T, k, d) of a point."""
 
     def evaluate(self, point: Array) -> Evaluation:
         """Return value, residual and F."""
 
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
-        """Return the step to an approximate maximiser of the model within the trust region."""
+        """Return the step to an approximate maximiser of the quadratic model.
+
+        Parameters
+        ----------
+        F
+            F of the :class:`Evaluation` at the point.
+        radius
+            Radius of the trust region, in units of one radian per basis vector.
+        forcing
+            The residual of the conjugate gradients is reduced by this factor.
+        """
 
 
 def denominators(C: Covariances, *, lam: float, k: int) -> Array:
-    """Return tr C_t + λ(T-1)k, the scale of each task's gradient; 1 where that is zero."""
+    """Return tr C_t + λ(T-1)k, the scale of each task's gradient; 1 if that is zero."""
     scale = C.traces + lam * (C.n_tasks - 1) * k
     return np.where(scale > 0, scale, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
 class BlasCoupledTraces:
-    """The objective by matrix products, for matrices too large or too thin to compile for.
+    """The objective by matrix products in numpy, for large matrices and thin factors.
 
     Parameters
     ----------
@@ -119,11 +129,11 @@ class BlasCoupledTraces:
 
     @property
     def noise(self) -> float:
-        """Size of a change of J that is rounding, without the part that depends on J."""
+        """Rounding error of a change of J, without the part that is proportional to J."""
         return 1e-15 * self.lam * self.C.n_tasks * self.k
 
     def with_weight(self, C: Covariances, lam: float) -> Self:
-        """Return the objective of the same matrices for another λ."""
+        """Return the objective for the same matrices and another λ."""
         return replace(self, C=C, lam=lam)
 
     def pack(self, U: Array) -> Array:
@@ -151,14 +161,14 @@ class BlasCoupledTraces:
         return project(U, F)
 
     def hessian(self, U: Array, F: Array, E: Array, *, gram: Array | None = None) -> Array:
-        """Return the Hessian of -J at a tangent E (T, k, d); ``gram`` is :meth:`gram` of U."""
+        """Return the Hessian of -J applied to a tangent E; ``gram`` is :meth:`gram` of U."""
         gram = self.gram(U) if gram is None else gram
         M = F @ transpose(U)
         HE = M @ E - self.C.times(E) - self.lam * _coupling_change(U, E, gram)
         return project(U, HE)
 
     def gram(self, U: Array) -> Array:
-        """Return the smaller of G = Σ_t U_tᵀU_t (d, d) and the products of all rows (Tk, Tk)."""
+        """Return the smaller of G = Σ_t U_tᵀU_t (d, d) and the Gram matrix of all rows (Tk, Tk)."""
         rows = U.reshape(-1, U.shape[-1])
         return rows @ rows.T if rows.shape[0] < rows.shape[1] else rows.T @ rows
 
@@ -176,18 +186,18 @@ class BlasCoupledTraces:
         return np.asarray(np.maximum(gaps, floor)[..., np.newaxis])
 
     def trial_step(self, point: Array, F: Array, *, radius: float, forcing: float) -> TrialStep:
-        """Return the step of :meth:`solve`, retracted."""
+        """Return the step of :meth:`solve`, and the point after its retraction."""
         E, predicted, length, is_clipped = self.solve(point, F, radius=radius, forcing=forcing)
-        reached = retract(point, E)
-        return TrialStep(reached, self.evaluate(reached), predicted, length, is_clipped)
+        end = retract(point, E)
+        return TrialStep(end, self.evaluate(end), predicted, length, is_clipped)
 
     def solve(
         self, point: Array, F: Array, *, radius: float, forcing: float
     ) -> tuple[Array, float, float, bool]:
-        """Return the tangent of Steihaug's truncated conjugate gradients, preconditioned.
+        """Return the step of Steihaug's truncated, preconditioned conjugate gradients.
 
-        Absil, Mahony, Sepulchre (2008), algorithm 11; ``radius`` is in the norm of the
-        preconditioner, in units of a turn of every basis vector by one radian.
+        See Absil, Mahony, Sepulchre (2008), algorithm 11. ``radius`` is in the norm of the
+        preconditioner, in units of a rotation of every basis vector by one radian.
 
         Returns
         -------
@@ -236,9 +246,9 @@ def _coupling(U: Array, gram: Array) -> Array:
 
 def _coupling_change(U: Array, E: Array, gram: Array) -> Array:
     """Return each E_t G + U_t D."""
-    rows, turned = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
+    rows, tangents = U.reshape(-1, U.shape[-1]), E.reshape(-1, U.shape[-1])
     if rows.shape[0] < rows.shape[1]:
-        L = turned @ rows.T
-        return ((L + L.T) @ rows + gram @ turned).reshape(U.shape)
-    B = turned.T @ rows
-    return (turned @ gram + rows @ (B + B.T)).reshape(U.shape)
+        L = tangents @ rows.T
+        return ((L + L.T) @ rows + gram @ tangents).reshape(U.shape)
+    B = tangents.T @ rows
+    return (tangents @ gram + rows @ (B + B.T)).reshape(U.shape)

@@ -1,9 +1,9 @@
-"""Covariance matrices of several tasks, kept in the cheapest of three forms.
+"""Covariance matrices of several tasks, stored in the cheapest of three forms.
 
-* dense, (T, d, d): few features or many rows;
-* thin, C_t = A_tᵀ A_t with A_t (m, d): far fewer rows than features;
-* either, in coordinates of the joint span of all rows: fewer rows in total than features.
-  Every optimum of the coupled problem lies in that span, so nothing is lost.
+* dense, (T, d, d): for few features or many rows;
+* thin factors A_t (m, d) with C_t = A_tᵀ A_t: for far fewer rows than features;
+* either of these in coordinates of the joint span of all rows: for fewer rows in total than
+  features. This is exact, because every optimum of the coupled problem lies in the span.
 """
 
 from collections.abc import Sequence
@@ -18,18 +18,19 @@ from algorithms.numerics.eigen import complete, leading_of_dense, leading_of_fac
 
 Array = NDArray[np.float64]
 
-#: Up to this many features matrices stay dense: the compiled kernels want them so.
-DENSE_FEATURES = 32
-#: Thin factors are kept from this many features per row on; with fewer, the compiled kernels
-#: for dense matrices are faster.
-THIN_RATIO = 4
-#: Up to this many numbers in all, tasks are centred in one piece: many small tasks would
-#: spend their time in calls.
-BATCH_SIZE = 1_000_000
+#: Matrices of up to this many features stay dense, as the compiled kernels need them.
+MAX_DENSE_FEATURES = 32
+#: Smallest ratio of features to rows for thin factors; below it, the compiled kernels for dense
+#: matrices are faster.
+MIN_THIN_RATIO = 4
+#: Up to this many numbers in total, all tasks are centred in one batch, which saves calls.
+MAX_BATCH_SIZE = 1_000_000
 
 
 def covariance_factor(X: Array) -> tuple[Array, Array]:
-    """Return the mean of rows and A with AᵀA their unbiased covariance, exactly 0 where constant.
+    """Return the mean of rows, and A such that AᵀA is their unbiased covariance.
+
+    Columns of A are exactly 0 for constant columns of X.
 
     Parameters
     ----------
@@ -47,7 +48,7 @@ def covariance_factor(X: Array) -> tuple[Array, Array]:
 
 
 def centre_rows(samples: Sequence[Array]) -> tuple[Array, list[Array]]:
-    """Return what :func:`covariance_factor` gives, for several tasks: means and factors.
+    """Return the means and factors of :func:`covariance_factor` for several tasks.
 
     Parameters
     ----------
@@ -59,7 +60,7 @@ def centre_rows(samples: Sequence[Array]) -> tuple[Array, list[Array]]:
     factors : list of (n_t, n_features)
     """
     counts = np.array([X.shape[0] for X in samples])
-    if counts.sum() * samples[0].shape[1] > BATCH_SIZE:
+    if counts.sum() * samples[0].shape[1] > MAX_BATCH_SIZE:
         pairs = [covariance_factor(X) for X in samples]
         return np.stack([mean for mean, _ in pairs]), [A for _, A in pairs]
     starts = np.concatenate([[0], np.cumsum(counts)])
@@ -81,10 +82,10 @@ class Covariances:
     ----------
     dense : (T, d, d) or None
     factors : (T, m, d) or None
-        Exactly one of the two is given.
+        Either ``dense`` or ``factors`` is None.
     traces : (T,)
     span : (d, n_features) or None
-        Orthonormal rows; the matrices stand in these coordinates.
+        Orthonormal basis (rows) of the coordinates of the matrices.
     """
 
     dense: Array | None
@@ -99,7 +100,7 @@ class Covariances:
 
     @property
     def n_features(self) -> int:
-        """Order of the matrices, in the coordinates they stand in."""
+        """Order of the stored matrices."""
         stored = self.factors if self.dense is None else self.dense
         assert stored is not None
         return int(stored.shape[-1])
@@ -144,7 +145,7 @@ class Covariances:
         return np.stack([self.leading_of_block(t, B, k) for t in range(self.n_tasks)])
 
     def leading_of_block(self, t: int, B: Array, k: int) -> Array:
-        """Return the k leading eigenvectors of the one matrix C_t + BᵀB, (k, d).
+        """Return the k leading eigenvectors of C_t + BᵀB for one task t, (k, d).
 
         Parameters
         ----------
@@ -168,7 +169,7 @@ class Covariances:
         return leading_of_factor(self.factors.reshape(-1, self.n_features), k)
 
     def lift(self, U: Array) -> Array:
-        """Return bases in the coordinates of the features.
+        """Return bases in coordinates of the features.
 
         Parameters
         ----------
@@ -181,7 +182,7 @@ class Covariances:
         return U if self.span is None else U @ self.span
 
     def times_lifted(self, U: Array) -> Array:
-        """Return each U_t C_t where U stands in the coordinates of the features.
+        """Return each U_t C_t for U in coordinates of the features.
 
         Parameters
         ----------
@@ -191,7 +192,7 @@ class Covariances:
 
 
 def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
-    """Return the matrices A_tᵀA_t in the cheapest form for subspaces of k dimensions.
+    """Return the matrices A_tᵀA_t in the cheapest form, given the dimension k of subspaces.
 
     Parameters
     ----------
@@ -201,7 +202,7 @@ def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
     if span is not None:
         factors = [A @ span.T for A in factors]
     d = factors[0].shape[1]
-    if d > DENSE_FEATURES and THIN_RATIO * max(A.shape[0] for A in factors) <= d:
+    if d > MAX_DENSE_FEATURES and MIN_THIN_RATIO * max(A.shape[0] for A in factors) <= d:
         thin = _padded(factors)
         return Covariances(None, thin, np.einsum("tmi,tmi->t", thin, thin), span)
     dense = np.stack([A.T @ A for A in factors])
@@ -209,7 +210,7 @@ def from_factors(factors: Sequence[Array], *, k: int) -> Covariances:
 
 
 def from_dense(matrices: Array) -> Covariances:
-    """Return the matrices as they are.
+    """Return dense matrices unchanged as :class:`Covariances`.
 
     Parameters
     ----------
@@ -223,18 +224,18 @@ def _traces(matrices: Array) -> Array:
 
 
 def _joint_span(factors: Sequence[Array], *, k: int) -> Array | None:
-    """Return an orthonormal basis of all rows, (r, n_features), or None where it saves nothing."""
+    """Return an orthonormal basis of the span of all rows, (r, n_features); None if not smaller."""
     d = factors[0].shape[1]
     n_rows = sum(A.shape[0] for A in factors)
-    if d <= DENSE_FEATURES or max(n_rows, k) >= d:
+    if d <= MAX_DENSE_FEATURES or max(n_rows, k) >= d:
         return None
-    # QR, not SVD: no rank has to be judged, and superfluous directions do no harm
+    # QR instead of SVD: no rank decision is needed, and superfluous directions are harmless
     span = np.linalg.qr(np.concatenate(factors).T)[0].T
     return np.ascontiguousarray(span if n_rows >= k else complete(span, k))
 
 
 def _padded(factors: Sequence[Array]) -> Array:
-    """Return factors of one height, (T, max m_t, d), with rows of zeros."""
+    """Return factors padded with rows of zeros, (T, max m_t, d)."""
     padded = np.zeros((len(factors), max(A.shape[0] for A in factors), factors[0].shape[1]))
     for t, A in enumerate(factors):
         padded[t, : A.shape[0]] = A

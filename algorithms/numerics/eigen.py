@@ -1,6 +1,6 @@
-"""Leading eigenvectors of symmetric matrices, dense or given by thin factors.
+"""Leading eigenvectors of symmetric matrices, dense or as products of thin factors.
 
-Bases are rows, (k, d), because stacked rows turn every coupling of tasks into one matrix product.
+Bases are rows, (k, d): with stacked rows, every coupling of tasks is one matrix product.
 """
 
 import numpy as np
@@ -9,14 +9,14 @@ from scipy.linalg import eigh
 
 Array = NDArray[np.float64]
 
-#: From this many features on, a few eigenvectors cost less than all.
-PARTIAL_FEATURES = 48
-#: Fills the directions that data leave undetermined; fixed, so that they are always the same.
+#: Smallest number of features for which a few eigenvectors cost less than all.
+MIN_PARTIAL_FEATURES = 48
+#: Seed of the directions that the data do not determine; fixed for reproducible results.
 _FILL_SEED = 20160
 
 
 def leading_of_dense(C: Array, k: int) -> Array:
-    """Return the k leading eigenvectors, largest eigenvalue first.
+    """Return the k leading eigenvectors, with the largest eigenvalue first.
 
     Parameters
     ----------
@@ -29,7 +29,7 @@ def leading_of_dense(C: Array, k: int) -> Array:
         Orthonormal rows.
     """
     d = C.shape[-1]
-    if d < PARTIAL_FEATURES or 4 * k > d:
+    if d < MIN_PARTIAL_FEATURES or 4 * k > d:
         _, V = np.linalg.eigh(C)
         return np.ascontiguousarray(np.swapaxes(V[..., : -k - 1 : -1], -1, -2))
     stack = C.reshape(-1, d, d)
@@ -45,7 +45,7 @@ def leading_of_factor(A: Array, k: int) -> Array:
     Parameters
     ----------
     A : (m, d)
-        Rows; m may be smaller than k, the missing directions are filled orthonormally.
+        Rows. If m < k, the missing directions are filled up orthonormally.
 
     Returns
     -------
@@ -60,7 +60,7 @@ def leading_of_factor(A: Array, k: int) -> Array:
 
 
 def complete(V: Array, k: int) -> Array:
-    """Return k orthonormal rows of which the first are those of V.
+    """Return k orthonormal rows that begin with those of V.
 
     Parameters
     ----------
@@ -69,14 +69,14 @@ def complete(V: Array, k: int) -> Array:
     """
     m, d = V.shape
     fill = np.random.default_rng(_FILL_SEED).standard_normal((k - m, d))
-    for _ in range(2):  # twice is enough
+    for _ in range(2):  # a second pass removes rounding errors of the first
         fill = fill - (fill @ V.T) @ V
     Q = np.linalg.qr(fill.T)[0].T
     return np.concatenate([V, Q])
 
 
 def fix_signs(U: Array) -> Array:
-    """Return rows turned so that the entry of largest size in each is positive.
+    """Return rows with signs such that the largest entry by absolute value is positive.
 
     Parameters
     ----------
@@ -87,17 +87,17 @@ def fix_signs(U: Array) -> Array:
 
 
 def principal_axes(U: Array, CU: Array) -> tuple[Array, Array]:
-    """Return the basis of each subspace that diagonalises U C Uᵀ, and that diagonal.
+    """Return the basis of each subspace that diagonalises U C Uᵀ, and the diagonal.
 
     Parameters
     ----------
     U, CU : (..., k, d)
-        Orthonormal rows, and each times C.
+        Orthonormal rows, and their products with C.
 
     Returns
     -------
     axes : (..., k, d)
-        Variance falling from row to row; signs by :func:`fix_signs`.
+        In order of decreasing variance, with signs by :func:`fix_signs`.
     spectrum : (..., k)
     """
     S = CU @ np.swapaxes(U, -1, -2)

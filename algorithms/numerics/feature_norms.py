@@ -1,12 +1,14 @@
-"""The two norms that make tasks share features, each with its metric D.
+"""The two norms of W for shared features, each with its metric D.
 
-For W (T, d), rows are tasks:
+Rows of W (T, d) are tasks:
 
-- full D: ‖W‖_* (trace norm), D = (WᵀW)^½ / tr (eq. 9), dual norm the largest singular value;
-- diagonal D: ‖W‖_{2,1} = Σ_j ‖column j‖, D_jj = ‖column j‖ / sum, dual norm the largest.
+- full D: the trace norm ‖W‖_*, D = (WᵀW)^½ / tr (eq. 9); the dual norm is the largest singular
+  value;
+- diagonal D: ‖W‖_{2,1} = Σ_j ‖column j‖, D_jj = ‖column j‖ / sum; the dual norm is the largest
+  column norm.
 
-Both are ‖W‖² = min Σ_t ⟨w_t, D⁺w_t⟩ over D ⪰ 0, tr D <= 1 (eq. 8). A metric is carried by a root U
-with D = UUᵀ: (d, r) for the full form, (d,) for the diagonal of the other.
+Both satisfy ‖W‖² = min Σ_t ⟨w_t, D⁺w_t⟩ over D ⪰ 0, tr D <= 1 (eq. 8). A metric is represented by a
+root U with D = UUᵀ: (d, r) for the full form, the diagonal (d,) for the other.
 
 Reference: Argyriou, Evgeniou, Pontil, *Convex multi-task feature learning*, Machine Learning 2008,
 doi:10.1007/s10994-007-5040-8
@@ -22,14 +24,14 @@ Array = NDArray[np.float64]
 
 
 class FeatureNorm(ABC):
-    """A norm of W (T, d) and its metrics."""
+    """A norm of W (T, d) and its metric."""
 
-    #: Whether U is (d, r), or the diagonal (d,).
+    #: Whether U is (d, r); otherwise it is the diagonal (d,).
     is_full: ClassVar[bool]
 
     @abstractmethod
     def values(self, W: Array) -> Array:
-        """Return the numbers of which the norm is the sum and the dual norm the largest."""
+        """Return numbers whose sum is the norm, and whose maximum is the dual norm."""
 
     @abstractmethod
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
@@ -37,15 +39,19 @@ class FeatureNorm(ABC):
 
     @abstractmethod
     def root(self, W: Array, epsilon: float) -> Array:
-        """Return U with UUᵀ = D of (9) for WᵀW + εI; of ε = 0 on the range of W only."""
+        """Return U with UUᵀ = D of eq. 9 for WᵀW + εI; on the range of W only if ε = 0."""
 
     @abstractmethod
     def spread_root(self, W: Array, share: float) -> Array:
-        """Return U of D from (9), of which a share is moved evenly to min(d, T) directions."""
+        """Return U for D of eq. 9, with a share of its trace spread over min(d, T) directions."""
 
     @abstractmethod
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
-        """Return U, V, V Uᵀ close to W; no part of U is below ``min_ratio`` times the longest."""
+        """Return U and V with V Uᵀ = W.
+
+        No direction of U is shorter than ``min_ratio`` times the longest; the product is then close
+        to W.
+        """
 
     @abstractmethod
     def project(self, X: Array, U: Array) -> Array:
@@ -75,21 +81,21 @@ class TraceNorm(FeatureNorm):
     is_full = True
 
     def values(self, W: Array) -> Array:
-        """Return the singular values, the largest first."""
+        """Return the singular values in decreasing order."""
         return np.asarray(np.linalg.svd(W, compute_uv=False))
 
     def dual_norm(self, Z: Array) -> float:
-        """Return the largest singular value: squaring does not hurt the largest."""
+        """Return the largest singular value, which is accurate in spite of squaring W."""
         S = Z @ Z.T if len(Z) < Z.shape[1] else Z.T @ Z
         return float(np.sqrt(max(np.linalg.eigvalsh(S)[-1], 0.0)))
 
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
-        """Lower the singular values."""
+        """Return W with smaller singular values."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
         return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
 
     def root(self, W: Array, epsilon: float) -> Array:
-        """Return (d, r): from the SVD of W, since squaring W loses small singular values."""
+        """Return (d, r), from the SVD of W, because WᵀW loses small singular values."""
         T, d = W.shape
         _, s, right = np.linalg.svd(W, full_matrices=d > T and epsilon > 0)
         spectrum = np.zeros(len(right))
@@ -113,7 +119,7 @@ class TraceNorm(FeatureNorm):
 
     def project(self, X: Array, U: Array) -> Array:
         """Return X U, (..., r)."""
-        # one product of matrices, not one per task
+        # one matrix product instead of one per task
         return (X.reshape(-1, X.shape[-1]) @ U).reshape(*X.shape[:-1], U.shape[1])
 
     def lift(self, V: Array, U: Array) -> Array:
@@ -136,7 +142,7 @@ class ColumnNorm(FeatureNorm):
         return np.asarray(np.linalg.norm(W, axis=0))
 
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
-        """Shorten the columns."""
+        """Return W with shorter columns."""
         norms = self.values(W)
         kept = np.maximum(norms - threshold(np.sort(norms)[::-1], tau, power=power), 0.0)
         return W * (kept / np.where(norms > 0, norms, 1.0))
@@ -178,15 +184,15 @@ class ColumnNorm(FeatureNorm):
 
 
 def threshold(values: Array, tau: float, *, power: int) -> float:
-    """Return by how much the values go down in argmin ½‖v − values‖² + τ(Σv)^power, v >= 0.
+    """Return the threshold of soft thresholding in argmin ½‖v − values‖² + τ(Σv)^power, v >= 0.
 
-    For the square it is 2τS with S the sum of the result: with k values above it,
+    For power 2 it is 2τS, where S is the sum of the result: if k values exceed the threshold,
     S = (sum of the k largest) / (1 + 2τk).
 
     Parameters
     ----------
     values : (k,)
-        Not negative, the largest first.
+        Not negative, in decreasing order.
     """
     if power == 1:
         return tau

@@ -1,4 +1,4 @@
-"""Whether numbers are finite."""
+"""Fast check that all numbers of an array are finite."""
 
 import math
 from typing import Any
@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 def all_finite(values: NDArray[Any]) -> bool:
     """Return whether all numbers of an array are finite.
 
-    Where their sum of squares is, they are, and it takes no array of truth values to know; else
-    they may be large, and are looked at one by one.
+    If the sum of squares is finite, so are the numbers, and no boolean array is needed. Otherwise
+    the squares may have overflowed, so each number is checked.
     """
-    # of the products that numpy has, this one does not warn where it overflows
+    # unlike other products of numpy, vdot does not warn on overflow
     return math.isfinite(np.vdot(values, values)) or bool(np.isfinite(values).all())

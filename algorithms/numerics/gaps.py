@@ -1,25 +1,26 @@
-"""The relative duality gap, or infinity where primal and dual value prove nothing."""
+"""The relative duality gap."""
 
 import math
 
-#: What rounding explains: a primal value below the dual one by this part of it.
+#: Relative amount by which rounding errors may put the primal value below the dual value.
 ROUNDING = 1e-9
 
 
 def relative_gap(primal: float, gap: float, *, rounding: float = ROUNDING) -> float:
-    """Return the gap as a part of the primal value of a problem whose optimum is never negative.
+    """Return the duality gap relative to the primal value, for a minimum that is never negative.
 
-    Infinity where the two are no certificate: a value that is not finite, a primal value below the
-    dual one by more than rounding, a negative one, or one of 0 with a gap. 0 where both are 0.
+    It is infinite if the values certify nothing: one is not finite, the primal value is negative or
+    below the dual one by more than rounding errors, or it is 0 with a positive gap. It is 0 if both
+    are 0.
 
     Parameters
     ----------
     primal
         Value at a feasible point.
     gap
-        Primal less dual value.
+        Primal value minus dual value.
     rounding
-        Error of the gap as a part of the primal value.
+        Rounding error of the gap, relative to the primal value.
     """
     if not (math.isfinite(primal) and math.isfinite(gap)) or primal < 0.0:
         return math.inf

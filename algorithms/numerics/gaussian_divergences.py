@@ -1,9 +1,9 @@
-"""Divergences between Gaussians N(0, K) and N(0, K_t), each with ∂/∂K and ∂/∂K_t.
+"""Divergences between Gaussians N(0, K) and N(0, K_t), with their gradients ∂/∂K and ∂/∂K_t.
 
-A covariance that is not positive definite raises ``LinAlgError``. Banerjee et al. (2005) and
-section 3.1 of Gao et al. (2010) call them Bregman divergences; the generalised Kullback-Leibler
-divergence of densities is the plain one, and the Itakura-Saito divergence under dμ = q dy is the
-reverse one.
+All functions raise ``LinAlgError`` if a covariance is not positive definite. Banerjee et al. (2005)
+and section 3.1 of Gao et al. (2010) call them Bregman divergences. For densities, the generalised
+Kullback-Leibler divergence equals the Kullback-Leibler divergence, and the Itakura-Saito divergence
+under dμ = q dy equals the reverse one.
 """
 
 from collections.abc import Callable
@@ -16,7 +16,7 @@ from algorithms.numerics.gp_terms import inverse_and_log_determinant
 
 Array = NDArray[np.float64]
 DivergenceName = Literal["kl", "reverse-kl", "jeffreys", "squared-l2", "bhattacharyya"]
-#: Of K and K_t (r, r): the divergence and its two gradients.
+#: Return the divergence of K and K_t (r, r), and its two gradients.
 Divergence = Callable[[Array, Array], tuple[float, Array, Array]]
 
 
@@ -29,7 +29,7 @@ def kullback_leibler(K: Array, Kt: Array) -> tuple[float, Array, Array]:
 
 
 def reverse_kullback_leibler(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Return the Kullback-Leibler divergence with its sides exchanged."""
+    """Return the Kullback-Leibler divergence with K and K_t exchanged."""
     value, by_Kt, by_K = kullback_leibler(Kt, K)
     return value, by_K, by_Kt
 
@@ -52,16 +52,16 @@ def bhattacharyya(K: Array, Kt: Array) -> tuple[float, Array, Array]:
 
 
 def squared_l2(K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Return ∫(p - q)² / (∫p² + ∫q²) = 1 - 2eᶜ/(eᵃ + eᵇ), in logarithms.
+    """Return ∫(p - q)² / (∫p² + ∫q²) = 1 - 2eᶜ/(eᵃ + eᵇ), computed from logarithms.
 
-    a = ln ∫p² = -½ ln|4πK|, b = ln ∫q² = -½ ln|4πK_t|, c = ln ∫pq = -½ ln|2π(K + K_t)|. Eq. 5 of
-    Gao et al. (2010), divided by what makes it 0 to 1: as printed it is e to the power of r times
-    something, and overflows.
+    a = ln ∫p² = -½ ln|4πK|, b = ln ∫q² = -½ ln|4πK_t|, c = ln ∫pq = -½ ln|2π(K + K_t)|. This is
+    eq. 5 of Gao et al. (2010), normalised to the range 0 to 1. As printed, it grows exponentially
+    with r and overflows.
     """
     P, logarithm = inverse_and_log_determinant(K)
     Pt, logarithm_t = inverse_and_log_determinant(Kt)
     both, logarithm_b = inverse_and_log_determinant(K + Kt)
-    # a, b, c without the -(r/2) ln 4π that they have in common
+    # a, b, c without their common term -(r/2) ln 4π
     a, b, c = -0.5 * logarithm, -0.5 * logarithm_t, -0.5 * (logarithm_b - len(K) * np.log(2.0))
     total = float(np.logaddexp(a, b))
     overlap = float(np.exp(np.log(2.0) + c - total))
@@ -80,11 +80,11 @@ DIVERGENCES: dict[DivergenceName, Divergence] = {
 
 
 def spectral_divergence(divergence: Divergence, K: Array, Kt: Array) -> tuple[float, Array, Array]:
-    """Return the divergence of the eigenvalues in falling order, and its gradients.
+    """Return the divergence of the sorted eigenvalues, and its gradients.
 
-    It is the least over all rotations of K_t, for every divergence here: traces and determinants
-    of sums are extreme where eigenvectors agree in order (Ruhe 1970; Fiedler 1971). So no row of
-    one side needs a partner on the other.
+    It is the minimum over all rotations of K_t, for every divergence here: traces and determinants
+    of sums are extreme if the eigenvectors agree in order (Ruhe 1970; Fiedler 1971). So rows of
+    the two sides need not be paired.
     """
     values, V = np.linalg.eigh(K)
     values_t, Vt = np.linalg.eigh(Kt)

@@ -1,4 +1,4 @@
-"""Covariance functions of a Gaussian process over latent points, and how gradients pass them.
+"""Covariance functions of a Gaussian process over latent points, and their gradients.
 
 The hyper-parameters θ = (ln a, ln g, ln w) are logarithms: variance, inverse squared width, noise.
 K_f is the covariance of the process; K = K_f + (w + floor) E is that of the observed rows.
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 KernelName = Literal["rbf", "linear"]
 
-#: Logarithms of hyper-parameters act within ± this; beyond, K loses all its digits.
+#: Logarithms of hyper-parameters are clipped to ± this; beyond it, K loses all precision.
 MAX_ABS_LOG = 14.0
 
 
@@ -33,7 +33,7 @@ class Covariance(ABC):
     def pull_back(
         self, G: Array, K: Array, X: Array, theta: Array, *, noise_trace: float
     ) -> tuple[Array, float, float]:
-        """Return ∂F/∂X, ∂F/∂ln a and ∂F/∂ln g from ∂F/∂K.
+        """Return ∂F/∂X, ∂F/∂ln a and ∂F/∂ln g, given ∂F/∂K.
 
         Parameters
         ----------
@@ -42,7 +42,7 @@ class Covariance(ABC):
         K : (n, n)
             k(X, X) with the noise on its diagonal.
         noise_trace
-            That noise times tr G.
+            The noise times tr G.
         """
 
 
@@ -59,7 +59,7 @@ class RBF(Covariance):
             own, other = 0.5 * np.einsum("ij,ij->i", X, X), 0.5 * np.einsum("ij,ij->i", Z, Z)
         K -= own[:, np.newaxis]
         K -= other
-        np.minimum(K, 0.0, out=K)  # a squared distance is not negative, but for rounding
+        np.minimum(K, 0.0, out=K)  # rounding errors can make squared distances negative
         K *= math.exp(theta[1])
         K += theta[0]
         np.exp(K, out=K)
@@ -74,8 +74,8 @@ class RBF(Covariance):
     ) -> tuple[Array, float, float]:
         """Return ∂F/∂X = -2g (diag(W1) X - WX), ∂F/∂ln a = ΣW, ∂F/∂ln g = -(g/2) Σ W∘Δ.
 
-        W = G∘K_f, Δ the squared distances. What noise adds to the diagonal of W cancels in the
-        first. The last is ½ Σ X∘∂F/∂X: only √g X enters.
+        Here W = G∘K_f, and Δ are the squared distances. The noise on the diagonal of W cancels in
+        ∂F/∂X. Since K_f depends on √g X only, ∂F/∂ln g = ½ Σ X∘∂F/∂X.
         """
         W = G * K
         sums = np.add.reduce(W, axis=0)  # W is symmetric
@@ -87,7 +87,7 @@ class RBF(Covariance):
 
 @final
 class Linear(Covariance):
-    """k(x, x') = a xᵀx': probabilistic PCA with rows and columns exchanged."""
+    """k(x, x') = a xᵀx', which is dual probabilistic PCA."""
 
     def matrix(self, X: Array, Z: Array, theta: Array) -> Array:
         """Return K_f, (n, m)."""

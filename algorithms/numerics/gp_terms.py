@@ -1,6 +1,6 @@
-"""Terms of an objective over covariance matrices, each with its gradient ∂/∂K.
+"""Log likelihoods of Gaussian processes as functions of K, with their gradients ∂/∂K.
 
-A matrix that is not positive definite raises ``LinAlgError``.
+All functions raise ``LinAlgError`` if a matrix is not positive definite.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from scipy.linalg.lapack import dpotrf, dpotri
 
 Array = NDArray[np.float64]
 
-#: Least predictive variance; below, rounding has eaten it.
+#: Lower bound of the predictive variance; smaller values are rounding errors.
 MIN_VARIANCE = 1e-12
 _LN_2PI = float(np.log(2.0 * np.pi))
 
@@ -24,30 +24,30 @@ def inverse_and_log_determinant(K: Array) -> tuple[Array, float]:
     LinAlgError
         K is not positive definite.
     """
-    half, logarithm = _half_inverse(K)
-    return _whole(half), logarithm
+    lower, logarithm = _lower_inverse(K)
+    return _symmetrised(lower), logarithm
 
 
-def _half_inverse(K: Array) -> tuple[Array, float]:
-    """Return the lower triangle of K⁻¹, above it zeros, in the order of LAPACK; and ln|K|."""
-    # of the transpose, so that LAPACK sees columns without a copy of K being turned
+def _lower_inverse(K: Array) -> tuple[Array, float]:
+    """Return the lower triangle of K⁻¹, with zeros above, in Fortran order; and ln|K|."""
+    # K.T is in Fortran order, so that LAPACK needs no transposed copy
     factor, info = dpotrf(K.T, lower=1, clean=1, overwrite_a=0)
     if info != 0:
         raise np.linalg.LinAlgError("the covariance is not positive definite")
     logarithm = 2.0 * float(np.add.reduce(np.log(factor.diagonal())))
-    half, _ = dpotri(factor, lower=1, overwrite_c=1)
-    return half, logarithm
+    lower, _ = dpotri(factor, lower=1, overwrite_c=1)
+    return lower, logarithm
 
 
-def _whole(half: Array) -> Array:
-    """Return the symmetric matrix of a lower triangle."""
-    whole = np.add(half, half.T, order="C")
-    whole.reshape(-1)[:: len(half) + 1] *= 0.5
-    return whole
+def _symmetrised(lower: Array) -> Array:
+    """Return the symmetric matrix with the given lower triangle."""
+    symmetric = np.add(lower, lower.T, order="C")
+    symmetric.reshape(-1)[:: len(lower) + 1] *= 0.5
+    return symmetric
 
 
 def compress_rows(Y: Array) -> Array:
-    """Return rows of at most n columns with the same YYᵀ, for Y (n, D), in the order of LAPACK."""
+    """Return rows with the same YYᵀ and at most n columns, for Y (n, D), in Fortran order."""
     if Y.shape[1] <= Y.shape[0]:
         return np.asfortranarray(Y)
     (R,) = qr(Y.T, mode="r", check_finite=False)
@@ -55,9 +55,9 @@ def compress_rows(Y: Array) -> Array:
 
 
 def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[float, Array]:
-    """Return L = (D n/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ YYᵀ) and (D/2) K⁻¹ - ½ K⁻¹ YYᵀ K⁻¹.
+    """Return L of eq. 10 of Gao et al. (2010), and its gradient ∂L/∂K.
 
-    Eq. 10 of Gao et al. (2010).
+    L = (D n/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ YYᵀ), ∂L/∂K = (D/2) K⁻¹ - ½ K⁻¹ YYᵀ K⁻¹.
 
     Parameters
     ----------
@@ -67,25 +67,25 @@ def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[floa
     n_columns
         D, the number of columns before compression.
     """
-    half, logarithm = _half_inverse(K)
-    A = dsymm(1.0, half, Y, lower=1)
+    lower, logarithm = _lower_inverse(K)
+    A = dsymm(1.0, lower, Y, lower=1)
     value = 0.5 * (n_columns * (len(K) * _LN_2PI + logarithm) + float(np.vdot(Y.T, A.T)))
-    half = dsyrk(-0.5, A, beta=0.5 * n_columns, c=half, lower=1, overwrite_c=1)
-    return value, _whole(half)
+    lower = dsyrk(-0.5, A, beta=0.5 * n_columns, c=lower, lower=1, overwrite_c=1)
+    return value, _symmetrised(lower)
 
 
 def conditional_negative_log_likelihood(
     K: Array, Y: Array, Yt: Array, *, n_columns: int
 ) -> tuple[float, Array]:
-    """Return -Σ_j ln N(y_j; μ_j, s_j E) of rows Y_t given rows Y, and its gradient by all of K.
+    """Return -Σ_j ln N(y_j; μ_j, s_j E) of rows Y_t given rows Y, and its gradient ∂/∂K.
 
-    With k_j a column between both sets: μ_j = YᵀK⁻¹k_j, s_j = K_jj - k_jᵀK⁻¹k_j; eqs. 25 and 26
-    of Gao et al. (2010).
+    With k_j the covariances of row j of Y_t with the rows Y: μ_j = YᵀK⁻¹k_j and
+    s_j = K_jj - k_jᵀK⁻¹k_j (eqs. 25 and 26 of Gao et al. 2010).
 
     Parameters
     ----------
     K : (n + m, n + m)
-        Covariance of the rows Y first, then of Y_t.
+        Covariance of the rows Y, followed by the rows Y_t.
     Y, Yt : (n, q), (m, q)
         Rows, compressed together or not.
     n_columns

@@ -1,8 +1,11 @@
-"""The Grassmann manifold Gr(d, k) with points as orthonormal rows, vectorised over stacks.
+"""The Grassmann manifold Gr(d, k), vectorised over stacks of points.
 
-A point is a subspace, given by any basis U of orthonormal rows, (k, d); a tangent at U is an E of
-the same shape with E Uᵀ = 0. After Edelman, Arias, Smith (1998), doi:10.1137/S0895479895290954,
-and Absil, Mahony, Sepulchre, *Optimization Algorithms on Matrix Manifolds* (2008).
+A point is a subspace, represented by any basis U of orthonormal rows, (k, d). A tangent at U is an
+E of the same shape with E Uᵀ = 0.
+
+References: Edelman, Arias, Smith, *The geometry of algorithms with orthogonality constraints*,
+1998, doi:10.1137/S0895479895290954; Absil, Mahony, Sepulchre, *Optimization Algorithms on Matrix
+Manifolds*, 2008
 """
 
 import numpy as np
@@ -36,8 +39,8 @@ def retract(U: Array, E: Array) -> Array:
 
     Notes
     -----
-    Cholesky-QR: since E Uᵀ = 0, the Gram matrix is I + E Eᵀ, whose condition stays small for the
-    steps of a trust region; a second pass brings orthonormality back to rounding.
+    Cholesky-QR: since E Uᵀ = 0, the Gram matrix is I + E Eᵀ, which is well conditioned for the
+    steps of a trust region. A second pass makes the rows orthonormal to machine precision.
     """
     Q = U + E
     for _ in range(2):
@@ -59,8 +62,8 @@ def projector(U: Array) -> Array:
 def projector_distance(U: Array, V: Array) -> Array:
     """Return the projection distance ‖UᵀU - VᵀV‖_F of subspaces.
 
-    Its square is 2k - 2 tr(P P'); the paper prints 2d. Computed from the part of V outside U,
-    sqrt(2) ‖V - V UᵀU‖, so that small distances keep their digits.
+    Its square is 2k - 2 tr(P P'); the paper prints 2d. It is computed from the part of V outside U,
+    sqrt(2) ‖V - V UᵀU‖, so that small distances are accurate.
 
     Parameters
     ----------
@@ -71,7 +74,7 @@ def projector_distance(U: Array, V: Array) -> Array:
 
 
 def random_points(rng: np.random.Generator, *, n_points: int, k: int, d: int) -> Array:
-    """Return subspaces drawn uniformly.
+    """Return uniformly distributed random subspaces.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The informative vector machine for Gaussian noise: which rows stand for all."""
+"""Selection of active rows by the informative vector machine with Gaussian noise."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,12 @@ Array = NDArray[np.float64]
 def informative_rows(
     covariance: Covariance, X: Array, theta: Array, *, noise: float, r: int
 ) -> NDArray[np.intp]:
-    """Return r rows, each of largest posterior variance given those before, in that order.
+    """Return r rows in order, each with the largest posterior variance given the rows before.
 
-    With Gaussian noise the greatest gain of information is at the largest posterior variance
+    With Gaussian noise the information gain is largest at the largest posterior variance
     (Lawrence, Seeger, Herbrich 2003), so the rows are the pivots of a partial Cholesky
-    factorisation of K. The first is the row nearest the mean: where all variances are equal the
-    choice would otherwise hang on the order of the rows.
+    factorisation of K. The first is the row nearest to the mean: if all variances are equal, the
+    result would otherwise depend on the order of the rows.
 
     Parameters
     ----------

@@ -1,11 +1,11 @@
-"""Passes of SDCA as published for output-kernel learning, compiled; κ, products and g in place.
+"""Compiled passes of SDCA for output-kernel learning, as published.
 
-A pass visits single examples and keeps the products of every example with every task current: O(n)
-per step for a kernel, O(Td) for a linear one. What is faster:
-:mod:`algorithms.numerics.kernels_fmtl_tasks`.
+A pass visits single examples and updates the products of every example with every task: O(n) per
+step for a kernel, O(Td) for a linear one. κ, the products and g are updated in place.
+:mod:`algorithms.numerics.kernels_fmtl_tasks` is faster.
 """
 
-# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +18,8 @@ Indices = NDArray[np.intp]
 
 
 @kernel
-def move(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
-    """Write g after a step δ of an example of task r with products b (T,)."""
+def update_g(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
+    """Update g (T, T) in place for a step δ of an example of task r with products b (T,)."""
     for s in range(b.size):
         change = b[s] * delta
         if s == r:
@@ -44,7 +44,7 @@ def sdca_dense(
     B: Array,
     g: Array,
 ) -> None:
-    """Write κ (n,), B (T, N) and g (T, T) after one step of SDCA for each example in order."""
+    """Update κ (n,), B (T, N) and g (T, T) by one step of SDCA for each example in ``order``."""
     b = np.empty(g.shape[0])
     for i in order:
         r, j = task[i], row[i]
@@ -53,7 +53,7 @@ def sdca_dense(
         new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, K[j, j], b, g, r)
         delta = new - kappa[i]
         if delta != 0.0:
-            move(g, b, K[j, j], r, delta)
+            update_g(g, b, K[j, j], r, delta)
             B[r] += delta * K[j]
             kappa[i] = new
 
@@ -73,7 +73,7 @@ def sdca_linear(
     U: Array,
     g: Array,
 ) -> None:
-    """Write κ (n,), U (T, d) and g (T, T) after one step of SDCA for each example in order."""
+    """Update κ (n,), U (T, d) and g (T, T) by one step of SDCA for each example in ``order``."""
     b = np.empty(g.shape[0])
     for i in order:
         r, x = task[i], X[row[i]]
@@ -88,6 +88,6 @@ def sdca_linear(
         new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
         delta = new - kappa[i]
         if delta != 0.0:
-            move(g, b, k_ii, r, delta)
+            update_g(g, b, k_ii, r, delta)
             U[r] += delta * x
             kappa[i] = new

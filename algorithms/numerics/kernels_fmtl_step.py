@@ -1,18 +1,17 @@
-"""One coordinate of the dual of output-kernel learning: eq. 13 of Jawanpuria et al. (2015).
+"""The coordinate step of the dual of output-kernel learning, eq. 13 of Jawanpuria et al. (2015).
 
-All in reduced variables κ = α/C. With g_rs = κ_rᵀ K_rs κ_s and b_s = Σ_{j in s} k_ij κ_j, a change
-δ of κ_i in task r gives g_rr + 2 b_r δ + k_ii δ² and g_rs + b_s δ. The *pull* of the penalty is
+Variables are reduced: κ = α/C. With g_rs = κ_rᵀ K_rs κ_s and b_s = Σ_{j in s} k_ij κ_j, a change δ
+of κ_i in task r changes g_rr to g_rr + 2 b_r δ + k_ii δ² and g_rs to g_rs + b_s δ. The prediction
+for the example, which is also the derivative of the penalty term, is then
 
-    F(δ) = Σ_s θ(g_rs + b_s δ) b_s + θ(g_rr + 2 b_r δ + k_ii δ²) (b_r + k_ii δ) - θ(g_rr) b_r,
+    F(δ) = Σ_{s≠r} θ(g_rs + b_s δ) b_s + θ(g_rr + 2 b_r δ + k_ii δ²) (b_r + k_ii δ).
 
-the sum over s ≠ r, which is also the prediction for the example; it rises with δ. The step solves
-gain'(κ_i + δ) = F(δ). A loss enters by its piece (y, q, lo, hi, w): gain(κ) = yκ - ½qκ² - ε|κ| on
-[lo, hi], or w times the entropy of yκ/w (logistic).
-
-The twin in plain numpy is :mod:`algorithms.numerics.coordinate_steps`.
+It increases with δ. The step solves gain'(κ_i + δ) = F(δ). A loss is described by its *piece*
+(y, q, lo, hi, w): gain(κ) = yκ - ½qκ² - ε|κ| on [lo, hi], or w times the entropy of yκ/w for the
+logistic loss. The reference implementation in numpy is :mod:`algorithms.numerics.coordinate_steps`.
 """
 
-# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import math
 
@@ -22,17 +21,19 @@ from numpy.typing import NDArray
 from algorithms.numerics.compiled import kernel
 
 Array = NDArray[np.float64]
-#: Kind of θ, its power, the scale s or ν of its argument, its factor.
+#: The function θ: its kind, its power, the scale s or ν of its argument, its factor.
 Rule = tuple[int, int, float, float]
 
+#: Kinds of θ.
 FIXED, POWER, EXP, COSH = 0, 1, 2, 3
-#: In the search for a step, which tries points far out, arguments of exp and cosh are cut here. No
-#: step ends there: each raises the dual, whose bound at the cut outweighs all gains by far.
-CUT = 600.0
-#: Steps of a bracketed search: a bisection follows each that does not gain a factor of ten, since
-#: Newton's method gains only a constant factor per step where F is an exponential or a power.
+#: Arguments of exp and cosh are clipped to this, because the search tries points far out. No step
+#: ends there: each step increases the dual, and at this value the penalty far exceeds all gains.
+MAX_ARGUMENT = 600.0
+#: Maximum number of steps of a bracketed search. A step that does not reduce the residual by a
+#: factor of ten is followed by a bisection, because Newton's method converges slowly if F is an
+#: exponential or a power.
 MAX_SEARCH = 100
-#: Steps of Newton's method for a cubic, each a fifth of the closed form.
+#: Maximum number of Newton steps for a cubic; each costs a fifth of the closed form.
 MAX_NEWTON = 6
 
 
@@ -45,8 +46,8 @@ def theta(rule: Rule, g: float) -> float:
         for _ in range(rule[1]):
             value *= z
         return value
-    z = min(z, CUT)
-    return rule[3] * (math.exp(z) if rule[0] == EXP else math.sinh(max(z, -CUT)))
+    z = min(z, MAX_ARGUMENT)
+    return rule[3] * (math.exp(z) if rule[0] == EXP else math.sinh(max(z, -MAX_ARGUMENT)))
 
 
 @kernel
@@ -58,13 +59,13 @@ def theta_slope(rule: Rule, g: float) -> float:
         for _ in range(rule[1] - 1):
             value *= z
         return value
-    z = min(z, CUT)
-    return rule[3] * rule[2] * (math.exp(z) if rule[0] == EXP else math.cosh(max(z, -CUT)))
+    z = min(z, MAX_ARGUMENT)
+    return rule[3] * rule[2] * (math.exp(z) if rule[0] == EXP else math.cosh(max(z, -MAX_ARGUMENT)))
 
 
 @kernel
-def pull_here(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
-    """Return F(0): the prediction for the example as it stands."""
+def prediction(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
+    """Return F(0), the present prediction for the example."""
     F = 0.0
     if rule[0] == FIXED:
         for s in range(b.size):
@@ -80,10 +81,10 @@ def pull_here(rule: Rule, Theta: Array, b: Array, g: Array, r: int) -> float:
 
 
 @kernel
-def cubic(
+def cubic_coefficients(
     F: float, rule: Rule, Theta: Array, k_ii: float, b: Array, g: Array, r: int
 ) -> tuple[float, float, float, float]:
-    """Return the coefficients of F(δ) where it is a cubic: power 1, or fixed Θ (linear)."""
+    """Return the coefficients of F(δ) if it is a cubic (power 1) or linear (fixed Θ)."""
     if rule[0] == FIXED:
         return F, Theta[r, r] * k_ii, 0.0, 0.0
     square = 0.0
@@ -97,13 +98,13 @@ def cubic(
 def cubic_terms(
     scale: float, square: float, b_r: float, k_ii: float, g_rr: float
 ) -> tuple[float, float, float]:
-    """Return c_1, c_2, c_3 of F(δ) for power 1, with Σ_s b_s² as ``square``."""
+    """Return c_1, c_2, c_3 of F(δ) for power 1; ``square`` is Σ_s b_s²."""
     c_1 = scale * (square + b_r * b_r + g_rr * k_ii)
     return c_1, 3.0 * scale * b_r * k_ii, scale * k_ii * k_ii
 
 
 @kernel
-def pull(
+def prediction_after(
     delta: float,
     rule: Rule,
     c: tuple[float, float, float, float],
@@ -131,17 +132,17 @@ def pull(
 
 @kernel
 def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
-    """Return the root of a_1 δ + a_2 δ² + a_3 δ³ = R for a rising cubic.
+    """Return the root of a_1 δ + a_2 δ² + a_3 δ³ = R for an increasing cubic.
 
-    By Newton's method from 0, which a step near the optimum needs twice or so; else in closed form:
-    Cardano's x = A - B without its cancellation, A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
+    Newton's method from 0 converges in about two steps near the optimum. Otherwise the closed form
+    is used: Cardano's x = A - B, without cancellation by A³ - B³ = (A - B)(A² + AB + B²), AB = p/3.
     """
     if a_1 > 0.0:
         x = R / a_1
         for _ in range(MAX_NEWTON):
             rest = R - x * (a_1 + x * (a_2 + x * a_3))
             x += rest / (a_1 + x * (2.0 * a_2 + x * 3.0 * a_3))
-            if abs(rest) <= 1e-9 * abs(R):  # before a step that squares the error
+            if abs(rest) <= 1e-9 * abs(R):  # the step above has squared this error
                 return x
     if a_3 <= 1e-280:
         return R / a_1 if a_1 > 0.0 else math.copysign(math.inf, R) if R != 0.0 else 0.0
@@ -165,7 +166,7 @@ def cubic_root(R: float, a_1: float, a_2: float, a_3: float) -> float:
 
 @kernel
 def cubic_step(R: float, far: float, a_1: float, a_2: float, a_3: float) -> float:
-    """Return the root of the cubic, or ``far``, which has the sign of R, if that is nearer."""
+    """Return the root of the cubic, limited to ``far``, which has the sign of R."""
     if abs(far) < math.inf and abs(far * (a_1 + far * (a_2 + far * a_3))) <= abs(R):
         return far
     delta: float = cubic_root(R, a_1, a_2, a_3)
@@ -173,7 +174,7 @@ def cubic_step(R: float, far: float, a_1: float, a_2: float, a_3: float) -> floa
 
 
 @kernel
-def search(
+def find_step(
     target: float,
     kappa: float,
     q: float,
@@ -188,22 +189,23 @@ def search(
 ) -> float:
     """Return the x in [0, far] with S(x) = sign (target - q (κ + sign x) - F(sign x)) = 0.
 
-    Newton's method in a bracket; where it crawls (F grows like x^(4k-1)), the bracket is halved
-    in logarithm from the far side.
+    Newton's method in a bracket. If it converges slowly (F grows like x^(4k-1)), the bracket is
+    bisected on a logarithmic scale.
     """
-    F, _ = pull(sign * far, rule, c, k_ii, b, g, r)
+    F, _ = prediction_after(sign * far, rule, c, k_ii, b, g, r)
     if sign * (target - q * kappa - F) - q * far >= 0.0:
         return far
-    F, slope = pull(0.0, rule, c, k_ii, b, g, r)
+    F, slope = prediction_after(0.0, rule, c, k_ii, b, g, r)
     S = sign * (target - q * kappa - F)
     near, size = 0.0, abs(target) + q * abs(kappa)
     x = min(S / (q + slope), far) if q + slope > 0.0 else far
     last = math.inf
     for _ in range(MAX_SEARCH):
         if not near < x < far:
-            wide = far > 4.0 * near
-            x = (math.sqrt(near * far) if near > 0.0 else 0.01 * far) if wide else (near + far) / 2
-        F, slope = pull(sign * x, rule, c, k_ii, b, g, r)
+            is_wide = far > 4.0 * near
+            middle = math.sqrt(near * far) if near > 0.0 else 0.01 * far
+            x = middle if is_wide else (near + far) / 2
+        F, slope = prediction_after(sign * x, rule, c, k_ii, b, g, r)
         S = sign * (target - q * kappa - F) - q * x
         if S > 0.0:
             near = x
@@ -212,14 +214,14 @@ def search(
         if abs(S) <= 1e-13 * (size + abs(F)) or far - near <= 1e-15 * far:
             break
         newton = x + S / (q + slope)
-        # far out F grows like a power, and Newton steps gain a constant factor only: bisect
+        # far out, F grows like a power and Newton steps converge slowly: bisect
         x = newton if abs(S) <= 0.1 * last else math.nan
         last = abs(S)
     return x
 
 
 @kernel
-def logistic(
+def logistic_kappa(
     kappa: float,
     piece: Array,
     rule: Rule,
@@ -229,10 +231,13 @@ def logistic(
     g: Array,
     r: int,
 ) -> float:
-    """Return κ = y u of the logistic loss, u = w/(1 + e^-v): the root v of -v = y F."""
+    """Return the best κ for the logistic loss.
+
+    It is κ = y u with u = w/(1 + e^-v), where v is the root of -v = y F.
+    """
     y, w = piece[0], piece[4]
-    top = min(-y * pull(-kappa, rule, c, k_ii, b, g, r)[0], 700.0)
-    low = max(-y * pull(y * w - kappa, rule, c, k_ii, b, g, r)[0], -700.0)
+    top = min(-y * prediction_after(-kappa, rule, c, k_ii, b, g, r)[0], 700.0)
+    low = max(-y * prediction_after(y * w - kappa, rule, c, k_ii, b, g, r)[0], -700.0)
     low, top = min(low, top), max(low, top)
     u = min(max(y * kappa, 1e-16 * w), w * (1.0 - 1e-16))
     v = math.log(u / (w - u)) if u < w else 36.0
@@ -241,7 +246,7 @@ def logistic(
         if not low <= v <= top:
             v = 0.5 * (low + top)
         u = w / (1.0 + math.exp(-v))
-        F, slope = pull(y * u - kappa, rule, c, k_ii, b, g, r)
+        F, slope = prediction_after(y * u - kappa, rule, c, k_ii, b, g, r)
         S = -v - y * F
         if S > 0.0:
             low = v
@@ -256,8 +261,11 @@ def logistic(
 
 
 @kernel
-def stays(kappa: float, R: float, lo: float, hi: float, eps: float) -> bool:
-    """Return whether κ maximises already, from the rise R without ε: most do at a bound or at 0."""
+def is_optimal(kappa: float, R: float, lo: float, hi: float, eps: float) -> bool:
+    """Return whether κ is optimal already; R is the derivative of the dual without the ε term.
+
+    Most variables are optimal at a bound or at 0.
+    """
     up = R - (eps if kappa >= 0.0 else -eps)
     down = R - (eps if kappa > 0.0 else -eps)
     return (up <= 0.0 or kappa >= hi) and (down >= 0.0 or kappa <= lo)
@@ -288,22 +296,22 @@ def best_kappa(
     """
     y, q, lo, hi = piece[0], piece[1], piece[2], piece[3]
     is_cubic = rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1)
-    F = pull_here(rule, Theta, b, g, r)
+    F = prediction(rule, Theta, b, g, r)
     c = (0.0, 0.0, 0.0, 0.0)
     if is_logistic:
         if is_cubic:
-            c = cubic(F, rule, Theta, k_ii, b, g, r)
-        return logistic(kappa, piece, rule, c, k_ii, b, g, r)
+            c = cubic_coefficients(F, rule, Theta, k_ii, b, g, r)
+        return logistic_kappa(kappa, piece, rule, c, k_ii, b, g, r)
     R = y - q * kappa - F
-    if stays(kappa, R, lo, hi, eps):
+    if is_optimal(kappa, R, lo, hi, eps):
         return kappa
     if is_cubic:
-        c = cubic(F, rule, Theta, k_ii, b, g, r)
+        c = cubic_coefficients(F, rule, Theta, k_ii, b, g, r)
     if eps > 0.0:  # the gain has a kink at 0
-        rise = y - pull(-kappa, rule, c, k_ii, b, g, r)[0]
-        if abs(rise) <= eps:
+        at_zero = y - prediction_after(-kappa, rule, c, k_ii, b, g, r)[0]
+        if abs(at_zero) <= eps:
             return 0.0
-        shift = math.copysign(eps, rise)
+        shift = math.copysign(eps, at_zero)
         y, R = y - shift, R - shift
     far = hi - kappa if R > 0.0 else lo - kappa
     if is_cubic:
@@ -311,5 +319,7 @@ def best_kappa(
     else:
         sign, far = math.copysign(1.0, R), abs(far)
         far = min(far, abs(R) / q) if q > 0.0 else far
-        step = sign * search(y, kappa, q, far, sign, rule, c, k_ii, b, g, r) if far > 0.0 else 0.0
+        step = 0.0
+        if far > 0.0:
+            step = sign * find_step(y, kappa, q, far, sign, rule, c, k_ii, b, g, r)
     return float(min(max(kappa + step, lo), hi))

@@ -1,12 +1,13 @@
-"""Sweeps of dual coordinate ascent task by task, compiled; κ, products and g in place.
+"""Compiled sweeps of dual coordinate ascent, task by task; κ, products and g change in place.
 
-While a task r is swept, what the other tasks contribute to its examples is frozen, so that a step
-costs O(n_r + T), or O(d + T) for a linear kernel; behind the sweeps the products of the task with
-all rows are brought up to date, for the rows that changed. What a sweep leaves where it was, the
-next ones over the same task pass by. A block of shared rows is swept with all tasks by turns.
+During the sweeps over a task r, the contributions of the other tasks to its examples are fixed, so
+that a step costs O(n_r + T), or O(d + T) for a linear kernel. After the sweeps, the products of the
+task with all rows are updated for the rows that changed. Examples that do not change in a sweep are
+skipped by the next sweeps over the same task. A block of shared rows is swept with all tasks in
+turn.
 """
 
-# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,16 +20,16 @@ from algorithms.numerics.kernels_fmtl_step import (
     best_kappa,
     cubic_step,
     cubic_terms,
-    stays,
+    is_optimal,
 )
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: Up to this part of changed rows, reading those alone is faster than a product with all.
-SPARSE_PART = 0.5
-#: Sweeps over a task end with one that moves less than this part of what one of them moved.
-SETTLED_PART = 0.15
+#: Up to this share of changed rows, updates row by row are faster than a full matrix product.
+MAX_SPARSE_SHARE = 0.5
+#: Sweeps over a task end once a sweep changes κ by less than this, relative to the largest change.
+MIN_CHANGE_RATIO = 0.15
 
 
 @kernel
@@ -38,7 +39,7 @@ def pass_dense(
     offsets: Indices,
     keys: Array,
     n_sweeps: int,
-    is_due: bool,
+    is_refresh: bool,
     pieces: Array,
     eps: float,
     is_logistic: bool,
@@ -48,16 +49,18 @@ def pass_dense(
     products: Array,
     g: Array,
 ) -> None:
-    """Write κ (n,), products (T, N) and g (T, T) after sweeps over each task.
+    """Update κ (n,), products (T, N) and g (T, T) by sweeps over each task.
 
     Parameters
     ----------
     K : (N, N)
-        Rows from ``first[r]`` on are those of task r.
+        The rows of task r begin at ``first[r]``.
+    offsets : (T + 1,)
+        The examples of task r are ``offsets[r]`` to ``offsets[r + 1]``.
     keys : (n,)
-        Numbers in [0, 1) that draw the orders.
-    is_due
-        Compute the products afresh: updates drift.
+        Random numbers in [0, 1) for the order of the examples.
+    is_refresh
+        Compute the products from scratch, because updates accumulate rounding errors.
     """
     for r in range(first.size):
         start, n_r = offsets[r], offsets[r + 1] - offsets[r]
@@ -68,9 +71,9 @@ def pass_dense(
             K[rows, rows].copy(), shuffled(keys[part]), n_sweeps, r, pieces[part], eps,
             is_logistic, rule, Theta, own, B_r, g,
         )  # fmt: skip
-        if is_due:
+        if is_refresh:
             products[r] = 0.0
-        change = own if is_due else own - kappa[part]
+        change = own if is_refresh else own - kappa[part]
         add_rows(K[rows], change, products[r])
         kappa[part] = own
 
@@ -91,14 +94,16 @@ def pass_linear(
     products: Array,
     g: Array,
 ) -> None:
-    """Write κ (n,), products (T, d) and g (T, T) after sweeps over each task.
+    """Update κ (n,), products (T, d) and g (T, T) by sweeps over each task.
 
     Parameters
     ----------
     X : (N, d)
-        Rows from ``first[r]`` on are those of task r.
+        The rows of task r begin at ``first[r]``.
+    offsets : (T + 1,)
+        The examples of task r are ``offsets[r]`` to ``offsets[r + 1]``.
     keys : (n,)
-        Numbers in [0, 1) that draw the orders.
+        Random numbers in [0, 1) for the order of the examples.
     """
     for r in range(first.size):
         start, n_r = offsets[r], offsets[r + 1] - offsets[r]
@@ -124,7 +129,7 @@ def block(
     B_I: Array,
     g: Array,
 ) -> None:
-    """Write κ (T, m), B (m, T) and g after sweeps over all tasks of m shared rows.
+    """Update κ (T, m), B (m, T) and g by sweeps over all tasks of m shared rows.
 
     Parameters
     ----------
@@ -141,7 +146,7 @@ def block(
 
 @kernel
 def shuffled(keys: Array) -> Indices:
-    """Return the places of the keys in a random order that the keys, in [0, 1), draw."""
+    """Return a random permutation (Fisher-Yates) from random keys in [0, 1)."""
     order = np.arange(keys.size)
     for i in range(keys.size - 1, 0, -1):
         j = int(keys[i] * (i + 1))
@@ -164,15 +169,15 @@ def task_dense(
     B_r: Array,
     g: Array,
 ) -> None:
-    """Write κ_r (n_r,), B_r (n_r, T) and g after sweeps over a task.
+    """Update κ_r (n_r,), B_r (n_r, T) and g by sweeps over a task.
 
     Parameters
     ----------
     K_rr : (n_r, n_r)
     B_r
-        Only its column r moves: the products with the task's own examples.
+        Only column r changes: the products with the task's own examples.
     """
-    n_left, left, own, most = order.size, order.copy(), B_r[:, r].copy(), 0.0
+    n_left, left, own, largest = order.size, order.copy(), B_r[:, r].copy(), 0.0
     is_linear = not is_logistic and (rule[0] == FIXED or (rule[0] == POWER and rule[1] == 1))
     is_cubic = is_linear and rule[0] == POWER and eps == 0.0
     line, scale = (Theta[r], 1.0) if rule[0] == FIXED else (g[r], rule[2])
@@ -182,10 +187,10 @@ def task_dense(
             i = left[place]
             B_r[i, r] = own[i]
             k_ii, b_r, q = K_rr[i, i], own[i], pieces[i, 1]
-            if is_linear:  # most stay; and arrays that are taken apart cost more than a step
+            if is_linear:  # inlined for speed; most examples are optimal already
                 F, square = sums(line, B_r, i)
                 R, lo, hi = pieces[i, 0] - q * kappa[i] - scale * F, pieces[i, 2], pieces[i, 3]
-                if stays(kappa[i], R, lo, hi, eps):
+                if is_optimal(kappa[i], R, lo, hi, eps):
                     continue
             if is_cubic:
                 c_1, c_2, c_3 = cubic_terms(scale, square, b_r, k_ii, line[r])
@@ -205,9 +210,9 @@ def task_dense(
                 left[n_moved] = i
                 n_moved += 1
                 moved += abs(delta)
-        if moved <= SETTLED_PART * most:
+        if moved <= MIN_CHANGE_RATIO * largest:
             break
-        n_left, most = n_moved, max(most, moved)
+        n_left, largest = n_moved, max(largest, moved)
     B_r[:, r] = own
     g[:, r] = g[r]
 
@@ -238,8 +243,8 @@ def task_linear(
     u: Array,
     g: Array,
 ) -> None:
-    """Write κ_r (n_r,), u = X_rᵀκ_r (d,) and g after sweeps over a task."""
-    n_left, left, most = order.size, order.copy(), 0.0
+    """Update κ_r (n_r,), u = X_rᵀκ_r (d,) and g by sweeps over a task."""
+    n_left, left, largest = order.size, order.copy(), 0.0
     for _ in range(n_sweeps):
         n_moved, moved = 0, 0.0
         for place in range(n_left):
@@ -253,22 +258,22 @@ def task_linear(
             new = best_kappa(kappa[i], pieces[i], eps, is_logistic, rule, Theta, k_ii, b, g, r)
             delta = new - kappa[i]
             if delta != 0.0:
-                move_row(g, b, k_ii, r, delta)
+                update_row_of_g(g, b, k_ii, r, delta)
                 for f in range(u.size):
                     u[f] += delta * X_r[i, f]
                 kappa[i] = new
                 left[n_moved] = i
                 n_moved += 1
                 moved += abs(delta)
-        if moved <= SETTLED_PART * most:
+        if moved <= MIN_CHANGE_RATIO * largest:
             break
-        n_left, most = n_moved, max(most, moved)
+        n_left, largest = n_moved, max(largest, moved)
     g[:, r] = g[r]
 
 
 @kernel
-def move_row(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
-    """Write row r of g after a step δ; column r is left to the end of the sweeps."""
+def update_row_of_g(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
+    """Update row r of g for a step δ; column r is updated at the end of the sweeps."""
     for s in range(b.size):
         g[r, s] += b[s] * delta
     g[r, r] += (b[r] + k_ii * delta) * delta
@@ -276,13 +281,13 @@ def move_row(g: Array, b: Array, k_ii: float, r: int, delta: float) -> None:
 
 @kernel
 def add_rows(K_r: Array, change: Array, out: Array) -> None:
-    """Add Σ_i change_i K_r[i] to out (N,): rows without change cost nothing."""
+    """Add Σ_i change_i K_r[i] to ``out`` (N,), skipping rows without change."""
     chosen = np.flatnonzero(change)
-    if chosen.size > SPARSE_PART * change.size:
+    if chosen.size > MAX_SPARSE_SHARE * change.size:
         out += np.dot(change, K_r)
         return
     n_fours = chosen.size - chosen.size % 4
-    for start in range(0, n_fours, 4):  # out is read and written once for four rows
+    for start in range(0, n_fours, 4):  # four rows per pass over out
         h, i, j, k = chosen[start], chosen[start + 1], chosen[start + 2], chosen[start + 3]
         c_h, c_i, c_j, c_k = change[h], change[i], change[j], change[k]
         for x in range(out.size):

@@ -1,9 +1,9 @@
-"""Compiled kernels of latent projection: f of one row, and a BFGS descent to its local minimum.
+"""Compiled kernels of latent projection: f of one row, and its local minimisation by BFGS.
 
-The twin in plain numpy is in :mod:`algorithms.numerics.latent_projection`.
+The reference implementation of f in numpy is in :mod:`algorithms.numerics.latent_projection`.
 """
 
-# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,35 +12,37 @@ from algorithms.numerics.compiled import kernel
 
 Array = NDArray[np.float64]
 
-#: Least predictive variance; below, rounding has eaten it.
-LEAST_VARIANCE = 1e-12
+#: Lower bound of the predictive variance; smaller values are rounding errors.
+MIN_VARIANCE = 1e-12
 SUFFICIENT_DECREASE = 1e-4
-#: Longest step, in widths of an RBF; the first, along the gradient, is a part of it.
-LONGEST_STEP, FIRST_PART = 2.0, 0.05
-#: Least curvature along a step, relative to the gradient's change, that H learns from.
-LEAST_CURVATURE = 1e-12
-MOST_TRIALS = 30
-#: Relative decrease of f below which a row has arrived.
+#: Maximum step length, in widths of an RBF.
+MAX_STEP = 2.0
+#: Length of the first step, along the gradient, relative to the maximum.
+FIRST_STEP = 0.05
+#: Steps with less curvature than this, relative to the change of the gradient, do not update H.
+MIN_CURVATURE = 1e-12
+MAX_TRIALS = 30
+#: A row has converged once the relative decrease of f is below this.
 NOISE = 1e-13
 
 
 @kernel
 def covariances_of(
     x: Array,
-    turned: Array,
+    active_T: Array,
     numbers: Array,
     is_rbf: bool,
     k: Array,
 ) -> float:
-    """Return k(x, x), and k(x, active) into k (r,)."""
-    L, r = turned.shape
+    """Return k(x, x), and write k(x, active) into ``k`` (r,)."""
+    L, r = active_T.shape
     a, g = numbers[0], numbers[1]
     k[:] = 0.0
     if is_rbf:
         for d in range(L):
             at = x[d]
             for i in range(r):
-                k[i] += (at - turned[d, i]) ** 2
+                k[i] += (at - active_T[d, i]) ** 2
         for i in range(r):
             k[i] = a * np.exp(-0.5 * g * k[i])
         return float(a)
@@ -49,14 +51,14 @@ def covariances_of(
         at = x[d]
         own += a * at * at
         for i in range(r):
-            k[i] += a * at * turned[d, i]
+            k[i] += a * at * active_T[d, i]
     return own
 
 
 @kernel
 def evaluate(
     x: Array,
-    turned: Array,
+    active_T: Array,
     products: Array,
     b: Array,
     numbers: Array,
@@ -64,12 +66,12 @@ def evaluate(
     work: Array,
     gradient: Array,
 ) -> float:
-    """Return f(x) of one row, and its gradient into ``gradient`` (L,).
+    """Return f(x) of one row, and write its gradient into ``gradient`` (L,).
 
     Parameters
     ----------
-    turned : (L, r)
-        Active latents, a row for each dimension: every inner loop runs along memory.
+    active_T : (L, r)
+        Active latents, one row per dimension, so that inner loops access memory in order.
     products : (2, r, r)
         P = K⁻¹ and C = P YYᵀ P.
     b : (r,)
@@ -79,13 +81,13 @@ def evaluate(
     kind
         Whether the covariance is RBF, and whether the fit is robust.
     work : (3, r)
-        Room.
+        Buffer.
     """
-    L, r = turned.shape
+    L, r = active_T.shape
     a, g, size, D = numbers[0], numbers[1], numbers[3], numbers[4]
     is_rbf, is_robust = kind
     k, Pk, Ck = work[0], work[1], work[2]
-    own = covariances_of(x, turned, numbers, is_rbf, k)
+    own = covariances_of(x, active_T, numbers, is_rbf, k)
     kPk, e = 0.0, size
     for i in range(r):
         p, c = 0.0, 0.0
@@ -96,8 +98,8 @@ def evaluate(
         kPk += k[i] * p
         e += k[i] * (c - 2.0 * b[i])
     s = own + numbers[2] - kPk
-    is_clipped = s < LEAST_VARIANCE
-    s = max(s, LEAST_VARIANCE)
+    is_clipped = s < MIN_VARIANCE
+    s = max(s, MIN_VARIANCE)
     e = max(e, 0.0)
     v = max(s, e / D) if is_robust else s
     by_e = 0.5 / v
@@ -107,15 +109,15 @@ def evaluate(
         by_k[i] = 2.0 * (by_e * (Ck[i] - b[i]) - by_s * Pk[i]) * (k[i] * g if is_rbf else a)
         total += by_k[i]
     for d in range(L):
-        drawn = 0.0
+        cross = 0.0
         for i in range(r):
-            drawn += by_k[i] * turned[d, i]
-        gradient[d] = drawn + x[d] * (-total if is_rbf else 2.0 * a * by_s)
+            cross += by_k[i] * active_T[d, i]
+        gradient[d] = cross + x[d] * (-total if is_rbf else 2.0 * a * by_s)
     return float(0.5 * (D * np.log(v) + e / v))
 
 
 @kernel
-def search(
+def line_search(
     x: Array,
     f: float,
     step: Array,
@@ -127,21 +129,21 @@ def search(
     trial: Array,
     gradient: Array,
 ) -> float:
-    """Return f at x + t·step for the first t that goes down enough, from t downwards.
+    """Return f at x + t·step after backtracking from t to a sufficient decrease.
 
     The point and its gradient are written into ``trial`` and ``gradient``.
 
     Parameters
     ----------
     row
-        ``turned``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
+        ``active_T``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
     """
-    turned, products, b, numbers = row
+    active_T, products, b, numbers = row
     value = np.inf
-    for _ in range(MOST_TRIALS):
+    for _ in range(MAX_TRIALS):
         for d in range(len(x)):
             trial[d] = x[d] + t * step[d]
-        value = evaluate(trial, turned, products, b, numbers, kind, work, gradient)
+        value = evaluate(trial, active_T, products, b, numbers, kind, work, gradient)
         if value <= f + SUFFICIENT_DECREASE * t * slope:
             break
         curvature = value - f - t * slope
@@ -151,13 +153,16 @@ def search(
 
 
 @kernel
-def learn(H: Array, step: Array, change: Array, is_fresh: bool) -> bool:
-    """Return whether H is still fresh after the BFGS update by a step and a change of gradient."""
+def update_inverse_hessian(H: Array, step: Array, change: Array, is_initial: bool) -> bool:
+    """Update H by BFGS for a step and a change of the gradient; return whether it is still initial.
+
+    H is not changed if the curvature along the step is not positive.
+    """
     L = len(step)
     sy, yy = (step * change).sum(), (change * change).sum()
-    if sy <= LEAST_CURVATURE * yy:
-        return is_fresh
-    if is_fresh:
+    if sy <= MIN_CURVATURE * yy:
+        return is_initial
+    if is_initial:
         H[:] = np.eye(L) * (sy / yy)
     Hc = np.zeros(L)
     for d in range(L):
@@ -171,14 +176,16 @@ def learn(H: Array, step: Array, change: Array, is_fresh: bool) -> bool:
 
 
 @kernel
-def descent_step(H: Array, gradient: Array, longest: float, is_fresh: bool, step: Array) -> float:
-    """Return how much of -H·gradient to try first, and write that into ``step``."""
+def descent_step(
+    H: Array, gradient: Array, max_length: float, is_initial: bool, step: Array
+) -> float:
+    """Write -H·gradient into ``step`` and return the factor of the first trial."""
     for d in range(len(step)):
         step[d] = 0.0
         for j in range(len(step)):
             step[d] -= H[d, j] * gradient[j]
     length = np.sqrt((step * step).sum())
-    return float(min(1.0, (FIRST_PART if is_fresh else 1.0) * longest / length))
+    return float(min(1.0, (FIRST_STEP if is_initial else 1.0) * max_length / length))
 
 
 @kernel
@@ -189,37 +196,37 @@ def project_row(
     max_iter: int,
     tolerance: float,
 ) -> float:
-    """Return f at its local minimum from x, which moves there: BFGS with backtracking.
+    """Minimise f of one row by BFGS with backtracking, and return the minimum.
 
     Parameters
     ----------
     x : (L,)
-        Start; the minimum when the call returns.
+        The start; replaced by the minimiser.
     row
-        ``turned``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
+        ``active_T``, ``products``, ``b`` and ``numbers`` of :func:`evaluate`.
     tolerance
-        Of the largest entry of the gradient, divided by D.
+        Bound on the largest entry of the gradient, divided by D.
     """
-    turned, products, b, numbers = row
-    L, r = turned.shape
-    work, H, is_fresh = np.empty((3, r)), np.eye(L), True
+    active_T, products, b, numbers = row
+    L, r = active_T.shape
+    work, H, is_initial = np.empty((3, r)), np.eye(L), True
     gradient, new_gradient, trial, step = np.empty(L), np.empty(L), np.empty(L), np.empty(L)
-    f = evaluate(x, turned, products, b, numbers, kind, work, gradient)
-    longest = LONGEST_STEP / np.sqrt(numbers[1]) if kind[0] else LONGEST_STEP
+    f = evaluate(x, active_T, products, b, numbers, kind, work, gradient)
+    max_length = MAX_STEP / np.sqrt(numbers[1]) if kind[0] else MAX_STEP
     for _ in range(max_iter):
         if np.abs(gradient).max() <= tolerance * numbers[4]:
             break
-        t = descent_step(H, gradient, longest, is_fresh, step)
+        t = descent_step(H, gradient, max_length, is_initial, step)
         slope = (step * gradient).sum()
-        f_new = search(x, f, step, slope, t, row, kind, work, trial, new_gradient)
+        f_new = line_search(x, f, step, slope, t, row, kind, work, trial, new_gradient)
         if not f_new < f:
-            if is_fresh:
+            if is_initial:
                 break
-            # what H has learned misleads: begin again from the gradient
+            # H is a bad approximation here: restart along the gradient
             H[:] = np.eye(L)
-            is_fresh = True
+            is_initial = True
             continue
-        is_fresh = learn(H, trial - x, new_gradient - gradient, is_fresh)
+        is_initial = update_inverse_hessian(H, trial - x, new_gradient - gradient, is_initial)
         is_done = f - f_new <= NOISE * abs(f_new)
         x[:], gradient[:], f = trial, new_gradient, f_new
         if is_done:
@@ -230,7 +237,7 @@ def project_row(
 @kernel
 def project_rows(
     X: Array,
-    turned: Array,
+    active_T: Array,
     products: Array,
     B: Array,
     sizes: Array,
@@ -239,11 +246,14 @@ def project_rows(
     max_iter: int,
     tolerance: float,
 ) -> Array:
-    """Return f (n,) at the local minima from the rows of X (n, L), which move there.
+    """Minimise f of every row, and return the minima (n,).
 
     Parameters
     ----------
+    X : (n, L)
+        The starts; replaced by the minimisers.
     B : (n, r)
+        ``b`` of each row.
     sizes : (n,)
         ‖y‖² of each row.
     """
@@ -251,5 +261,5 @@ def project_rows(
     own = numbers.copy()
     for i in range(X.shape[0]):
         own[3] = sizes[i]
-        values[i] = project_row(X[i], (turned, products, B[i], own), kind, max_iter, tolerance)
+        values[i] = project_row(X[i], (active_T, products, B[i], own), kind, max_iter, tolerance)
     return values

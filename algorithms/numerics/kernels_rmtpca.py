@@ -1,10 +1,11 @@
-"""The Newton step of RMT-PCA, compiled, for either layout of the tasks.
+"""The compiled Newton step of RMT-PCA, for both array layouts.
 
-The twin in plain numpy is :class:`algorithms.numerics.coupled_traces.BlasCoupledTraces`. ``lanes``
-says which layout the arrays have: tasks last and padded (few features), or tasks first.
+If ``lanes`` is true, tasks are the last axis, padded to whole SIMD vectors (few features);
+otherwise they are the first axis. The reference implementation in numpy is
+:class:`algorithms.numerics.coupled_traces.BlasCoupledTraces`.
 """
 
-# ruff: noqa: PLR0917, FBT001  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,7 +21,7 @@ Array = NDArray[np.float64]
 def evaluate(
     lanes: bool, C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Return J, the largest relative gradient, and F in the shape of U."""
+    """Return J, the largest relative gradient norm, and F in the shape of U."""
     if lanes:
         return tasks_last.evaluate(C, scales, lam, n_tasks, U)
     return blas.evaluate(C, scales, lam, n_tasks, U)
@@ -36,7 +37,7 @@ def gradient(lanes: bool, U: Array, F: Array) -> Array:
 
 @kernel
 def hessian(lanes: bool, A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
-    """Write the Hessian of -J at a tangent E; A_t = C_t + λG."""
+    """Write the Hessian of -J applied to a tangent E into ``out``; A_t = C_t + λG."""
     if lanes:
         tasks_last.hessian(A, M, lam, U, E, out)
     else:
@@ -45,20 +46,20 @@ def hessian(lanes: bool, A: Array, M: Array, lam: float, U: Array, E: Array, out
 
 @kernel
 def hessian_at(lanes: bool, C: Array, lam: float, U: Array, F: Array, E: Array) -> Array:
-    """Return the Hessian of -J at a tangent E, from point and F alone."""
+    """Return the Hessian of -J applied to a tangent E, given the point and F."""
     out = np.empty_like(E)
     if lanes:
-        A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
+        A = tasks_last.with_coupling(C, tasks_last.sum_of_products(U, U), lam)
         M = tasks_last.inner_products(F, U)
     else:
-        A, M = blas.joined(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
+        A, M = blas.with_coupling(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
     hessian(lanes, A, M, lam, U, E, out)
     return out
 
 
 @kernel
 def precondition(r: Array, W: Array, out: Array) -> float:
-    """Write r / W to out, all flat, and give Σ r out."""
+    """Write r / W into ``out`` and return Σ r out; all arrays are flat."""
     s = 0.0
     for m in range(r.size):
         out[m] = r[m] / W[m]
@@ -86,20 +87,31 @@ def solve(
     radius: float,
     forcing: float,
 ) -> tuple[Array, float, float, bool]:
-    """Return Steihaug's truncated conjugate-gradient step: E, rise, length, is_clipped."""
+    """Return Steihaug's truncated conjugate-gradient step.
+
+    Returns
+    -------
+    E : shape of U
+    predicted
+        Predicted increase of J.
+    length
+        Length in the norm of the preconditioner.
+    is_clipped
+        The step ended at the boundary of the trust region.
+    """
     n_tasks = traces.size
     if lanes:
-        A = tasks_last.joined(C, tasks_last.sum_of_products(U, U), lam)
+        A = tasks_last.with_coupling(C, tasks_last.sum_of_products(U, U), lam)
         M = tasks_last.inner_products(F, U)
         curvatures = tasks_last.curvatures(M, traces, lam, n_tasks, U.shape[0])
     else:
-        A, M = blas.joined(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
+        A, M = blas.with_coupling(C, blas.sum_of_products(U, U), lam), blas.inner_products(F, U)
         curvatures = blas.curvatures(M, traces, lam, n_tasks, U.shape[2])
     g, E = gradient(lanes, U, F), np.zeros_like(U)
     p, Hp = np.empty_like(U), np.empty_like(U)
     W, r, e, fp, fh = curvatures.ravel(), g.ravel().copy(), E.ravel(), p.ravel(), Hp.ravel()
     z = np.empty_like(r)
-    # the squared bound in the norm of the preconditioner; padding has no say
+    # the squared radius in the norm of the preconditioner, without padding
     weights = curvatures[0, :, :n_tasks] if lanes else curvatures[:, :, 0]
     bound = radius**2 * weights.sum()
     rz = precondition(r, W, z)
@@ -134,7 +146,7 @@ def solve(
 
 
 @kernel
-def attempt(
+def trial_step(
     lanes: bool,
     C: Array,
     traces: Array,
@@ -145,7 +157,7 @@ def attempt(
     radius: float,
     forcing: float,
 ) -> tuple[Array, float, float, Array, float, float, bool]:
-    """Return the next point, its J, residual and F, and the step's prediction, length, clipping."""
+    """Return the next point Q with its J, residual and F, and the results of :func:`solve`."""
     E, predicted, length, clipped = solve(lanes, C, traces, lam, U, F, radius, forcing)
     Q = tasks_last.retract(U, E) if lanes else blas.retract(U, E)
     J, residual, F_next = evaluate(lanes, C, scales, lam, traces.size, Q)

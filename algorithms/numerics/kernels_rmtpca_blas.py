@@ -1,12 +1,12 @@
-"""The objective of RMT-PCA for more features, compiled around matrix products.
+"""The compiled objective of RMT-PCA for many features, by matrix products.
 
-Arrays have the tasks first: C (T, d, d), points and tangents (T, k, d), so that each coupling of
-tasks is one BLAS call on the rows of all tasks. Those calls (``np.dot`` inside numba is scipy's
-BLAS) use as many threads as the process allows; nothing here sets them. The formulas are those of
-:mod:`algorithms.numerics.coupled_traces`, the twin in plain numpy.
+Tasks are the first axis: C (T, d, d), points and tangents (T, k, d), so that each coupling of tasks
+is one BLAS call on the rows of all tasks. ``np.dot`` inside numba is scipy's BLAS; it uses as many
+threads as the process allows. :mod:`algorithms.numerics.coupled_traces` has the formulas and the
+reference implementation in numpy.
 """
 
-# ruff: noqa: PLR0917  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +16,13 @@ from algorithms.numerics.coupled_traces import CURVATURE_FLOOR
 
 Array = NDArray[np.float64]
 
-#: From this many numbers per basis on, a BLAS call beats a plain loop.
-_BLAS_SIZE = 400
+#: Smallest size of a basis for which a BLAS call is faster than a loop.
+_MIN_BLAS_SIZE = 400
 
 
 @kernel
-def times_own(C: Array, E: Array, out: Array) -> None:
-    """Write each E_t C_t: C (T, d, d), E and out (T, k, d)."""
+def times_covariances(C: Array, E: Array, out: Array) -> None:
+    """Write each E_t C_t into ``out``: C (T, d, d), E and out (T, k, d)."""
     for t in range(E.shape[0]):
         np.dot(E[t], C[t], out[t])
 
@@ -50,7 +50,7 @@ def inner_products(A: Array, B: Array) -> Array:
     """Return each A_t B_tᵀ, (T, k, k), of A and B (T, k, d)."""
     T, k, d = A.shape
     out = np.empty((T, k, k))
-    if k * d >= _BLAS_SIZE:
+    if k * d >= _MIN_BLAS_SIZE:
         for t in range(T):
             np.dot(A[t], B[t].T, out[t])
         return out
@@ -70,7 +70,7 @@ def inner_products(A: Array, B: Array) -> Array:
 def add_combined(M: Array, E: Array, factor: float, out: Array) -> None:
     """Add factor · M_t E_t for each t to out: M (T, k, k), E and out (T, k, d)."""
     T, k, d = E.shape
-    if k * d >= _BLAS_SIZE:
+    if k * d >= _MIN_BLAS_SIZE:
         for t in range(T):
             out[t] += factor * np.dot(M[t], E[t])
         return
@@ -92,7 +92,7 @@ def gradient(U: Array, F: Array) -> Array:
 
 
 @kernel
-def joined(C: Array, G: Array, lam: float) -> Array:
+def with_coupling(C: Array, G: Array, lam: float) -> Array:
     """Return each C_t + λG, (T, d, d)."""
     out = np.empty_like(C)
     for t in range(C.shape[0]):
@@ -102,8 +102,8 @@ def joined(C: Array, G: Array, lam: float) -> Array:
 
 @kernel
 def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
-    """Write the Hessian of -J at a tangent E; A_t = C_t + λG, M_t = F_t U_tᵀ (T, k, k)."""
-    times_own(A, E, out)
+    """Write the Hessian of -J applied to a tangent E; A_t = C_t + λG, M_t = F_t U_tᵀ (T, k, k)."""
+    times_covariances(A, E, out)
     B = sum_of_products(E, U)
     add_shared(B + B.T, U, lam, out)
     N = inner_products(out, U)
@@ -111,12 +111,12 @@ def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> N
     for m in range(flat.size):
         flat[m] = -flat[m]
     add_combined(N, U, 1.0, out)
-    add_combined(M, E, 1.0, out)  # tangent already
+    add_combined(M, E, 1.0, out)  # this term is tangent already
 
 
 @kernel
 def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Array:
-    """Return the preconditioner's diagonal M_jj - φ_t, (T, k, d)."""
+    """Return the diagonal of the preconditioner, M_jj - φ_t, (T, k, d)."""
     k = M.shape[1]
     W = np.empty((n_tasks, k, d))
     largest = 0.0
@@ -135,10 +135,10 @@ def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Arr
 def evaluate(
     C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Return J, the largest relative gradient, and F (T, k, d); scales (T,) belong to the tasks."""
+    """Return J, the largest gradient norm divided by ``scales`` (T,), and F (T, k, d)."""
     k = U.shape[1]
     F = np.empty_like(U)
-    times_own(C, U, F)
+    times_covariances(C, U, F)
     retained = np.sum(F * U)
     G = sum_of_products(U, U)
     add_shared(G, U, lam, F)

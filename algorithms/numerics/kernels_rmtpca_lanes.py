@@ -1,12 +1,13 @@
-"""The objective of RMT-PCA for few features, compiled: every loop runs over tasks.
+"""The compiled objective of RMT-PCA for few features, by loops over tasks.
 
-Arrays have the tasks last: C (d, d, T), points and tangents (d, k, T), so that inner loops run over
-contiguous tasks; T is padded with tasks of zeros to whole vectors. Up to some twelve features that
-is several times as fast as a small matrix product per task. The formulas are those of
-:mod:`algorithms.numerics.coupled_traces`, the twin in plain numpy.
+Tasks are the last axis: C (d, d, T), points and tangents (d, k, T), so that inner loops run over
+contiguous tasks. T is padded with tasks of zeros to whole SIMD vectors. Up to about twelve features
+this is several times as fast as a small matrix product per task.
+:mod:`algorithms.numerics.coupled_traces` has the formulas and the reference implementation in
+numpy.
 """
 
-# ruff: noqa: PLR0917  a compiled function takes its arguments by place
+# ruff: noqa: PLR0917  numba takes positional arguments only
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,13 @@ from algorithms.numerics.coupled_traces import CURVATURE_FLOOR
 
 Array = NDArray[np.float64]
 
-#: Tasks are padded to a multiple of this many.
+#: The number of tasks is padded to a multiple of this.
 LANES = 8
 
 
 @kernel
-def times_own(C: Array, E: Array, out: Array) -> None:
-    """Write each C_t E_t: C (d, d, T), E and out (d, k, T)."""
+def times_covariances(C: Array, E: Array, out: Array) -> None:
+    """Write each C_t E_t into ``out``: C (d, d, T), E and out (d, k, T)."""
     d, k, T = E.shape
     for i in range(d):
         for a in range(k):
@@ -72,8 +73,8 @@ def add_shared(G: Array, E: Array, factor: float, out: Array) -> None:
 
 
 @kernel
-def joined(C: Array, G: Array, lam: float) -> Array:
-    """Return each C_t + λG, (d, d, T); to padding it makes no difference."""
+def with_coupling(C: Array, G: Array, lam: float) -> Array:
+    """Return each C_t + λG, (d, d, T), for padding too, where it has no effect."""
     out = np.empty_like(C)
     for i in range(C.shape[0]):
         for j in range(C.shape[1]):
@@ -131,12 +132,12 @@ def gradient(U: Array, F: Array) -> Array:
 
 @kernel
 def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> None:
-    """Write the Hessian of -J at a tangent E; A_t = C_t + λG, M_t = F_tᵀU_t (k, k, T)."""
-    times_own(A, E, out)
+    """Write the Hessian of -J applied to a tangent E; A_t = C_t + λG, M_t = F_tᵀU_t (k, k, T)."""
+    times_covariances(A, E, out)
     B = sum_of_products(E, U)
     add_shared(B + B.T, U, lam, out)
     add_combined(M, E, -1.0, out)
-    # -(out - U UᵀE): the sign last, in the same pass as the projection
+    # the result is -(out - U N); the sign is applied after the projection
     N = inner_products(out, U)
     add_combined(N, U, -1.0, out)
     flat = out.reshape(out.size)
@@ -148,10 +149,10 @@ def hessian(A: Array, M: Array, lam: float, U: Array, E: Array, out: Array) -> N
 def evaluate(
     C: Array, scales: Array, lam: float, n_tasks: int, U: Array
 ) -> tuple[float, float, Array]:
-    """Return J, the largest relative gradient, and F (d, k, T); scales (T,) belong to the tasks."""
+    """Return J, the largest gradient norm divided by ``scales`` (T,), and F (d, k, T)."""
     d, k, _ = U.shape
     F = np.empty_like(U)
-    times_own(C, U, F)
+    times_covariances(C, U, F)
     retained = dot(F, U)
     G = sum_of_products(U, U)
     add_shared(G, U, lam, F)
@@ -169,7 +170,7 @@ def evaluate(
 
 @kernel
 def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Array:
-    """Return the preconditioner's diagonal M_jj - φ_t, (d, k, T); 1 for padding."""
+    """Return the diagonal of the preconditioner, M_jj - φ_t, (d, k, T); 1 for padding."""
     k, T = M.shape[1], M.shape[2]
     W = np.ones((d, k, T))
     largest = 0.0
@@ -191,7 +192,7 @@ def curvatures(M: Array, traces: Array, lam: float, n_tasks: int, d: int) -> Arr
 
 @kernel
 def products_of_columns(Q: Array, a: int, b: int, out: Array) -> None:
-    """Write the inner product of columns a and b of each Q_t to out (T,)."""
+    """Write the inner product of columns a and b of each Q_t into ``out`` (T,)."""
     out[:] = 0.0
     for i in range(Q.shape[0]):
         x, y = Q[i, a], Q[i, b]

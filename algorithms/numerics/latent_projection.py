@@ -1,15 +1,16 @@
-"""Where a row lies in the latent space of a Gaussian process: its most likely latent point.
+"""Projection of rows into the latent space of a Gaussian process: their most likely latents.
 
-With P = K⁻¹, A = PY and C = AAᵀ of the r active rows, a row y costs O(r²) per evaluation and D
-enters only once, in b = Ay:
+With P = K⁻¹, A = PY and C = AAᵀ of the r active rows, an evaluation for a row y costs O(r²). D
+enters once only, in b = Ay:
 
     s = k(x, x) + w - kᵀPk,   e = ‖y‖² - 2kᵀb + kᵀCk,   f(x) = (D/2) ln s + e/(2s)
 
-which is eq. 25 of Gao et al. (2010) but for a constant. *Robust* gives each row noise of its own,
-τ >= 0, at its best value: s becomes max(s, e/D). Without it a model of little noise traps a row at
-the active latent where its search begins.
+This is eq. 25 of Gao et al. (2010) up to a constant. The *robust* form has extra noise τ >= 0 for
+each row, at its optimal value, so that max(s, e/D) replaces s. Without it, a model with little
+noise has a local minimum at the active latent where the search starts.
 
-A missing feature is left out of ‖y‖², b, C and D: exact, because columns are independent given K.
+Missing features are left out of ‖y‖², b, C and D, which is exact because columns are independent
+given K.
 """
 
 from dataclasses import dataclass
@@ -19,20 +20,21 @@ from numpy.typing import NDArray
 
 from algorithms.numerics.gp_covariances import COVARIANCES, KernelName
 from algorithms.numerics.gp_terms import inverse_and_log_determinant
-from algorithms.numerics.kernels_latent import LEAST_VARIANCE, project_rows
+from algorithms.numerics.kernels_latent import MIN_VARIANCE, project_rows
 
 Array = NDArray[np.float64]
 
-#: Most BFGS steps for one row, and the gradient per feature at which it has arrived.
+#: Maximum number of BFGS steps for one row.
 MAX_ITER = 200
+#: A row has converged once its gradient per feature is below this.
 TOLERANCE = 1e-7
-#: The same where the robust minimum is only where the next descent begins.
+#: The same for the robust minimum if it is only the start of the next minimisation.
 ROBUST_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Predictor:
-    """A Gaussian process from latent points to rows, given its active rows.
+    """A Gaussian process from latent points to rows, conditioned on its active rows.
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ class Predictor:
     P, A, C : (r, r), (r, D), (r, r)
         K⁻¹, K⁻¹Y, AAᵀ.
     at_active : (r, r)
-        k(active, active), for the screening.
+        k(active, active), for the choice of initial latents.
     """
 
     kernel: KernelName
@@ -68,10 +70,10 @@ class Predictor:
         k = self.cross_covariance(X)
         own = COVARIANCES[self.kernel].diag(X, self.theta)
         s = own + self.noise - np.einsum("ij,ij->i", k @ self.P, k)
-        return np.asarray(np.maximum(s, LEAST_VARIANCE))
+        return np.asarray(np.maximum(s, MIN_VARIANCE))
 
     def values(self, X: Array, Y: Array, *, is_robust: bool) -> Array:
-        """Return f of rows Y (n, D) at latents X (n, L), (n,): the twin of the compiled kernel."""
+        """Return f of rows Y (n, D) at latents X (n, L), (n,), as the compiled kernel does."""
         R = Y - self.mean(X)
         e = np.nansum(R**2, axis=1)
         D = np.count_nonzero(~np.isnan(R), axis=1).astype(np.float64)
@@ -85,7 +87,7 @@ class Predictor:
 def predictor(
     kernel: KernelName, theta: Array, active: Array, Y: Array, *, floor: float
 ) -> Predictor:
-    """Return the process that has seen active rows Y (r, D) at latents (r, L).
+    """Return the process conditioned on active rows Y (r, D) at latents (r, L).
 
     Raises
     ------
@@ -100,12 +102,12 @@ def predictor(
 
 
 def initial_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> tuple[Array, Array]:
-    """Return for each row the active latent of least f, and that f.
+    """Return for each row the active latent with the smallest f, and this f.
 
     Parameters
     ----------
     Y : (n, D)
-        NaN where a value is missing.
+        NaN marks missing values.
 
     Returns
     -------
@@ -113,12 +115,10 @@ def initial_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> 
     values : (n,)
     """
     X, values = np.empty((len(Y), process.active.shape[1])), np.empty(len(Y))
-    for rows, data in _patterns(process, Y):
+    for rows, data in _group_by_observed(process, Y):
         k = process.at_active
         own = np.diagonal(k) if process.kernel == "linear" else k[0, 0]
-        s = np.maximum(
-            own + process.noise - np.einsum("ij,ij->i", k @ process.P, k), LEAST_VARIANCE
-        )
+        s = np.maximum(own + process.noise - np.einsum("ij,ij->i", k @ process.P, k), MIN_VARIANCE)
         e = data.sizes[:, np.newaxis] - 2.0 * (data.B @ k) + np.einsum("ij,ij->i", k @ data.C, k)
         f = negative_log_density(s, np.maximum(e, 0.0), data.D, is_robust=is_robust)
         best = np.argmin(f, axis=1)
@@ -130,38 +130,50 @@ def initial_latents(process: Predictor, Y: Array, *, is_robust: bool = True) -> 
 def refine_latents(
     process: Predictor, Y: Array, X: Array, *, is_robust: bool, tolerance: float = TOLERANCE
 ) -> tuple[Array, Array]:
-    """Return the latents at the local minima of f reached from X (n, L), and f there.
+    """Return the local minimisers of f, started from X (n, L), and f at these points.
 
     Parameters
     ----------
     Y : (n, D)
-        NaN where a value is missing.
+        NaN marks missing values.
     tolerance
-        Of the largest entry of the gradient, per feature.
+        Bound on the largest entry of the gradient, per feature.
     """
-    settled, values = X.copy(), np.empty(len(Y))
+    minimisers, values = X.copy(), np.empty(len(Y))
     kind = (process.kernel == "rbf", is_robust)
-    turned = np.ascontiguousarray(process.active.T)
-    for rows, data in _patterns(process, Y):
+    active_T = np.ascontiguousarray(process.active.T)
+    for rows, data in _group_by_observed(process, Y):
         products = np.stack([process.P, data.C])
         numbers = np.array([*np.exp(process.theta[:2]), process.noise, 0.0, data.D])
-        moved = settled[rows]
+        part = minimisers[rows]
         values[rows] = project_rows(
-            moved, turned, products, data.B, data.sizes, numbers, kind, MAX_ITER, tolerance
+            part, active_T, products, data.B, data.sizes, numbers, kind, MAX_ITER, tolerance
         )
-        settled[rows] = moved
-    return settled, values
+        minimisers[rows] = part
+    return minimisers, values
 
 
 def negative_log_density(s: Array, e: Array, D: Array | float, *, is_robust: bool) -> Array:
-    """Return f = (D/2) ln v + e/(2v), with v = s, or max(s, e/D) where robust."""
+    """Return f = (D/2) ln v + e/(2v), with v = s, or v = max(s, e/D) in the robust form."""
     v = np.maximum(s, e / D) if is_robust else s
     return np.asarray(0.5 * (D * np.log(v) + e / v))
 
 
 @dataclass(frozen=True, slots=True)
-class _Seen:
-    """What f needs of rows in which the same features are seen."""
+class _ObservedRows:
+    """Inputs of f for rows with the same observed features.
+
+    Parameters
+    ----------
+    B : (n, r)
+        b of each row.
+    sizes : (n,)
+        ‖y‖² of each row.
+    C : (r, r)
+        AAᵀ of the observed features.
+    D
+        Number of observed features.
+    """
 
     B: Array
     sizes: Array
@@ -169,20 +181,22 @@ class _Seen:
     D: float
 
 
-def _patterns(process: Predictor, Y: Array) -> list[tuple[NDArray[np.intp], _Seen]]:
-    """Return the rows in groups in which the same features are seen."""
-    is_seen = ~np.isnan(Y)
-    if is_seen.all():
+def _group_by_observed(
+    process: Predictor, Y: Array
+) -> list[tuple[NDArray[np.intp], _ObservedRows]]:
+    """Return the rows in groups with the same observed features."""
+    is_observed = ~np.isnan(Y)
+    if is_observed.all():
         rows = np.arange(len(Y))
-        return [(rows, _seen(process.A, process.C, Y))] if len(Y) else []
-    patterns, which = np.unique(is_seen, axis=0, return_inverse=True)
+        return [(rows, _observed(process.A, process.C, Y))] if len(Y) else []
+    patterns, which = np.unique(is_observed, axis=0, return_inverse=True)
     groups = []
     for i, pattern in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == i)
         A = process.A[:, pattern]
-        groups.append((rows, _seen(A, A @ A.T, Y[np.ix_(rows, pattern)])))
+        groups.append((rows, _observed(A, A @ A.T, Y[np.ix_(rows, pattern)])))
     return groups
 
 
-def _seen(A: Array, C: Array, Y: Array) -> _Seen:
-    return _Seen(Y @ A.T, np.einsum("ij,ij->i", Y, Y), C, float(Y.shape[1]))
+def _observed(A: Array, C: Array, Y: Array) -> _ObservedRows:
+    return _ObservedRows(Y @ A.T, np.einsum("ij,ij->i", Y, Y), C, float(Y.shape[1]))

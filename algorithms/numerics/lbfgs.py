@@ -19,7 +19,7 @@ from scipy.linalg.lapack import dtrtrs
 
 Array = NDArray[np.float64]
 
-#: Pairs kept. Shared-feature problems are ill conditioned: more pairs save more than they cost.
+#: Number of stored pairs. Problems of shared features are ill conditioned, so many pairs pay off.
 MAX_PAIRS = 30
 #: Constants of the weak Wolfe conditions: sufficient decrease and curvature.
 DECREASE = 1e-4
@@ -109,7 +109,7 @@ def line_search(
     initial_step
         Length of the first trial.
     max_step
-        Once a trial is at least this long, no longer one is tried.
+        No trial is longer than the first one of at least this length.
     """
     slope = float(start.gradient @ along)
     if not slope < 0:
@@ -141,7 +141,7 @@ def _is_lower(start: Point, trial: Point, *, slope: float, end: float, by: float
 
 
 def _between(low: float, high: float, value: float, slope: float, value_high: float) -> float:
-    """Return the minimum of the parabola through both ends, kept well inside, or the middle."""
+    """Return the minimum of the interpolating parabola, clipped to the interior; or the middle."""
     width = high - low
     curvature = (value_high - value - slope * width) / width**2
     t = -0.5 * slope / curvature if np.isfinite(curvature) and curvature > 0 else 0.5 * width

@@ -1,4 +1,4 @@
-"""What ridge regression predicts for each row if it had been left out, without refitting."""
+"""Leave-one-out errors of ridge regression without refitting."""
 
 from collections.abc import Callable
 
@@ -10,7 +10,7 @@ from algorithms.numerics.centering import column_means
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 
-#: 1 − h below this is zero: the row alone determines a direction, and nothing is left to tell.
+#: Values of 1 − h below this count as 0: the row alone determines a direction of the fit.
 MIN_FREEDOM = 1e-12
 
 
@@ -19,18 +19,18 @@ def leave_one_out_errors(
 ) -> Array:
     """Return y_i − f_{−i}(x_i) for ridge regression, (n, m).
 
-    The residual divided by 1 − h_i, h the diagonal of the hat matrix: with Q = AAᵀ + γI and
-    c = Q⁻¹y it is c_i / (Q⁻¹)_ii. The mean, where there is an intercept, adds 1/n to h.
+    It is the residual divided by 1 − h_i, where h is the diagonal of the hat matrix. With
+    Q = AAᵀ + γI and c = Q⁻¹y, it equals c_i / (Q⁻¹)_ii. An intercept adds 1/n to h.
 
     Parameters
     ----------
     A : (n, p)
-        Rows; centred by the function where there is an intercept.
+        Rows; the function centres them if there is an intercept.
     Y : (n, m)
     ridge
         γ of ‖Y − AV‖² + γ‖V‖².
     unit : (n,) or None
-        Rows of one unit are left out together; each by itself where there is none.
+        Rows of one unit are left out together; without it, each row is left out alone.
     """
     n, p = A.shape
     share = 0.0
@@ -39,47 +39,47 @@ def leave_one_out_errors(
     if p <= n:
         M = A.T @ A + ridge * np.eye(p)
         B = np.linalg.solve(M, A.T)
-        residuals, free = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share
+        residuals, diagonal = Y - A @ (B @ Y), 1.0 - np.einsum("np,pn->n", A, B) - share
 
-        def freedom(rows: Indices) -> Array:
+        def blocks_of(rows: Indices) -> Array:
             H = A[rows] @ np.swapaxes(np.ascontiguousarray(B.T)[rows], 1, 2)
             return np.asarray(np.eye(rows.shape[1]) - H - share)
     else:
         inverse = np.linalg.inv(A @ A.T + ridge * np.eye(n))
-        residuals, free = ridge * inverse @ Y, ridge * np.diag(inverse) - share
+        residuals, diagonal = ridge * inverse @ Y, ridge * np.diag(inverse) - share
 
-        def freedom(rows: Indices) -> Array:
+        def blocks_of(rows: Indices) -> Array:
             return np.asarray(ridge * inverse[rows[:, :, np.newaxis], rows[:, np.newaxis]] - share)
 
-    return left_out_errors(residuals, free, freedom, unit=unit)
+    return left_out_errors(residuals, diagonal, blocks_of, unit=unit)
 
 
 def left_out_errors(
     residuals: Array,
-    free: Array,
-    freedom: Callable[[Indices], Array],
+    diagonal: Array,
+    blocks_of: Callable[[Indices], Array],
     *,
     unit: Indices | None,
 ) -> Array:
-    """Return the errors (n, m) of units that are left out, of the residuals (n, m) of all rows.
+    """Return the leave-one-unit-out errors (n, m), given the residuals (n, m) of the full fit.
 
-    They are (I − H)_GG⁻¹ r_G for the rows G of a unit, which for one row is r_i / (1 − h_i); NaN
-    where the unit determines a direction alone.
+    They are (I − H)_GG⁻¹ r_G for the rows G of a unit, and r_i / (1 − h_i) for a single row. They
+    are NaN if the unit alone determines a direction of the fit.
 
     Parameters
     ----------
-    free : (n,)
-        Diagonal of I − H.
-    freedom
-        Returns the blocks of I − H (n_units, k, k) of units of k rows each, (n_units, k).
+    diagonal : (n,)
+        Diagonal of I − H, with the hat matrix H.
+    blocks_of
+        Returns the blocks of I − H (n_units, k, k) for the rows (n_units, k) of units of k rows.
     """
-    errors: Array = residuals / np.where(free > MIN_FREEDOM, free, np.nan)[:, np.newaxis]
+    errors: Array = residuals / np.where(diagonal > MIN_FREEDOM, diagonal, np.nan)[:, np.newaxis]
     for rows in units_by_size(unit):
-        blocks = freedom(rows)
+        blocks = blocks_of(rows)
         symmetric = (blocks + np.swapaxes(blocks, 1, 2)) / 2
-        is_free = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM
-        errors[rows[~is_free]] = np.nan
-        errors[rows[is_free]] = np.linalg.solve(blocks[is_free], residuals[rows[is_free]])
+        is_regular = np.linalg.eigvalsh(symmetric)[:, 0] > MIN_FREEDOM
+        errors[rows[~is_regular]] = np.nan
+        errors[rows[is_regular]] = np.linalg.solve(blocks[is_regular], residuals[rows[is_regular]])
     return errors
 
 

@@ -1,4 +1,4 @@
-"""Smooth losses of margins, with what a dual certificate needs of them.
+"""Losses of margins, with their multipliers and conjugates for duality gaps.
 
 With y = ±1 and margin m = y f, a loss is L(f) = φ(m). Multipliers p = −φ'(m) lie in [0, 1], the
 dual variable is α = y p, and L*(−α) = φ*(−p).
@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 
 
 class MarginLoss(ABC):
-    """A convex loss of the margin whose multipliers lie in [0, 1]."""
+    """A convex loss of the margin with multipliers in [0, 1]."""
 
     @abstractmethod
     def value(self, m: Array) -> Array:
@@ -56,7 +56,7 @@ class Hinge(MarginLoss):
         return np.maximum(0.0, 1.0 - m)
 
     def multiplier(self, m: Array) -> Array:
-        """Return 1 below the margin 1, else 0."""
+        """Return 1 for margins below 1, 0 otherwise."""
         return np.where(m < 1.0, 1.0, 0.0)
 
     def conjugate(self, p: Array) -> Array:
@@ -66,10 +66,10 @@ class Hinge(MarginLoss):
 
 @final
 class ProximalHinge(MarginLoss):
-    """The hinge, smooth: φ(m) = max over p in [0, 1] of p(1 − m) − μ/2 (p − c)².
+    """A smooth hinge loss: φ(m) = max over p in [0, 1] of p(1 − m) − μ/2 (p − c)².
 
-    At the multipliers of the hinge's optimum as c, its minimum is that of the hinge for any μ; so
-    p → c again and again is the proximal point method on the dual.
+    If c are the multipliers at the optimum of the hinge loss, both losses have the same minimum for
+    any μ. Setting c to the new multipliers p repeatedly is the proximal point method on the dual.
 
     Reference: Rockafellar, *Augmented Lagrangians and applications of the proximal point algorithm
     in convex programming*, 1976, doi:10.1287/moor.1.2.97
@@ -77,7 +77,9 @@ class ProximalHinge(MarginLoss):
     Parameters
     ----------
     c
-        In [0, 1], of the shape of the margins.
+        Centres in [0, 1], with the shape of the margins.
+    mu
+        μ > 0, the smoothness.
     """
 
     def __init__(self, c: Array, mu: float) -> None:
@@ -90,7 +92,7 @@ class ProximalHinge(MarginLoss):
         return np.asarray(p * (1.0 - m) - 0.5 * self.mu * (p - self.c) ** 2)
 
     def multiplier(self, m: Array) -> Array:
-        """Return the p of the maximum."""
+        """Return the maximising p."""
         return np.clip(self.c + (1.0 - m) / self.mu, 0.0, 1.0)
 
     def conjugate(self, p: Array) -> Array:

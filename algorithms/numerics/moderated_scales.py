@@ -1,9 +1,10 @@
-"""Standard deviations of many groups, each moderated by what all of them tell (empirical Bayes).
+"""Standard deviations of many groups, shrunk towards a common value by empirical Bayes.
 
-The variance s² of a group with d degrees of freedom is taken as σ² χ²_d/d, and 1/σ² over groups as
-χ²_{d₀}/(d₀ s₀²). The best estimate of σ² is then (d₀ s₀² + d s²)/(d₀ + d). s₀ and d₀ follow from
-mean and variance of log s², whose chance parts are the digamma and trigamma functions of d/2: where
-the variances differ no more than chance, d₀ is infinite and every group has s₀.
+The model: the variance s² of a group with d degrees of freedom is distributed as σ² χ²_d/d, and
+1/σ² over groups as χ²_{d₀}/(d₀ s₀²). The posterior estimate of σ² is (d₀ s₀² + d s²)/(d₀ + d). s₀
+and d₀ follow from the mean and variance of log s², of which sampling contributes the digamma and
+trigamma functions of d/2. If the variances differ no more than by sampling, d₀ is infinite and
+every group gets s₀.
 
 Reference: Smyth, *Linear models and empirical Bayes methods for assessing differential expression
 in microarray experiments*, Stat. Appl. Genet. Mol. Biol. 2004, doi:10.2202/1544-6115.1027
@@ -17,30 +18,45 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import digamma, polygamma
 
-#: Logarithms of d₀/2 between which it is sought; beyond the last it is infinite.
+#: Search interval for log(d₀/2); above it d₀ is infinite.
 LOG_RANGE = (-25.0, 30.0)
 
 
 @dataclass(frozen=True, slots=True)
 class ScalePrior:
-    """What is known of a scale before its own numbers: s₀, and the d₀ numbers it is worth."""
+    """Prior of a standard deviation: its scale s₀, and its weight d₀ in degrees of freedom."""
 
     scale: float
     weight: float
 
     def moderate(self, scale: float, freedom: int) -> float:
-        """Return the scale of a group with a deviation of its own; s₀ where that is 0."""
+        """Return the posterior scale of a group; s₀ if the group's own deviation is 0.
+
+        Parameters
+        ----------
+        scale
+            Standard deviation of the group.
+        freedom
+            Its degrees of freedom.
+        """
         if math.isinf(self.weight) or scale == 0.0:
             return self.scale
-        whole = self.weight + freedom
-        parts = math.sqrt(self.weight / whole) * self.scale, math.sqrt(freedom / whole) * scale
+        total = self.weight + freedom
+        parts = math.sqrt(self.weight / total) * self.scale, math.sqrt(freedom / total) * scale
         return math.hypot(*parts)
 
 
 def estimate_prior(scales: Sequence[float], freedoms: Sequence[int]) -> ScalePrior:
-    """Return s₀ and d₀ of groups with standard deviations and their degrees of freedom.
+    """Return s₀ and d₀, estimated from the standard deviations of groups.
 
-    Groups whose deviation is 0 tell nothing. One group alone keeps its own.
+    Groups with deviation 0 are ignored. A single group keeps its own deviation.
+
+    Parameters
+    ----------
+    scales
+        Standard deviation of each group.
+    freedoms
+        Degrees of freedom of each group.
     """
     s, d = np.array([(a, b) for a, b in zip(scales, freedoms, strict=True) if a > 0]).T
     half = d / 2

@@ -1,4 +1,4 @@
-"""The ratio trace tr((UᵀS_tU)⁻¹UᵀS_bU) and its null-space relative, to their maxima."""
+"""Maximisation of the ratio trace tr((UᵀS_tU)⁻¹UᵀS_bU), and null-space LDA."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -7,10 +7,9 @@ from algorithms.numerics.eigen import leading_of_dense
 
 Array = NDArray[np.float64]
 
-#: Squared cosines below this belong to directions that tell no classes apart.
+#: Eigenvalues below this count as 0: their directions do not separate classes.
 INFORMATION_RTOL = 1e-12
-#: Singular values of the deviations from the class means below this part of the largest of all
-#: deviations are 0.
+#: Singular values of H count as 0 below this, relative to the root of the largest total scatter.
 NULL_RTOL = 1e-9
 
 
@@ -19,7 +18,7 @@ def generalised_directions(
 ) -> tuple[Array, Array]:
     """Return the leading eigenvectors of S_b u = λ(S_t + ρI)u with λ > 0, and their λ.
 
-    λ is at most 1, and the vectors are those of S_b u = μ(S_w + ρI)u with μ = λ/(1 - λ).
+    λ is at most 1. The vectors also solve S_b u = μ(S_w + ρI)u with μ = λ/(1 - λ).
 
     Parameters
     ----------
@@ -33,7 +32,7 @@ def generalised_directions(
     Y : (r, m)
         Columns with Yᵀ(S_t + ρI)Y = I; m <= d, and at most the rank of S_b.
     values : (m,)
-        λ, falling.
+        λ in decreasing order.
     """
     root = np.sqrt(total + ridge)
     _, cosines, Vt = np.linalg.svd(between / root, full_matrices=False)
@@ -43,7 +42,7 @@ def generalised_directions(
 
 
 def null_space_directions(between: Array, within: Array, total: Array, *, d: int) -> Array:
-    """Return the orthonormal directions of largest S_b among those with S_w = 0, (r, m <= d).
+    """Return the orthonormal directions with the largest S_b in the null space of S_w.
 
     Parameters
     ----------
@@ -52,7 +51,12 @@ def null_space_directions(between: Array, within: Array, total: Array, *, d: int
     within : (n, r), n >= r
         H with S_w = HᵀH.
     total : (r,)
-        Diagonal of S_t, falling.
+        Diagonal of S_t in decreasing order.
+
+    Returns
+    -------
+    (r, m)
+        m <= d.
     """
     r = total.size
     _, s, Vt = np.linalg.svd(within, full_matrices=False)

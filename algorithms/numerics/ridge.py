@@ -1,4 +1,4 @@
-"""Ridge regression of one set of rows, in the smaller of its two systems."""
+"""Ridge regression, by the smaller of the primal and the dual linear system."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ Array = NDArray[np.float64]
 def ridge_regression(
     A: Array, Y: Array, *, ridge: float, has_intercept: bool
 ) -> tuple[Array, Array]:
-    """Return V (p, m) and b (m,) of min ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without an intercept.
+    """Return V (p, m) and b (m,) that minimise ‖Y − AV − b‖² + ridge‖V‖²; b = 0 without intercept.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Hashes that tell rows of numbers apart."""
+"""Hashes of rows of numbers."""
 
 from typing import Any, Final
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 Hashes = NDArray[np.uint64]
 
-#: Values that are mixed at a time, so that the intermediate arrays stay in the cache.
+#: Number of values per block, so that intermediate arrays fit into the CPU cache.
 _BLOCK_VALUES: Final = 2**14
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)
 _FIRST: Final = np.uint64(0xBF58476D1CE4E5B9)
@@ -15,7 +15,7 @@ _SECOND: Final = np.uint64(0x94D049BB133111EB)
 
 
 def mix(values: Hashes) -> Hashes:
-    """Return the values scrambled one by one, a bijection of 64 bits (splitmix64).
+    """Return a hash of each value, by a bijection of 64-bit integers (splitmix64).
 
     Reference: Steele, Lea, Flood, *Fast splittable pseudorandom number generators*, OOPSLA 2014,
     doi:10.1145/2660193.2660195
@@ -27,9 +27,9 @@ def mix(values: Hashes) -> Hashes:
 
 
 def hash_rows(X: NDArray[np.float64]) -> Hashes:
-    """Return a hash of each row: equal for equal rows, where 0 and -0 are equal.
+    """Return a hash of each row; equal rows have equal hashes, and 0 equals -0.
 
-    Two different rows share a hash with a chance of about 5e-20.
+    Two different rows have the same hash with a probability of about 5e-20.
 
     Parameters
     ----------

@@ -1,8 +1,8 @@
-"""Rows of tasks of unequal sizes as few padded stacks, so that one batched call serves many tasks.
+"""Padded stacks of tasks with different numbers of rows, so that batched calls handle many tasks.
 
-A *block* is a matrix of rows with the columns of targets that share it: one for a task of its own,
-several for tasks on the same rows or for the classes of one task. Every column of targets has its
-row w of W, (T, d): the papers' W transposed, T counts columns of targets.
+A *block* is a matrix of rows with its columns of targets: one column for a single task, several for
+tasks on the same rows or for the classes of one task. Each column of targets has a row w of W
+(T, d), where T counts columns of targets; W is the transpose of the papers' W.
 """
 
 from collections.abc import Callable, Sequence
@@ -16,14 +16,14 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """Rows and the targets on them.
+    """Rows with their targets.
 
     Parameters
     ----------
     X : (n, d)
     Y : (n, m)
     columns : (m,)
-        Position of each column of Y among the T of all.
+        Position of each column of Y among the T columns of all blocks.
     """
 
     X: Array
@@ -33,7 +33,7 @@ class Block:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Stack:
-    """Blocks of about as many rows, padded with rows of zeros.
+    """Blocks of similar numbers of rows, padded with rows of zeros.
 
     Parameters
     ----------
@@ -50,7 +50,7 @@ class Stack:
     columns: NDArray[np.intp]
 
     def gather(self, W: Array) -> Array:
-        """Return the rows of W (T, d) of this stack's columns, (g, m, d)."""
+        """Return the rows of W (T, d) for the columns of this stack, (g, m, d)."""
         return np.asarray(W[self.columns])
 
 
@@ -89,7 +89,7 @@ class Stacks:
         return out
 
     def with_rows(self, change: Callable[[Array], Array], n_features: int) -> "Stacks":
-        """Return the same targets on changed rows, (g, n, d) to (g, n, n_features)."""
+        """Return the stacks with changed rows; ``change`` maps (g, n, d) to (g, n, n_features)."""
         parts = tuple(
             Stack(change(part.X), part.Y, part.is_row, part.columns) for part in self.parts
         )
@@ -100,8 +100,8 @@ def stack_blocks(blocks: Sequence[Block]) -> Stacks:
     """Return the blocks in stacks; padding at most doubles the rows."""
     groups: dict[tuple[int, int], list[Block]] = {}
     for block in blocks:
-        room = 1 << max(len(block.X) - 1, 0).bit_length()
-        groups.setdefault((room, block.Y.shape[1]), []).append(block)
+        size = 1 << max(len(block.X) - 1, 0).bit_length()
+        groups.setdefault((size, block.Y.shape[1]), []).append(block)
     n_columns = sum(block.Y.shape[1] for block in blocks)
     parts = tuple(_stack(groups[key]) for key in sorted(groups))
     return Stacks(parts, n_columns, blocks[0].X.shape[1])
@@ -124,24 +124,25 @@ def _padded(rows: Array, n: int) -> Array:
 
 
 def merge_equal_rows(blocks: Sequence[Block]) -> list[Block]:
-    """Return the blocks with those on identical rows joined, in the order of their first."""
-    joined: dict[tuple[tuple[int, ...], bytes], list[Block]] = {}
+    """Merge blocks with identical rows; the result is in order of first occurrence."""
+    groups: dict[tuple[tuple[int, ...], bytes], list[Block]] = {}
     for block in blocks:
-        joined.setdefault((block.X.shape, block.X.tobytes()), []).append(block)
+        groups.setdefault((block.X.shape, block.X.tobytes()), []).append(block)
     return [
         Block(
             same[0].X,
             np.concatenate([block.Y for block in same], axis=1),
             np.concatenate([block.columns for block in same]),
         )
-        for same in joined.values()
+        for same in groups.values()
     ]
 
 
 def compress(block: Block) -> tuple[Block, float]:
-    """Return the block on at most d rows with the same sums of squares, and the constant left over.
+    """Return a block of at most d rows with the same least-squares problem, and a constant.
 
-    With X = QR, ‖Y − XW‖² = ‖QᵀY − RW‖² + ‖Y − QQᵀY‖² for all W; unlike XᵀX, R keeps the digits.
+    With X = QR, ‖Y − XW‖² = ‖QᵀY − RW‖² + ‖Y − QQᵀY‖² for all W; the last term is the constant.
+    Unlike XᵀX, R loses no precision.
     """
     n, d = block.X.shape
     if n <= d:

@@ -1,4 +1,4 @@
-"""Threads of BLAS, for work on matrices so small that they would only wait for each other."""
+"""Limits on the threads of BLAS, which slow down work on small matrices."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -6,16 +6,16 @@ from functools import cache
 
 from threadpoolctl import ThreadpoolController
 
-#: Up to this order one thread. On a machine whose cores are all busy, choosing parameters for
-#: faces (order 160) took 0.7 s with one thread and 34 s with two.
+#: Largest order of matrices for which BLAS is limited to one thread. On a machine with busy cores,
+#: parameter selection for faces (order 160) took 0.7 s with one thread and 34 s with two.
 SMALL_ORDER = 512
 
 
 @contextmanager
 def limit_blas_threads(order: int) -> Iterator[None]:
-    """Let BLAS use one thread in the block where matrices of this order are small.
+    """Limit BLAS to one thread within the context if matrices of this order are small.
 
-    It also makes the result the same on every number of cores.
+    Results then also do not depend on the number of cores.
     """
     if order > SMALL_ORDER:
         yield
@@ -27,8 +27,7 @@ def limit_blas_threads(order: int) -> Iterator[None]:
 def blas_threads() -> int:
     """Return the number of threads that BLAS may use now.
 
-    Where it is another, sums round differently: the last bits of a fit with matrices beyond
-    :data:`SMALL_ORDER` depend on it.
+    Rounding errors depend on it for matrices larger than :data:`SMALL_ORDER`.
     """
     libraries = _controller().info()
     used = [int(one["num_threads"]) for one in libraries if one["user_api"] == "blas"]
@@ -37,5 +36,5 @@ def blas_threads() -> int:
 
 @cache
 def _controller() -> ThreadpoolController:
-    """Return what has found the libraries, which takes milliseconds."""
+    """Return the cached controller; finding the BLAS libraries takes milliseconds."""
     return ThreadpoolController()

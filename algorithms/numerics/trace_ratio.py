@@ -1,8 +1,9 @@
-"""The trace ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ) over orthonormal Uᵢ, to its global maximum.
+"""Global maximum of the trace ratio Σ tr(UᵢᵀS_bⁱUᵢ) / Σ tr(UᵢᵀS_tⁱUᵢ) over orthonormal Uᵢ.
 
-F(α) = Σ_i max over Uᵢ of tr(Uᵢᵀ(S_bⁱ - αS_tⁱ)Uᵢ) is a maximum of falling lines, thus convex and
-falling, and its root is the largest ratio. Newton's method on F is Dinkelbach's: take the leading
-eigenvectors at α, let α be their ratio. From the left it climbs to the root, quadratically.
+F(α) = Σ_i max over Uᵢ of tr(Uᵢᵀ(S_bⁱ - αS_tⁱ)Uᵢ) is a maximum of decreasing lines, so it is convex
+and decreasing, and its root is the largest ratio. Newton's method on F is Dinkelbach's method:
+compute the leading eigenvectors at α, then set α to their ratio. From the left it converges
+monotonically and quadratically.
 """
 
 from collections.abc import Sequence
@@ -15,15 +16,15 @@ from algorithms.numerics.eigen import leading_of_dense
 
 Array = NDArray[np.float64]
 
-#: Eigenvalues closer than this part of the largest are one eigenvalue: rounding is below it.
+#: Eigenvalues that differ by less than this, relative to the scale, count as equal.
 TIE_RTOL = 1e-12
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pencil:
-    """S_b and S_t of one task, in orthonormal coordinates of the span of its rows.
+    """The matrices S_b and S_t of a task, in an orthonormal basis of the span of its rows.
 
-    Outside the span S_b is 0 and S_t is ridge·I.
+    Outside the span, S_b is 0 and S_t is ridge·I.
 
     Parameters
     ----------
@@ -36,7 +37,7 @@ class Pencil:
     k
         Number of columns of U, at most r + n_fillers.
     n_fillers
-        Directions outside the span that U may take.
+        Number of directions outside the span that U may use.
     """
 
     between: Array
@@ -52,27 +53,27 @@ class Pencil:
 
     @property
     def trace_weight(self) -> float:
-        """ρ·k, which the ridge adds to tr(UᵀS_tU) of any U."""
+        """The part ρ·k of tr(UᵀS_tU) that is due to the ridge, the same for any U."""
         return self.ridge * self.k
 
     @property
     def tie(self) -> float:
-        """Difference below which eigenvalues of S_b - αS_t are equal.
+        """Tolerance for equal eigenvalues of S_b - αS_t.
 
-        It follows the scale of the parts, not of the difference, which may cancel.
+        It is relative to S_b and S_t, because their difference may cancel.
         """
         largest = float(np.max(self.total, initial=0.0))
         return TIE_RTOL * max(largest, float(np.sum(self.between**2)))
 
     def difference(self, alpha: float) -> Array:
-        """Return S_b - αS_t in the span, without the shift -αρI that all directions share."""
+        """Return S_b - αS_t in the span, without the common shift -αρI."""
         return self.between.T @ self.between - alpha * np.diag(self.total)
 
 
 def best_ratio(pencils: Sequence[Pencil], alpha: float) -> float:
-    """Return the ratio of the leading eigenvectors of S_b - αS_t: Newton's next α.
+    """Return the ratio of the leading eigenvectors of S_b - αS_t, which is Newton's next α.
 
-    The result is α itself where no direction has any scatter.
+    The result is α itself if no direction has any scatter.
     """
     parts = np.zeros(2)
     for pencil in pencils:
@@ -93,9 +94,9 @@ def scatter_of(pencil: Pencil, Y: Array) -> Array:
 def leading_directions(pencil: Pencil, alpha: float) -> Array:
     """Return the columns of U inside the span, (r, m); the other k - m are fillers outside it.
 
-    Where eigenvalues are equal, any choice has the same ratio. Taken are the directions of
-    largest S_b, and those inside the span before fillers, which tell no classes apart: it is the
-    limit for α from the left, and for α = 1 null-space LDA.
+    Among directions with equal eigenvalues, all have the same ratio. Those with the largest S_b are
+    used, and directions inside the span before fillers, which do not separate classes. This is the
+    limit for α from the left, and null-space LDA for α = 1.
     """
     A = pencil.difference(alpha)
     m = _n_inside(pencil, int((np.linalg.eigvalsh(A) >= -pencil.tie).sum()))
@@ -103,7 +104,7 @@ def leading_directions(pencil: Pencil, alpha: float) -> Array:
 
 
 def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
-    """Return k leading eigenvectors of A, those of largest S_b where eigenvalues are equal.
+    """Return k leading eigenvectors of A; among equal eigenvalues, those with the largest S_b.
 
     Parameters
     ----------
@@ -112,7 +113,7 @@ def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
     between : (m, r)
         B with S_b = BᵀB.
     tie
-        Eigenvalues that differ by less are equal.
+        Eigenvalues that differ by less count as equal.
 
     Returns
     -------
@@ -131,6 +132,9 @@ def leading_with_ties(A: Array, between: Array, k: int, *, tie: float) -> Array:
     return np.hstack([V[:, is_above], chosen])
 
 
-def _n_inside(pencil: Pencil, n_welcome: int) -> int:
-    """Return how many directions lie in the span: those above fillers, or more if need be."""
-    return min(pencil.k, pencil.rank, max(n_welcome, pencil.k - pencil.n_fillers))
+def _n_inside(pencil: Pencil, n_preferred: int) -> int:
+    """Return the number of directions inside the span.
+
+    ``n_preferred`` directions are preferred to fillers; more are used if fillers are too few.
+    """
+    return min(pencil.k, pencil.rank, max(n_preferred, pencil.k - pencil.n_fillers))

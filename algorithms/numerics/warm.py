@@ -1,6 +1,7 @@
-"""Compile every kernel into the cache: ``python -m algorithms.numerics.warm``.
+"""Compile every kernel into the cache on disk: ``python -m algorithms.numerics.warm``.
 
-Set-up and the image call it once; compilation takes tens of seconds, reading the cache a moment.
+Installation and the container image run it once. Compilation takes tens of seconds, loading from
+the cache takes milliseconds.
 """
 
 import numpy as np
@@ -52,7 +53,7 @@ def warm_fmtl() -> None:
 
 
 def main() -> None:
-    """Compile all."""
+    """Compile all kernels."""
     warm_rmtpca()
     warm_latent()
     warm_fmtl()
