@@ -169,7 +169,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "body-too-large": ErrorSpec(
         413,
         "Body too large",
-        "The body has more bytes than the limit that the detail names.",
+        "The body has more bytes, or more values, than the limit that the detail names.",
         "Send a smaller body, or ask the operator to raise the limit.",
     ),
     "too-many-rows": ErrorSpec(
@@ -274,6 +274,10 @@ PROBLEM_TYPE: Final = "application/problem+json"
 _CODES_BY_STATUS: Final = {404: "not-found", 405: "method-not-allowed"}
 _METHODS: Final = ("GET", "POST", "PUT", "PATCH", "DELETE")
 _LOCATIONS: Final = ("query", "path", "header", "cookie")
+#: Maximum number of entries of ``errors`` in a response, and length of a text in it. A request of
+#: a megabyte can have 50,000 errors, or one with a name of a megabyte.
+MAX_ENTRIES: Final = 100
+MAX_TEXT_LENGTH: Final = 4000
 
 
 class Problem(HTTPException):
@@ -327,18 +331,28 @@ def problem_response(problem: Problem, path: str = "") -> Response:
         "title": spec.title,
         "status": status,
         "code": problem.code,
-        "detail": problem.detail,
+        "detail": _shorten(problem.detail),
         "request_id": request_id(),
-        "errors": problem.errors,
+        "errors": [
+            {name: _shorten(value) for name, value in entry.items()}
+            for entry in problem.errors[:MAX_ENTRIES]
+        ],
     }
     if is_v2:
-        body["error"] = problem.detail
+        body["error"] = body["detail"]
     return Response(
         orjson.dumps(body),
         status_code=status,
         headers=problem.headers,
         media_type="application/json" if is_v2 else PROBLEM_TYPE,
     )
+
+
+def _shorten(value: Any) -> Any:
+    """Return a value of an error, without the end if it is a very long text."""
+    if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
+        return f"{value[:MAX_TEXT_LENGTH]}... ({len(value)} characters)"
+    return value
 
 
 def problem_of(error: Exception) -> Problem | None:
@@ -397,10 +411,11 @@ def _allowed_methods(request: Request) -> list[str]:
 
 async def _on_validation_error(request: Request, error: Exception) -> Response:
     assert isinstance(error, RequestValidationError)
-    entries = [_place(e) for e in error.errors()]
+    invalid = error.errors()
+    entries = [_place(e) for e in invalid[:MAX_ENTRIES]]
     first = entries[0]
     where = first.get("pointer", first.get("parameter", ""))
-    more = f" (and {len(entries) - 1} more)" if len(entries) > 1 else ""
+    more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
     detail = f"{where}: {first['detail']}{more}"
     return problem_response(Problem("invalid-request", detail, errors=entries), request.url.path)
 

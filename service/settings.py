@@ -145,7 +145,12 @@ class Settings(BaseSettings):
     )
 
     max_body_bytes: int = Field(
-        32 * MIB, gt=0, description="Maximum size of a request body, except uploads."
+        32 * MIB, gt=0, description="Maximum body of an inference request, in bytes."
+    )
+    max_control_body_bytes: int = Field(
+        MIB,
+        gt=0,
+        description="Maximum body of all requests but inference and uploads, in bytes.",
     )
     max_upload_bytes: int = Field(2048 * MIB, gt=0, description="Maximum size of a dataset upload.")
     max_decompressed_bytes: int = Field(

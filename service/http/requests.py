@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import Any, Final
 
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from service.errors import Problem
-from service.http.bodies import parse_json, read_body, walk
+from service.http.bodies import parse_bounded_json, read_body
 
-#: Deepest nesting of a JSON body, well below what recursive code can handle.
-MAX_DEPTH: Final = 64
+#: Larger JSON is parsed in a thread: it would block the event loop.
+_MAX_INLINE_BYTES: Final = 16 * 1024
 REQUEST_ID: Final = re.compile(r"[\x21-\x7e]{1,128}")
 # ids are unique, not secret: reading the system's randomness would switch threads
 _ids: Final = random.Random()  # noqa: S311
@@ -25,18 +26,21 @@ def request_id_of(given: str) -> str:
 
 
 class StrictRequest(Request):
-    """A request whose body is bounded, and whose JSON is JSON."""
+    """A request with a body of limited size and strict JSON."""
 
     async def body(self) -> bytes:
-        """Return the body.
+        """Return the body of a control route: of any that is neither an upload nor inference.
 
         Raises
         ------
         Problem
             The body is larger than the limit; raised before it is read if its length is known.
         """
+        return await self.read(self.app.state.settings.max_control_body_bytes)
+
+    async def read(self, limit: int) -> bytes:
+        """Return the body, which may have ``limit`` bytes; raise a problem if it is larger."""
         if not hasattr(self, "_body"):
-            limit = self.app.state.settings.max_body_bytes
             length = self.plain_headers.get("content-length", "")
             self._body = await read_body(self.receive, length, limit)
         return self._body
@@ -47,13 +51,11 @@ class StrictRequest(Request):
         return headers_of(self.scope["headers"])
 
     async def json(self) -> Any:
-        """Return the value of a JSON body of limited depth."""
-        value = parse_json(await self.body())
-        for path, _ in walk(value):
-            if len(path) > MAX_DEPTH:
-                detail = f"the body is nested deeper than {MAX_DEPTH} levels, the limit here"
-                raise Problem("malformed-json", detail)
-        return value
+        """Return the value of a JSON body of limited depth and number of values."""
+        body = await self.body()
+        if len(body) <= _MAX_INLINE_BYTES:
+            return parse_bounded_json(body)
+        return await run_in_threadpool(parse_bounded_json, body)
 
 
 def headers_of(pairs: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:

@@ -13,5 +13,6 @@ async def respond(
 ) -> Response:
     """Receive the body of a request and return the response."""
     clock = Clock()
-    reply = await make(services, parsed, await request.body(), clock).run()
+    body = await request.read(services.settings.max_body_bytes)
+    reply = await make(services, parsed, body, clock).run()
     return Response(reply.body, headers=reply.headers)

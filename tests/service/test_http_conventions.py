@@ -318,7 +318,11 @@ def test_json_with_a_charset_is_read(http, spec):
 @pytest.fixture(scope="module")
 def spare(launch_service):
     """A server of this module's own: with low limits, and a database that tests may harm."""
-    limits = {"SIBLING_MAX_BODY_BYTES": 2000, "SIBLING_MAX_UPLOAD_BYTES": 3000}
+    limits = {
+        "SIBLING_MAX_BODY_BYTES": 2000,
+        "SIBLING_MAX_CONTROL_BODY_BYTES": 2000,
+        "SIBLING_MAX_UPLOAD_BYTES": 3000,
+    }
     with launch_service(SIBLING_WORKER_SLOTS=1, **limits) as running:
         yield running
 

@@ -10,7 +10,6 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Request, Response
 from fastapi.concurrency import run_in_threadpool
 
-from service.http.bodies import parse_json
 from service.http.documentation import v2_problems
 from service.http.routing import Owner, secured
 from service.inference.call import raise_invalid_request
@@ -39,7 +38,7 @@ _DONE: Final[dict[str, Any]] = {
 @router.post("/{name}/load", name="v2_load", **_DONE)
 async def load(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Load the latest version of a model, or the version of an alias, into memory."""
-    _check_parameters(await request.body(), known=())
+    await _check_parameters(request, known=())
     await run_in_threadpool(_load, services, owner, name)
     return Response()
 
@@ -47,14 +46,14 @@ async def load(name: Name, request: Request, services: Context, owner: Owner) ->
 @router.post("/{name}/unload", name="v2_unload", **_DONE)
 async def unload(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Unload all versions of a model, or the version of an alias, from memory."""
-    _check_parameters(await request.body(), known=("unload_dependents",))
+    await _check_parameters(request, known=("unload_dependents",))
     await run_in_threadpool(_unload, services, owner, name)
     return Response()
 
 
-def _check_parameters(body: bytes, *, known: tuple[str, ...]) -> None:
+async def _check_parameters(request: Request, *, known: tuple[str, ...]) -> None:
     """Reject parameters without effect, such as overrides of the configuration."""
-    document = parse_json(body) if body.strip() else {}
+    document = await request.json() if (await request.body()).strip() else {}
     given = document.get("parameters", {}) if isinstance(document, dict) else None
     if not isinstance(given, dict):
         raise_invalid_request(

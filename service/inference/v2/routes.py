@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Path, Query, Request, Response
 
 from service.errors import Problem
-from service.http.bodies import JSON, parse_json
+from service.http.bodies import JSON
 from service.http.documentation import v2_problems
 from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
@@ -188,8 +188,7 @@ def all_stats(services: Context, owner: Owner) -> ModelStatistics:
 @router.post("/repository/index", name="v2_index", responses=v2_problems("malformed-json"))
 async def index(request: Request, services: Context, owner: Owner) -> list[IndexEntry]:
     """List all versions of all models under each of their names."""
-    body = await request.body()
-    document = parse_json(body) if body.strip() else {}
+    document = await request.json() if (await request.body()).strip() else {}
     if not isinstance(document, dict) or not isinstance(document.get("ready", False), bool):
         raise_invalid_request("", "expected an empty body or {'ready': true}")
 
