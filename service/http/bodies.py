@@ -1,5 +1,6 @@
 """Bodies of requests: received within a limit, and parsed as JSON."""
 
+from collections.abc import Iterator
 from typing import Any, Final, NoReturn
 
 import numpy as np
@@ -55,7 +56,7 @@ def parse_bounded_json(body: bytes) -> Any:
 
 def _measure(body: bytes) -> tuple[int, int]:
     """Return the deepest nesting of a JSON text, and an upper bound of its number of values."""
-    plain = body.replace(rb"\\", b"").replace(rb'\"', b"")  # without escaped quotes
+    plain = body.replace(rb"\\", b"").replace(rb"\"", b"")  # without escaped quotes
     text = np.frombuffer(plain, np.uint8)
     outside_strings = np.cumsum(text == ord('"'), dtype=np.int32) % 2 == 0
     opens = outside_strings & ((text == ord("[")) | (text == ord("{")))
@@ -69,15 +70,15 @@ def _refuse_nul(value: Any) -> None:
     """Raise a problem if a string contains a NUL, which PostgreSQL cannot store."""
     path: list[str | int] = []
     # of the lists and objects around the current value, the members that are still to be visited
-    waiting = [iter(((0, value),))]
+    waiting: list[Iterator[tuple[str | int, Any]]] = [iter(((0, value),))]
     while waiting:
         for key, member in waiting[-1]:
             if any(isinstance(text, str) and "\0" in text for text in (key, member)):
                 _raise_nul(json_pointer([*path, key][1:]))
             if isinstance(member, dict | list):
                 path.append(key)
-                is_object = isinstance(member, dict)
-                waiting.append(iter(member.items() if is_object else enumerate(member)))
+                members = member.items() if isinstance(member, dict) else enumerate(member)
+                waiting.append(iter(members))
                 break
         else:
             waiting.pop()

@@ -9,7 +9,6 @@ from typing import Any, Final
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
-from service.errors import Problem
 from service.http.bodies import parse_bounded_json, read_body
 
 #: Larger JSON is parsed in a thread: it would block the event loop.

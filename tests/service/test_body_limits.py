@@ -27,9 +27,7 @@ DEEP = b"[" * MIB
 
 
 def send(http, method, path, content):
-    return http.request(
-        method, path, content=content, headers={"Content-Type": "application/json"}
-    )
+    return http.request(method, path, content=content, headers={"Content-Type": "application/json"})
 
 
 @pytest.mark.parametrize(("method", "path"), ROUTES)
