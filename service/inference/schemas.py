@@ -16,6 +16,11 @@ class InferenceRequest(BaseModel):
         description="One list of numbers per row; null for a missing value, if the model supports "
         "missing values."
     )
+    columns: list[str] | None = Field(
+        None,
+        description="Column names of `inputs`, in any order. Without them, columns have the order "
+        "of the training data.",
+    )
 
 
 class InferenceResponse(BaseModel):

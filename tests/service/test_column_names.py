@@ -417,3 +417,98 @@ def test_new_tasks_join_by_names_and_are_called_by_them(client):
     other = client.upload({"f": frame(9, NAMES).rename(columns={"iq": "IQ"})})
     with pytest.raises(ServiceError, match=r"'f' needs the columns.*missing: 'iq'; unknown: 'IQ'"):
         client.adapt(base, other)
+
+
+# --- names in JSON, names that are numbers, and a column of a model that is named 'task' ---------
+
+
+def as_json(X, **more):
+    return orjson.dumps({"task": "a", "inputs": X.tolist(), **more})
+
+
+@pytest.mark.parametrize("order", list(itertools.permutations(NAMES)))
+@pytest.mark.parametrize("is_fast", [True, False])
+def test_json_may_name_its_columns_in_any_order(service, trained, order, is_fast) -> None:
+    X = rows(7)
+    expected = trained.predict(X, task="a")
+    named = X[:, [NAMES.index(name) for name in order]]
+    body = as_json(named, columns=order)
+    if not is_fast:  # one list per task name is left to the strict parser
+        body = orjson.dumps({"task": ["a"] * len(X), "inputs": named.tolist(), "columns": order})
+    np.testing.assert_array_equal(over_http(service, trained, body, "application/json"), expected)
+
+
+def test_json_without_names_or_of_a_model_without_is_by_position(service, trained, unnamed) -> None:
+    X = rows(7)
+    for model, more in ((trained, {}), (trained, {"columns": None}), (unnamed, {"columns": NAMES})):
+        found = over_http(service, model, as_json(X, **more), "application/json")
+        np.testing.assert_array_equal(found, model.predict(X, task="a"))
+
+
+@pytest.mark.parametrize(
+    ("columns", "message"),
+    [
+        (["age", "iq", "weight"], "missing: 'größe'; unknown: 'weight', remove"),
+        (["age", "iq"], "missing: 'größe'"),
+        (["age", "iq", "größe", "age"], "2 columns are named 'age'"),
+        ("age", "expected a list of column names"),
+        (["age", "iq", 3], "expected a list of column names"),
+    ],
+)
+def test_json_names_that_do_not_fit_are_refused(service, trained, columns, message) -> None:
+    with pytest.raises(ServiceError, match=message):
+        over_http(service, trained, as_json(rows(7), columns=columns), "application/json")
+
+
+@pytest.fixture(scope="module")
+def numbered(client):
+    """A model whose columns are named by numbers."""
+    X = {task: rows(seed) for seed, task in enumerate(TASKS)}
+    y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
+    frames = {task: pd.DataFrame(Z, columns=["1", "2", "3"]) for task, Z in X.items()}
+    return client.train(client.upload(frames, y), "ridge", model="by-number").wait()
+
+
+def test_a_csv_header_of_numbers_is_one_if_the_media_type_says_so(service, numbered) -> None:
+    X = rows(7)
+    expected = numbered.predict(X, task="a")
+    body = as_csv({"3": X[:, 2], "1": X[:, 0], "2": X[:, 1]})
+    found = over_http(service, numbered, body, "text/csv; header=present")
+    np.testing.assert_array_equal(found, expected)
+    assert len(over_http(service, numbered, body, CSV)) == len(X) + 1
+    lines = as_csv({"1": X[:, 0], "2": X[:, 1], "3": X[:, 2]}).split(b"\n", 1)[1]
+    found = over_http(service, numbered, lines, "text/csv; charset=utf-8; header=absent")
+    np.testing.assert_array_equal(found, expected)
+
+
+@pytest.fixture(scope="module")
+def with_task(client):
+    """A model with a column of numbers that is named 'task'."""
+    X = {task: rows(seed) for seed, task in enumerate(TASKS)}
+    y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
+    frames = {task: pd.DataFrame(Z, columns=["age", "task", "iq"]) for task, Z in X.items()}
+    return client.train(client.upload(frames, y), "ridge", model="with-task").wait()
+
+
+def test_a_column_of_a_model_may_be_named_task(service, with_task) -> None:
+    X = rows(7)
+    expected = with_task.predict(X, task="a")
+    columns = {"iq": X[:, 2], "task": X[:, 1], "age": X[:, 0]}
+    found = [
+        with_task.predict(pd.DataFrame(columns), task="a"),
+        with_task.predict(pl.DataFrame(columns), task="a"),
+        over_http(service, with_task, as_csv(columns), CSV),
+        over_http(service, with_task, as_arrow(columns), ARROW),
+        over_http(service, with_task, as_parquet(columns), PARQUET),
+    ]
+    for one in found:
+        np.testing.assert_array_equal(one, expected)
+
+
+@pytest.mark.parametrize(("write", "media_type"), [(as_csv, CSV), (as_arrow, ARROW)])
+def test_a_column_task_that_no_model_column_is_named_is_refused(
+    service, trained, write, media_type
+) -> None:
+    body = write({"task": np.arange(9.0), **columns_of(rows(7))})
+    with pytest.raises(ServiceError, match="unknown: 'task', remove"):
+        over_http(service, trained, body, media_type)

@@ -1,8 +1,8 @@
 """Body formats of inference requests and responses, by media type."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import Final
 
 from service.errors import Problem
@@ -33,13 +33,14 @@ class Format:
     is_cheap_to_parse: bool = False
 
 
+CSV: Final = "text/csv"
 #: Formats by media type; the first is the default for ``Accept: */*``.
 FORMATS: Final = {
     JSON: Format(read_json, write_json, is_cheap_to_parse=True),
     "application/x-npy": Format(read_npy, write_npy, is_cheap_to_parse=True),
     "application/vnd.apache.arrow.stream": Format(read_arrow, write_arrow),
     "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
-    "text/csv": Format(read_csv, write_csv),
+    CSV: Format(read_csv, write_csv),
 }
 _SUPPORTED: Final = ", ".join(FORMATS)
 
@@ -51,7 +52,16 @@ def format_of(content_type: str) -> Format:
     if found is None:
         detail = f"media type '{media_type}' is not supported; send one of {_SUPPORTED}"
         raise Problem("unsupported-media-type", detail)
+    if media_type == CSV:
+        return replace(found, read=partial(read_csv, has_header=_has_header(content_type)))
     return found
+
+
+def _has_header(content_type: str) -> bool | None:
+    """Return the parameter 'header' of text/csv (RFC 4180): present or absent; None without it."""
+    params = (text.strip().lower() for text in content_type.split(";")[1:])
+    value = next((text[7:].strip('"') for text in params if text.startswith("header=")), None)
+    return {"present": True, "absent": False}.get(value or "")
 
 
 @lru_cache(256)

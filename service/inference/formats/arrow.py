@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
-from service.inference.formats.table import TASK, TableRows, call_of, columns_of
+from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
 
 #: Maximum decoded size of all columns. Run-length and dictionary encoding make bodies smaller.
 _MAX_DECODED_BYTES: Final = 512 * 1024 * 1024
@@ -53,11 +53,12 @@ def read_parquet(body: Body, task: str | None) -> Call:
     """Parse a Parquet file."""
     try:
         with _open(body, []) as file:
-            metadata, names = file.metadata, file.schema.names
+            metadata, schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         _check_size(max(sum(groups), 8 * metadata.num_rows * metadata.num_columns))
         # tasks stay dictionary-encoded: a long name would otherwise be copied for every row
-        with _open(body, [TASK] if TASK in names else []) as file:
+        encoded = [f.name for f in schema if f.name == TASK and _is_text(f.type)]
+        with _open(body, encoded) as file:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
             return _read(file.schema_arrow, batches, task)
@@ -97,7 +98,11 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
             raise_invalid_data(
                 f"column '{field.name}' has type {field.type}; expected numbers", column=field.name
             )
-        if field.name == TASK and not _is_text(field.type):
+        if (
+            field.name == TASK
+            and not is_feature(task, has_numbers=is_number)
+            and not _is_text(field.type)
+        ):
             raise_invalid_data(
                 f"column 'task' has type {field.type}; expected strings", column=TASK
             )
@@ -106,7 +111,7 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
     # check offsets against the buffers before use
     table.validate(full=True)
     tasks = None
-    if table.column_names.count(TASK) == 1:
+    if table.column_names.count(TASK) == 1 and _is_text(schema.field(TASK).type):
         tasks = _task_names(table.column(TASK))
         table = table.drop_columns([TASK])
     columns = [_numbers(column) for column in table.columns]

@@ -8,7 +8,7 @@ import numpy as np
 
 from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
-from service.inference.formats.table import TASK, TableRows, call_of, columns_of
+from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
 
 _MAX_SHOWN: Final = 40
 _MAX_LINES: Final = 1_000_000
@@ -16,8 +16,14 @@ _MAX_LINES: Final = 1_000_000
 _CHARACTERS: Final = frozenset("0123456789+-.eE \t")
 
 
-def read_csv(body: Body, task: str | None) -> Call:
-    """Parse a table. The first line is a header unless all its cells are numbers."""
+def read_csv(body: Body, task: str | None, *, has_header: bool | None = None) -> Call:
+    """Parse a table.
+
+    Parameters
+    ----------
+    has_header
+        Whether the first line is a header; if None, it is one unless all its cells are numbers.
+    """
     # each line becomes a list, which takes many times the memory of a short line
     n_lines = body.count(b"\n") + body.count(b"\r")
     if n_lines > _MAX_LINES:
@@ -32,7 +38,7 @@ def read_csv(body: Body, task: str | None) -> Call:
     except csv.Error as error:
         _raise_malformed(str(error))
     records = [record for record in records if record]
-    names = _header_of(records)
+    names = _header_of(records, has_header=has_header)
     body_records = records if names is None else records[1:]
     width = len(records[0]) if records else 0
     for i, record in enumerate(body_records):
@@ -41,8 +47,11 @@ def read_csv(body: Body, task: str | None) -> Call:
                 f"row {i} has {len(record)} cells; expected {width}, as in the first line", row=i
             )
     tasks = None
-    if names is not None and TASK in names:
-        position = names.index(TASK)
+    position = names.index(TASK) if names is not None and TASK in names else None
+    if position is not None:
+        has_numbers = all(_is_number(record[position]) for record in body_records)
+        position = None if is_feature(task, has_numbers=has_numbers) else position
+    if names is not None and position is not None:
         tasks = [record.pop(position) for record in body_records]
         names.pop(position)
         width -= 1
@@ -61,8 +70,12 @@ def write_csv(result: InferenceResult) -> bytes:
     return text.getvalue().encode()
 
 
-def _header_of(records: list[list[str]]) -> list[str] | None:
-    if not records or all(_is_number(cell) for cell in records[0]):
+def _header_of(records: list[list[str]], *, has_header: bool | None) -> list[str] | None:
+    if not records:
+        return None
+    if has_header is None:
+        has_header = not all(_is_number(cell) for cell in records[0])
+    if not has_header:
         return None
     return [cell.strip() for cell in records[0]]
 

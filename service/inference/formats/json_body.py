@@ -19,12 +19,15 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
+    Rows,
     raise_invalid_data,
     raise_invalid_request,
 )
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
+from service.inference.formats.table import positions_of
 
-_FIELDS: Final = frozenset({"task", "inputs"})
+_REQUIRED: Final = frozenset({"task", "inputs"})
+_FIELDS: Final = _REQUIRED | {"columns"}
 _INPUTS: Final = array_pattern("inputs")
 #: Types of JSON numbers, and names of all JSON types for messages.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
@@ -103,6 +106,22 @@ class ListRows:
         )
 
 
+class NamedRows(NamedTuple):
+    """Rows whose columns have names in the body."""
+
+    rows: Rows
+    names: tuple[str, ...]
+
+    def n_values(self) -> int:
+        """Return the number of values; the rows may still be invalid."""
+        return self.rows.n_values()
+
+    def as_matrix(self, spec: InputSpec) -> Matrix:
+        """Return the rows with columns in the order of the model."""
+        chosen = positions_of(self.names, len(self.names), spec)
+        return self.rows.as_matrix(spec)[:, chosen]
+
+
 class ParsedRows(NamedTuple):
     """Rows that the fast parser has read: lists of numbers, all of the same length."""
 
@@ -123,7 +142,7 @@ class ParsedRows(NamedTuple):
 
 
 def read_json(body: Body, task: str | None) -> Call:
-    """Parse a body ``{"task": ..., "inputs": [[...], ...]}``."""
+    """Parse a body ``{"task": ..., "inputs": [[...], ...], "columns": [...]}``."""
     del task  # the body has the task
     return _parse_fast(body) or _parse_strict(body)
 
@@ -151,12 +170,12 @@ def _parse_fast(body: Body) -> Call | None:
         document = parse_json(extracted.rest)
     except Problem:
         return None
-    if not isinstance(document, dict) or document.keys() != _FIELDS:
+    if not isinstance(document, dict) or not _REQUIRED <= document.keys() <= _FIELDS:
         return None
     task = document["task"]
     if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
         return None
-    return Call(task, ParsedRows(extracted.numbers, "/inputs"))
+    return _named(Call(task, ParsedRows(extracted.numbers, "/inputs")), document)
 
 
 def _parse_strict(body: Body) -> Call:
@@ -164,8 +183,9 @@ def _parse_strict(body: Body) -> Call:
     if not isinstance(value, dict):
         raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
     for name in sorted(value.keys() - _FIELDS):
-        raise_invalid_request(json_pointer((name,)), f"unknown field '{name}'; known: task, inputs")
-    for name in sorted(_FIELDS - value.keys()):
+        detail = f"unknown field '{name}'; known: task, inputs, columns"
+        raise_invalid_request(json_pointer((name,)), detail)
+    for name in sorted(_REQUIRED - value.keys()):
         raise_invalid_request(json_pointer((name,)), f"the field '{name}' is missing")
     task, rows = value["task"], value["inputs"]
     if isinstance(task, list):
@@ -176,4 +196,14 @@ def _parse_strict(body: Body) -> Call:
                 )
     elif not isinstance(task, str):
         raise_invalid_request("/task", "expected a string, or a list with one string per row")
-    return Call(task, ListRows(rows, "/inputs"))
+    return _named(Call(task, ListRows(rows, "/inputs")), value)
+
+
+def _named(call: Call, document: dict[str, Any]) -> Call:
+    """Return the call with the column names of the body, if it has any."""
+    names = document.get("columns")
+    if names is None:
+        return call
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise_invalid_request("/columns", "expected a list of column names, or null")
+    return Call(call.task, NamedRows(call.rows, tuple(names)))

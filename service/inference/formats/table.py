@@ -74,6 +74,14 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec)
     return list(range(spec.width))
 
 
+def is_feature(task: str | None, *, has_numbers: bool) -> bool:
+    """Return whether a column named 'task' is a column of the model.
+
+    It is if it has numbers and the query has the task of all rows.
+    """
+    return task is not None and has_numbers
+
+
 def call_of(rows: TableRows, tasks: list[str] | None, task: str | None) -> Call:
     """Return the call of a table, whose tasks are in a column or whose task is in the query."""
     if tasks is not None and task is not None:
