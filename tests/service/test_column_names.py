@@ -79,7 +79,8 @@ def as_csv(columns):
 def over_http(service, model, body, media_type):
     address = f"{service.url}/v1/models/{model.name}/predict"
     headers = {"Content-Type": media_type, "Accept": NPY}
-    response = httpx.post(address, params={"task": "a"}, content=body, headers=headers)
+    # the first JSON body waits for compiled code
+    response = httpx.post(address, params={"task": "a"}, content=body, headers=headers, timeout=60)
     if response.is_error:
         raise ServiceError.from_response(response)
     return np.load(io.BytesIO(response.content))

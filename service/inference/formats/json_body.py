@@ -170,12 +170,16 @@ def _parse_fast(body: Body) -> Call | None:
         document = parse_json(extracted.rest)
     except Problem:
         return None
-    if not isinstance(document, dict) or not _REQUIRED <= document.keys() <= _FIELDS:
+    if not isinstance(document, dict):
+        return None
+    is_named = document.keys() == _FIELDS
+    if not is_named and document.keys() != _REQUIRED:
         return None
     task = document["task"]
     if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
         return None
-    return _named(Call(task, ParsedRows(extracted.numbers, "/inputs")), document)
+    call = Call(task, ParsedRows(extracted.numbers, "/inputs"))
+    return _named(call, document) if is_named else call
 
 
 def _parse_strict(body: Body) -> Call:
