@@ -1,4 +1,4 @@
-"""What the routes of datasets work with."""
+"""Dependencies of the routes of datasets."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -12,7 +12,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Parts of the application that datasets need."""
+    """Components of the application that datasets use."""
 
     settings: Settings
     database: Database
@@ -20,5 +20,5 @@ class Services:
     ingester: Ingester
 
 
-#: The parts, as a dependency of routes.
+#: Dependency of routes.
 Context = Annotated[Services, app_state("datasets")]

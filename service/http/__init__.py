@@ -1,1 +1,1 @@
-"""Conventions that every route shares."""
+"""HTTP conventions shared by all routes: bodies, ETags, pages, authentication."""

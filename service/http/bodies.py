@@ -1,4 +1,4 @@
-"""Bodies of requests: received within a limit, and parsed as JSON."""
+"""Request bodies: size limits and JSON."""
 
 from collections.abc import Iterator
 from typing import Any, Final, NoReturn
@@ -11,7 +11,7 @@ from starlette.types import Receive
 from service.errors import Problem, json_pointer
 
 JSON: Final = "application/json"
-#: Deepest nesting of a bounded JSON body, well below what recursive code can handle.
+#: Maximum nesting depth of a bounded JSON body, well below what recursive code can handle.
 MAX_DEPTH: Final = 64
 #: Maximum number of values in a bounded JSON body: a mapping of 10,000 tasks has as many.
 MAX_VALUES: Final = 50_000
@@ -23,7 +23,7 @@ def parse_json(body: bytes | bytearray) -> Any:
     Raises
     ------
     Problem
-        The body is not JSON, which is strict: no NaN, no lone surrogates; or it contains a NUL.
+        The body is not strict JSON (no NaN, no lone surrogates), or contains a NUL character.
     """
     try:
         value = orjson.loads(body)
@@ -46,10 +46,10 @@ def parse_bounded_json(body: bytes) -> Any:
     """
     depth, n_values = _measure(body)
     if depth > MAX_DEPTH:
-        detail = f"the body is nested deeper than {MAX_DEPTH} levels, the limit here"
+        detail = f"the body is nested deeper than the limit of {MAX_DEPTH} levels"
         raise Problem("malformed-json", detail)
     if n_values > MAX_VALUES:
-        detail = f"the body has more than {MAX_VALUES} values, the limit here"
+        detail = f"the body has more values than the limit of {MAX_VALUES}"
         raise Problem("body-too-large", detail)
     return parse_json(body)
 
@@ -121,7 +121,7 @@ async def read_body(receive: Receive, length: str, limit: int) -> bytes:
 
 
 def check_length(request: Request, limit: int) -> None:
-    """Refuse a body whose Content-Length exceeds the limit."""
+    """Raise a problem if Content-Length exceeds the limit."""
     _check_length(request.headers.get("content-length", ""), limit)
 
 
@@ -135,6 +135,6 @@ def too_large(limit: int) -> Problem:
     # the rest of the body is not read, so the connection cannot be used again
     return Problem(
         "body-too-large",
-        f"the body is larger than {limit} bytes, the limit here",
+        f"the body is larger than the limit of {limit} bytes",
         headers={"Connection": "close"},
     )

@@ -1,4 +1,4 @@
-"""The problems of a route, for the OpenAPI document."""
+"""Error responses of routes in the OpenAPI document."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ from service.http.bodies import JSON
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of the problems of a route, including those of every route."""
+    """Return the OpenAPI responses of a route for these codes and those of every route."""
     by_status: dict[int | str, list[str]] = {}
     for code in (*codes, *(code for code in ANYWHERE if code not in codes)):
         by_status.setdefault(ERRORS[code].status, []).append(code)
@@ -22,7 +22,7 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
 
 
 def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
-    """Return the documentation of the problems of a route of the Open Inference Protocol."""
+    """Return the OpenAPI responses of a route of the Open Inference Protocol."""
     by_status: dict[int | str, list[str]] = {}
     for code in dict.fromkeys((*codes, *ANYWHERE)):
         status = ERRORS[code].status

@@ -1,4 +1,4 @@
-"""Pages of collections."""
+"""Pages of collections, with page tokens."""
 
 import base64
 import binascii

@@ -1,4 +1,4 @@
-"""Requests: headers, ids, and bodies within limits."""
+"""Requests with size limits; headers, request ids and trace contexts."""
 
 import random
 import re
@@ -28,7 +28,7 @@ class StrictRequest(Request):
     """A request with a body of limited size and strict JSON."""
 
     async def body(self) -> bytes:
-        """Return the body of a control route: of any that is neither an upload nor inference.
+        """Return the body of a control route, which is any route except uploads and inference.
 
         Raises
         ------

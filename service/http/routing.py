@@ -1,4 +1,4 @@
-"""Routes that authenticate the caller before they read the body, and their dependencies."""
+"""Routes that authenticate the caller before they read the body; dependencies of routes."""
 
 from collections.abc import Callable, Coroutine
 from typing import Annotated, Any, ClassVar, Final
@@ -63,19 +63,22 @@ def secured(scope: str | None) -> type[StrictRoute]:
 
 
 def _check_is_json(request: Request) -> None:
-    """Refuse other content types: a foreign web page may send text unasked, but not JSON."""
+    """Raise a problem for another Content-Type.
+
+    A page of another site can send text with the user's browser, but not JSON.
+    """
     headers = request.headers
     given = headers.get("content-type", "")
     has_body = headers.get("content-length", "0") != "0" or "transfer-encoding" in headers
     if (given or has_body) and given.partition(";")[0].strip().lower() != JSON:
         came = f"'{given}'" if given else "a body without Content-Type"
-        raise Problem("unsupported-media-type", f"{came} is not read here; send {JSON}")
+        raise Problem("unsupported-media-type", f"{came} is not supported; send {JSON}")
 
 
 def app_state(name: str) -> Any:
-    """Return a dependency: the part of the application that is called ``name``."""
+    """Return a dependency on an attribute of the application's state."""
 
-    # async: FastAPI would call a plain function in a thread, slower than most inference requests
+    # async, since FastAPI runs other functions in a thread, which takes longer than inference
     async def part(request: Request) -> Any:
         return getattr(request.app.state, name)
 
@@ -86,5 +89,5 @@ async def _owner(request: Request) -> str:
     return str(request.scope["owner"])
 
 
-#: The caller: every row belongs to an owner, and others do not see it.
+#: Dependency: the owner of the caller's API key.
 Owner = Annotated[str, Depends(_owner)]

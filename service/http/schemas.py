@@ -1,16 +1,16 @@
-"""Schemas that every route shares."""
+"""Schemas shared by all routes."""
 
 from pydantic import BaseModel, ConfigDict, Field
 
 
 class WireModel(BaseModel):
-    """A schema: unknown fields are an error, and ``true`` is not a number."""
+    """Base class of request schemas: no unknown fields, no type conversion."""
 
     model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Place(BaseModel):
-    """One place of an error."""
+    """Location of an error."""
 
     pointer: str | None = Field(None, description="JSON pointer into the request body.")
     parameter: str | None = Field(None, description="Query, path or header parameter.")
@@ -29,7 +29,7 @@ class ProblemSchema(BaseModel):
     type: str
     title: str
     status: int
-    code: str = Field(description="Stable code; all are in docs/errors.md.")
-    detail: str = Field(description="What was expected, what came, where, what to do.")
+    code: str = Field(description="Stable code; see docs/errors.md.")
+    detail: str = Field(description="What was expected, what was received, where, and what to do.")
     request_id: str | None
     errors: list[Place]

@@ -1,4 +1,4 @@
-"""What the routes of jobs work with."""
+"""Dependencies of the routes of jobs."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,12 +11,12 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Parts of the application that jobs need."""
+    """Components of the application that jobs use."""
 
     settings: Settings
     database: Database
     dispatcher: Dispatcher
 
 
-#: The parts, as a dependency of routes.
+#: Dependency of routes.
 Context = Annotated[Services, app_state("jobs")]

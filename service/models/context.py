@@ -1,4 +1,4 @@
-"""What the routes of models work with."""
+"""Dependencies of the routes of models."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -13,7 +13,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Parts of the application that models need."""
+    """Components of the application that models use."""
 
     settings: Settings
     database: Database
@@ -22,5 +22,5 @@ class Services:
     models: ModelCache
 
 
-#: The parts, as a dependency of routes.
+#: Dependency of routes.
 Context = Annotated[Services, app_state("models")]

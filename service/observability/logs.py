@@ -1,4 +1,4 @@
-"""JSON logs: events with ids and numbers, never data."""
+"""JSON logs: events with ids and numbers, without data."""
 
 import logging
 import sys
@@ -21,14 +21,15 @@ def configure_logs(level: str = "info") -> None:
             _add_request_id,
             structlog.processors.add_log_level,
             structlog.processors.TimeStamper(fmt="iso", utc=True),
-            # without the variables of each frame: they are data, and addresses with passwords
+            # without local variables, which contain data and passwords
             ExceptionRenderer(ExceptionDictTransformer(show_locals=False)),
             structlog.processors.JSONRenderer(),
         ],
         wrapper_class=structlog.make_filtering_bound_logger(
             logging.getLevelNamesMapping()[level.upper()]
         ),
-        # one write per event, so that lines of several processes stay whole; to the present stream
+        # one write per event, so that lines of several processes are not mixed; sys.stderr is
+        # looked up for each logger, since tests replace it
         logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
     )
     server = logging.getLogger("uvicorn.error")
@@ -37,7 +38,7 @@ def configure_logs(level: str = "info") -> None:
 
 
 class _ServerEvents(logging.Handler):
-    """Writes what uvicorn logs, such as the end of a server process, as events."""
+    """Handler that writes log records of uvicorn as events."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one event."""
@@ -46,12 +47,12 @@ class _ServerEvents(logging.Handler):
 
 
 def request_id() -> str | None:
-    """Give the id of the request that is being answered."""
+    """Return the id of the current request."""
     return _request_id.get()
 
 
-def answer_for(request_id: str) -> None:
-    """Note that what follows in this context is the answer to a request."""
+def bind_request_id(request_id: str) -> None:
+    """Set the request id of the current context."""
     _request_id.set(request_id)
 
 

@@ -1,7 +1,7 @@
-"""Metrics for Prometheus: counted as things happen, or read from the service at each scrape.
+"""Metrics for Prometheus.
 
-Several server processes count in files that all of them read (``PROMETHEUS_MULTIPROC_DIR``, the
-multiprocess mode of prometheus_client), so each of them reports totals.
+Several server processes share files (``PROMETHEUS_MULTIPROC_DIR``, the multiprocess mode of
+prometheus_client), so each of them reports totals.
 """
 
 import multiprocessing
@@ -18,34 +18,34 @@ from prometheus_client.exposition import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-#: Seconds; most requests are inference, of milliseconds.
+#: In seconds; most requests are inference, which takes milliseconds.
 _BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
-#: Set for processes that count together; prometheus_client reads it when it is imported.
+#: Environment variable that prometheus_client reads when it is imported.
 SHARED_DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class QueueState(NamedTuple):
-    """Unfinished jobs by state, and the age in seconds of the job that waits longest."""
+    """Number of unfinished jobs by state, and age of the oldest queued job in seconds."""
 
     n_jobs: Mapping[str, int]
     age_s: float
 
 
 class Metrics:
-    """Counters, histograms and gauges of this process, or of all that count together.
+    """Counters, histograms and gauges of all server processes.
 
-    Labels are templates of routes and names of methods, never ids: they must stay few.
+    Labels are route templates and method names, never ids, so that their number stays small.
 
     Attributes
     ----------
     registry
-        Where the process registers what it counts itself.
+        Registry of the metrics of this process.
     pending
-        Inference requests that are computed in threads, or wait for one.
+        Number of inference requests that a thread computes, or that wait for one.
     cache_bytes
-        Size of the models that are loaded.
+        Size of the loaded models.
     """
 
     def __init__(self) -> None:
@@ -61,13 +61,13 @@ class Metrics:
             self._state.register(ProcessTreeCollector())
         self._requests = Counter(
             "sibling_http_requests",
-            "Requests answered.",
+            "Number of requests.",
             ("method", "route", "status"),
             registry=self.registry,
         )
         self._seconds = Histogram(
             "sibling_http_request_seconds",
-            "Time from the head of a request to the end of its answer.",
+            "Time from the headers of a request to the end of its response.",
             ("method", "route"),
             buckets=_BUCKETS,
             registry=self.registry,
@@ -75,17 +75,17 @@ class Metrics:
         self.pending, self.cache_bytes = (
             Gauge(f"sibling_{name}", what, registry=self.registry, multiprocess_mode="livesum")
             for name, what in (
-                ("inference_pending", "Requests that are computed in threads or wait for one."),
-                ("model_cache_bytes", "Size of the models that are loaded."),
+                ("inference_pending", "Inference requests in a thread, or waiting for one."),
+                ("model_cache_bytes", "Size of the loaded models."),
             )
         )
-        # looking children up by their labels takes longer than counting
+        # a cache, since looking up labels takes longer than counting
         self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
     def observe_request(
         self, *, method: str, route: str | None, status: int | None, elapsed_s: float
     ) -> None:
-        """Count a request; without a status if the client disconnected."""
+        """Count a request; the status is None if the client disconnected."""
         method = method if method in _METHODS else _OTHER
         labels = method, route or _OTHER, str(status or _OTHER)
         children = self._children.get(labels)
@@ -104,26 +104,26 @@ class Metrics:
         Parameters
         ----------
         queue
-            Returns the state of the queue, None while the database does not answer.
+            Returns the state of the queue; None while the database is unavailable.
         not_ready
-            Returns why the service is not ready; nothing if it is.
+            Returns the reasons why the service is not ready; empty if it is.
         """
         self._state.register(_StateCollector(queue, not_ready))
 
     def samples(self) -> Iterator[Sample]:
-        """Yield what was counted, in all processes."""
+        """Yield the samples of all processes."""
         for metric in self._totals.collect():
             yield from metric.samples
 
     def text(self) -> bytes:
-        """Return everything in the text format of Prometheus."""
+        """Return all metrics in the Prometheus text format."""
         if self._directory is not None:
             _forget_gauges_of_dead_processes(self._directory)
         return generate_latest(self._totals) + generate_latest(self._state)
 
 
 class _StateCollector(Collector):
-    """Whether the service is ready, and the job queue as it is in the database."""
+    """Collector of readiness and of the job queue in the database."""
 
     def __init__(
         self, queue: Callable[[], QueueState | None], not_ready: Callable[[], list[str]]
@@ -132,7 +132,7 @@ class _StateCollector(Collector):
         self._not_ready = not_ready
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing: to describe them would read the database before it is needed."""
+        """Return nothing, since describing the metrics would read the database."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -144,18 +144,20 @@ class _StateCollector(Collector):
                 jobs.add_metric((name,), n)
             yield jobs
             yield GaugeMetricFamily(
-                "sibling_queue_age_seconds", "Age of the job that waits longest.", state.age_s
+                "sibling_queue_age_seconds", "Age of the oldest queued job.", state.age_s
             )
         yield GaugeMetricFamily(
-            "sibling_ready", "Whether jobs and inference can be served.", not self._not_ready()
+            "sibling_ready",
+            "Whether the service can run jobs and inference.",
+            not self._not_ready(),
         )
 
 
 class ProcessTreeCollector(Collector):
-    """Processor time and memory of all server processes, named as those of one process are."""
+    """Collector of CPU time and memory of all server processes, with the usual metric names."""
 
     def describe(self) -> Iterator[Metric]:
-        """Return nothing, as above."""
+        """Return nothing; describing is not needed."""
         return iter(())
 
     def collect(self) -> Iterator[Metric]:
@@ -166,9 +168,9 @@ class ProcessTreeCollector(Collector):
                 times = process.cpu_times()
                 cpu_s += times.user + times.system
                 resident_bytes += process.memory_info().rss
-        yield CounterMetricFamily("process_cpu_seconds", "Time of the processors.", cpu_s)
+        yield CounterMetricFamily("process_cpu_seconds", "Total CPU time in seconds.", cpu_s)
         yield GaugeMetricFamily(
-            "process_resident_memory_bytes", "Memory that is resident.", resident_bytes
+            "process_resident_memory_bytes", "Resident memory in bytes.", resident_bytes
         )
 
 
@@ -181,7 +183,7 @@ def _server_processes() -> list[psutil.Process]:
 
 
 def _forget_gauges_of_dead_processes(directory: Path) -> None:
-    """Remove gauges of workers that ended, whose counters remain."""
+    """Remove gauges of processes that have ended; their counters remain."""
     living = {process.pid for process in _server_processes()}
     for path in directory.glob("gauge_live*_*.db"):
         pid = int(path.stem.rpartition("_")[2])

@@ -1,4 +1,4 @@
-"""Readiness, checked in the background so that no request waits for a check."""
+"""Readiness checks in the background, so that no request waits for a check."""
 
 import threading
 import time
@@ -11,12 +11,12 @@ _TIMEOUT_S: Final = 1.0
 
 
 class ReadinessMonitor:
-    """Runs checks again and again, each in a thread of its own.
+    """Monitor that repeats checks, each in its own thread.
 
     Parameters
     ----------
     checks
-        By name, such as "the database": functions that return what is wrong, or None. They may
+        Functions by name, such as "the database". Each returns an error message or None, and may
         hang.
     """
 
@@ -34,13 +34,13 @@ class ReadinessMonitor:
             check.stop()
 
     def reasons(self) -> list[str]:
-        """Return why the service is not ready; nothing if it is. Never waits."""
+        """Return the reasons why the service is not ready, without waiting; empty if it is."""
         found = [check.reason() for check in self._checks]
         return [reason for reason in found if reason is not None]
 
 
 class _Check:
-    """A thread that repeats one check."""
+    """One check, repeated in a thread."""
 
     def __init__(self, name: str, find_error: Callable[[], str | None]) -> None:
         self._name = name

@@ -1,1 +1,1 @@
-"""The server: its processes, the application, and what happens to every request."""
+"""The server: processes, ASGI application and middleware."""

@@ -1,4 +1,4 @@
-"""The application: its routes, and its life."""
+"""The FastAPI application: routes, middleware, startup and shutdown."""
 
 import gc
 from collections.abc import AsyncIterator
@@ -36,10 +36,10 @@ from service.server.parts import opened_parts
 from service.settings import Settings
 from service.ui.routes import router as ui
 
-DESCRIPTION = """Train related tasks together, serve them over HTTP.
+DESCRIPTION = """Train related tasks together, and serve the models over HTTP.
 
-Upload a dataset of tasks, submit a job, watch it, and call the model it makes.
-Errors are RFC 9457 problems; every `code` is in docs/errors.md."""
+Upload a dataset of tasks, submit a training job, follow its progress, and call the model.
+Errors are RFC 9457 problem details; docs/errors.md lists every `code`."""
 #: Inference handlers by the path of their route.
 HANDLERS: Final[dict[str, MakeHandler]] = {**V2_HANDLERS, **V1_HANDLERS}
 _ROUTERS: Final = (
@@ -59,14 +59,14 @@ _ROUTERS: Final = (
     aliases,
     ui,
 )
-#: An inference request creates some hundred objects, and leaves no cycles behind.
+#: High thresholds: an inference request creates some hundred objects, but no reference cycles.
 _GC_THRESHOLDS: Final = 10_000, 10, 10
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """Return the application, configured by the environment by default.
+    """Return the application; by default, settings come from the environment.
 
-    Its parts start and stop with it.
+    Its components start and stop with it.
     """
     settings = settings or Settings()
     metrics = Metrics()
@@ -97,17 +97,17 @@ class _App(FastAPI):
     """FastAPI with our own middleware and a completed OpenAPI document."""
 
     def build_middleware_stack(self) -> ASGIApp:
-        """Return the ASGI application that answers requests."""
+        """Return the ASGI application below this one."""
         framework = super().build_middleware_stack()
         assert isinstance(framework, ServerErrorMiddleware)  # replaced by ours
         return RequestContext(framework.app, self.state.metrics, calls=HANDLERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http" or self.middleware_stack is None:
             await super().__call__(scope, receive, send)
             return
-        # FastAPI does the same here, and more that is not needed
+        # as in FastAPI, without steps that are not needed here
         scope["app"] = self
         await self.middleware_stack(scope, receive, send)
 
@@ -119,14 +119,14 @@ class _App(FastAPI):
 
 
 def openapi_document() -> dict[str, Any]:
-    """Return the OpenAPI document, without starting anything."""
+    """Return the OpenAPI document without starting the service."""
     return create_app().openapi()
 
 
 def _tune_gc() -> None:
-    """Exempt modules, routes and schemas, which stay, from garbage collection.
+    """Exempt all present objects (modules, routes, schemas) from garbage collection.
 
-    Collections would traverse all of them again and again while requests wait.
+    Every collection would traverse them while requests wait.
     """
     gc.collect()
     gc.freeze()

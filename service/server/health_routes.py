@@ -1,4 +1,4 @@
-"""Health and metrics: live while the process responds, ready while it can do its work."""
+"""HTTP routes of health and metrics."""
 
 from typing import Annotated, Final
 
@@ -13,22 +13,22 @@ from service.observability.readiness import ReadinessMonitor
 
 router = APIRouter(prefix="/v2/health", tags=["health"])
 
-#: Requires a key, unlike health: the numbers are about the work of all owners.
+#: Requires a key, unlike health, since the metrics are about all owners.
 metrics_router = APIRouter(tags=["health"], route_class=secured("metrics:read"))
 
 Readiness = Annotated[ReadinessMonitor, app_state("readiness")]
-_NOT_READY: Final = "Not ready; `reasons` says why."
+_NOT_READY: Final = "Not ready; `reasons` lists why."
 
 
 class Health(BaseModel):
-    """Whether the service lives and can do its work."""
+    """Health of the service."""
 
     live: bool
     ready: bool
-    reasons: list[str] = Field(description="Why it is not ready.")
+    reasons: list[str] = Field(description="Reasons why the service is not ready.")
 
 
-# both run on the event loop: they must not wait for a thread
+# on the event loop, since they must not wait for a thread
 
 
 @router.get("/live")
@@ -43,7 +43,7 @@ async def live(readiness: Readiness) -> Health:
     responses={503: {"model": Health, "description": _NOT_READY}},
 )
 async def ready(readiness: Readiness) -> Response:
-    """Check whether jobs and inference can be served now."""
+    """Check whether the service can run jobs and inference."""
     health = _health(readiness)
     return json_response(health, status=200 if health.ready else 503)
 
@@ -52,12 +52,12 @@ async def ready(readiness: Readiness) -> Response:
     "/metrics",
     response_class=Response,
     responses={
-        200: {"content": {"text/plain": {}}, "description": "The text format of Prometheus."},
+        200: {"content": {"text/plain": {}}, "description": "Prometheus text format."},
         **problems(),
     },
 )
 def metrics(request: Request) -> Response:
-    """Return counters and gauges of this process, and the queue as it is in the database."""
+    """Return metrics of the server processes and of the job queue, for Prometheus."""
     text: bytes = request.app.state.metrics.text()
     return Response(text, headers={"Content-Type": CONTENT_TYPE_PLAIN_0_0_4})
 

@@ -1,4 +1,4 @@
-"""What happens to every request before a route sees it, and to every answer after."""
+"""Middleware of every request: request id, errors, logs and metrics."""
 
 import time
 from collections.abc import Collection
@@ -10,21 +10,21 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from service.errors import Problem, problem_of, problem_response
 from service.http.requests import request_id_of
-from service.observability.logs import answer_for, log
+from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics
 
 _OK: Final = 200
-#: Answers to these carry no body; a route sees GET.
+#: Routes handle HEAD as GET; the middleware drops the body.
 _HEAD: Final = "HEAD"
 
 
 class _HeadersOnly(OSError):
-    """Ends the writing of a body that the caller did not ask for, as a closed socket would."""
+    """Raised to stop writing the body of a response to HEAD, as a closed socket would."""
 
 
 @dataclass(slots=True)
-class _Answer:
-    """Passes on an answer with the request's id, and remembers how far it is."""
+class _ResponseSender:
+    """Sender of a response that adds the request id and records the status."""
 
     send: Send
     request_id: str
@@ -43,12 +43,12 @@ class _Answer:
 
 
 class RequestContext:
-    """Gives each request an id, answers defects as problems, and logs and counts each.
+    """Middleware that sets the request id, converts errors to responses, logs and counts.
 
     Parameters
     ----------
     calls
-        Routes that are called too often to log what went well: that takes as long as the call.
+        Routes whose successful requests are not logged, since logging takes as long as they do.
     """
 
     def __init__(self, app: ASGIApp, metrics: Metrics, calls: Collection[str]) -> None:
@@ -57,49 +57,51 @@ class RequestContext:
         self._calls = frozenset(calls)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer one request."""
+        """Handle one request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
         started_s = scope.get("started_s", time.perf_counter())
         method = scope["method"]
-        answer = _Answer(send, _request_id(scope), has_body=method != _HEAD)
-        answer_for(answer.request_id)
-        # a copy: the server below decides by the true method what it puts on the wire
+        sender = _ResponseSender(send, _request_id(scope), has_body=method != _HEAD)
+        bind_request_id(sender.request_id)
+        # a copy, since uvicorn needs the original method
         inner = {**scope, "method": "GET"} if method == _HEAD else scope
         try:
-            await self._answer(inner, receive, answer)
+            await self._handle(inner, receive, sender)
         except (_HeadersOnly, ClientDisconnect):
-            pass  # nobody reads on
+            pass  # the client does not read the rest
         finally:
             elapsed_s = time.perf_counter() - started_s
             route = getattr(inner.get("route"), "path", None)
             self._metrics.observe_request(
-                method=method, route=route, status=answer.status, elapsed_s=elapsed_s
+                method=method, route=route, status=sender.status, elapsed_s=elapsed_s
             )
-            if answer.status != _OK or route not in self._calls:
+            if sender.status != _OK or route not in self._calls:
                 log.info(
                     "request",
                     method=method,
                     route=route,
-                    status=answer.status,
+                    status=sender.status,
                     elapsed_ms=round(elapsed_s * 1000, 2),
                 )
 
-    async def _answer(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, sender: _ResponseSender) -> None:
         try:
             _check_no_nul(scope)
-            await self._app(scope, receive, answer)
+            await self._app(scope, receive, sender)
         except (_HeadersOnly, ClientDisconnect):
             raise
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
-                log.error("defect", path=scope["path"], exc_info=error)
-                problem = Problem("internal", "the service failed; the defect is in its log")
-            if answer.status is not None:
-                raise  # half an answer is out: only a broken connection can tell
-            await problem_response(problem, scope["path"])(scope, receive, answer)
+                log.error("request.failed", path=scope["path"], exc_info=error)
+                problem = Problem(
+                    "internal", "an unexpected error; the log has the details under this request_id"
+                )
+            if sender.status is not None:
+                raise  # part of the response is sent: only closing the connection reports the error
+            await problem_response(problem, scope["path"])(scope, receive, sender)
 
 
 def _request_id(scope: Scope) -> str:
@@ -108,12 +110,12 @@ def _request_id(scope: Scope) -> str:
 
 
 def _check_no_nul(scope: Scope) -> None:
-    """Refuse a character that PostgreSQL cannot keep in a text, before anything stores it."""
-    for place, holds in (
+    """Reject NUL characters, which PostgreSQL cannot store in text."""
+    for place, has_nul in (
         ("path", "\0" in scope["path"]),
         ("query", b"%00" in scope["query_string"]),
     ):
-        if holds:
-            detail = f"the {place} holds a NUL character; leave it out"
+        if has_nul:
+            detail = f"the {place} contains a NUL character; remove it"
             entry = {"parameter": place, "code": "nul", "detail": detail}
             raise Problem("invalid-request", detail, errors=[entry])

@@ -1,4 +1,4 @@
-"""What the OpenAPI document says beyond what the routes say themselves: problems and keys."""
+"""Parts of the OpenAPI document that do not come from routes: errors, V2 bodies and API keys."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def complete(document: dict[str, Any]) -> None:
     for path, operations in document["paths"].items():
         if path.startswith("/v2"):
             for operation in operations.values():
-                operation["responses"].pop("422", None)  # FastAPI's; under /v2 it is 400
+                operation["responses"].pop("422", None)  # added by FastAPI; under /v2 it is 400
     schemas.pop("HTTPValidationError", None)
     schemas.pop("ValidationError", None)
     scheme = {"type": "http", "scheme": "bearer", "description": "An API key, sib_..."}
@@ -33,8 +33,11 @@ def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:
 
 
 def _v2_error(problem: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema of an error under ``/v2``: a problem with one more member."""
-    error = {"type": "string", "description": "The detail, where clients of the protocol look."}
+    """Return the schema of errors under ``/v2``: a problem with a member ``error``."""
+    error = {
+        "type": "string",
+        "description": "Same as `detail`, for clients of the Open Inference Protocol.",
+    }
     return {
         **problem,
         "title": "V2Error",

@@ -1,4 +1,4 @@
-"""The parts of the application: opened and connected when it starts, closed when it stops."""
+"""Components of the application: created at startup and closed at shutdown."""
 
 import threading
 from collections.abc import Iterator
@@ -33,9 +33,9 @@ from service.settings import Settings
 
 @contextmanager
 def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator[None]:
-    """Open the parts, and set them as attributes of the application's state until the block ends.
+    """Create the components, set them on the application's state, and close them at the end.
 
-    Each package finds its own under its name, such as ``state.datasets``.
+    Each package has an attribute of its name, such as ``state.datasets``.
     """
     with ExitStack() as stack:
         database = open_database(settings)

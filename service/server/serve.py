@@ -1,4 +1,4 @@
-"""Serving: a socket, uvicorn's processes on it, and the line that says where it is."""
+"""Start of the server: checks, socket, uvicorn processes."""
 
 import contextlib
 import ctypes
@@ -25,27 +25,28 @@ from service.processes import set_parent_death_signal
 from service.schema import SchemaMismatch, open_database
 from service.settings import MIB, Settings
 
-#: Open streams get so long to end before the server stops.
+#: Time that open streams have to end when the server stops.
 STOP_TIMEOUT_S: Final = 3
-#: A worker that does not answer its supervisor for so long is replaced. One that dies while it is
-#: asked is noticed only then; one that computes may be silent for seconds on a busy machine.
+#: Time after which uvicorn replaces a worker that does not respond. Long, since a worker that
+#: computes may not respond for seconds on a busy machine; it also delays the detection of a worker
+#: that dies during a check.
 _HEALTHCHECK_S: Final = 15
 _RETRY_S: Final = 0.05
-#: Of mallopt(3).
+#: Parameters of mallopt(3).
 _M_TRIM_THRESHOLD, _M_MMAP_THRESHOLD, _M_ARENA_MAX = -1, -3, -8
-#: An array of a call of a thousand rows has less, a chunk of an upload more.
+#: Larger than the arrays of a request with a thousand rows, smaller than a chunk of an upload.
 _LARGE_BYTES: Final = 5 * MIB // 2
 
 
 def run(settings: Settings, *, any_port: bool) -> None:
-    """Serve until a signal comes.
+    """Run the server until a signal stops it.
 
     Parameters
     ----------
     settings
-        As the environment has them, from which each server process reads its own.
+        Settings of the environment; each server process reads them again.
     any_port
-        Take a free port if the usual one is taken.
+        Whether to use a free port if the port of the settings is taken.
     """
     configure_logs(settings.log_level)
     _preflight(settings)
@@ -63,17 +64,17 @@ def run(settings: Settings, *, any_port: bool) -> None:
             ws="none",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # nothing here depends on who the caller claims to be
+            proxy_headers=False,  # client addresses are not used
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
             timeout_worker_healthcheck=_HEALTHCHECK_S,
         )
     if not announced.is_set():
-        sys.exit("error: the service did not start; its log says why")
+        sys.exit("error: the service did not start; see the log above")
 
 
 def create_server_app() -> ASGIApp:
     """Return the application of one server process, with the fast path in front."""
-    # a supervisor of workers does not need them
+    # imported late: the supervisor of several processes does not need them
     from service.server.app import HANDLERS, create_app
     from service.server.fast_path import FastPath
 
@@ -88,7 +89,7 @@ def create_server_app() -> ASGIApp:
 
 @contextmanager
 def _shared_metrics(workers: int) -> Iterator[None]:
-    """Have several processes count together, in files that end with the block."""
+    """Share metrics between several processes, in temporary files."""
     if workers == 1:
         yield
         return
@@ -98,14 +99,13 @@ def _shared_metrics(workers: int) -> Iterator[None]:
 
 
 def _return_large_buffers() -> None:
-    """Return memory of large buffers to the system at once, and keep that of others.
+    """Tune the C library to return large buffers to the system at once, and to keep small ones.
 
-    The C library would raise its threshold with the first chunk of an upload and keep the next ones
-    in an arena for each thread: 300 MB passing through left the server 70 MB larger. Of smaller
-    buffers it would return the last, and get fresh memory for each request, which takes longer than
-    to compute it.
+    By default it raises its threshold with the first chunk of an upload, and keeps later chunks in
+    an arena per thread: a 300 MB upload left the server 70 MB larger. It also returns the last
+    small buffer, and getting new memory takes longer than computing a request.
     """
-    with contextlib.suppress(AttributeError, OSError):  # another C library does it its own way
+    with contextlib.suppress(AttributeError, OSError):  # not every C library has mallopt
         mallopt = ctypes.CDLL(None).mallopt
         mallopt(_M_MMAP_THRESHOLD, _LARGE_BYTES)
         mallopt(_M_TRIM_THRESHOLD, 2 * _LARGE_BYTES)
@@ -113,7 +113,7 @@ def _return_large_buffers() -> None:
 
 
 def _preflight(settings: Settings) -> None:
-    """Exit with a sentence if the service could not start: uvicorn would print a traceback."""
+    """Exit with a message if the service cannot start; uvicorn would print a traceback."""
     try:
         database = open_database(settings)
         has_key = ensure_bootstrap_key(database, settings)
@@ -135,7 +135,7 @@ def _preflight(settings: Settings) -> None:
 
 
 def _announce(listener: socket.socket, announced: threading.Event) -> None:
-    """Write the address to standard output as soon as a server process listens."""
+    """Print the URL once a server process accepts connections."""
     address = listener.getsockname()
     while not announced.wait(_RETRY_S):
         with contextlib.suppress(OSError), socket.create_connection(address[:2]):
@@ -147,12 +147,12 @@ def _announce(listener: socket.socket, announced: threading.Event) -> None:
 
 
 def _listener(settings: Settings, *, any_port: bool) -> socket.socket:
-    """Return a socket that is bound, but does not listen yet."""
+    """Return a bound socket that does not listen yet."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    # for every connection: of a socket given by its number, uvicorn does not know that it is TCP,
-    # and the head of an answer and its body are two writes
+    # uvicorn does not set this for a socket that it gets as a file descriptor; without it, the
+    # body of a response waits for the acknowledgement of its headers
     listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     try:
         listener.bind((settings.host, settings.port))
@@ -161,6 +161,6 @@ def _listener(settings: Settings, *, any_port: bool) -> socket.socket:
             raise
         if not any_port:
             taken = f"port {settings.port} is taken"
-            sys.exit(f"error: {taken}; name another with --port, or 0 for a free one")
+            sys.exit(f"error: {taken}; choose another with --port, or 0 for a free one")
         listener.bind((settings.host, 0))
     return listener

@@ -156,7 +156,7 @@ def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
         with connect() as connection:
             connection.send(request_of(body_of(3000)) + request_of(body_of()) + b"XYZ\r\n\r\n")
     time.sleep(0.3)
-    assert "defect" not in service.log()
+    assert "request.failed" not in service.log()
     assert "Traceback" not in service.log()
 
 

@@ -582,7 +582,7 @@ def test_a_defect_is_a_problem_with_its_request_id_and_no_inside_view(spare):
     with httpx.Client(base_url=spare.url) as http:
         body = assert_problem(http.get("/v1/datasets/ds_1", headers={"X-Request-Id": "q1"}), 500)
         assert "no options" not in body["detail"]
-    defects = [json.loads(line) for line in spare.log().splitlines() if '"defect"' in line]
+    defects = [json.loads(line) for line in spare.log().splitlines() if '"request.failed"' in line]
     assert [event["request_id"] for event in defects] == ["q1"]
     assert "Traceback" not in spare.log().replace("\\n", "")
 

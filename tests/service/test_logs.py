@@ -14,7 +14,7 @@ def test_a_defect_is_told_without_the_values_it_was_met_with(capsys):
     try:
         read("secret" + "-of-nobody")
     except TypeError as error:
-        log.error("defect", exc_info=error)
+        log.error("request.failed", exc_info=error)
     text = capsys.readouterr().err
     assert "secret-of-nobody" not in text
     (told,) = json.loads(text)["exception"]
