@@ -51,7 +51,7 @@ def assert_ends_cleanly(demo, number, folder):
 
 
 @pytest.mark.timeout(90)
-def test_the_demo_shows_its_report_and_ends_at_ctrl_c(demo, tmp_path):
+def test_the_demo_prints_its_report_and_stops_at_ctrl_c(demo, tmp_path):
     shown = ""
     while "Stop with Ctrl-C" not in shown:
         line = demo.stdout.readline()
@@ -63,7 +63,7 @@ def test_the_demo_shows_its_report_and_ends_at_ctrl_c(demo, tmp_path):
     assert_ends_cleanly(demo, signal.SIGINT, tmp_path)
 
 
-def test_the_demo_leaves_nothing_when_it_is_terminated_in_the_middle(demo, tmp_path):
+def test_the_demo_cleans_up_when_it_is_terminated_early(demo, tmp_path):
     deadline = time.monotonic() + STOP_TIMEOUT_S
     while not list(tmp_path.glob("sibling-demo-*/sibling.db")) and time.monotonic() < deadline:
         with contextlib.suppress(subprocess.TimeoutExpired):

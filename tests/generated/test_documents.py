@@ -18,14 +18,14 @@ SHOWS_ALGORITHMS = {"demo.py"}
 
 
 @pytest.mark.parametrize("name", sorted(pages()))
-def test_committed_page_is_what_the_code_generates(name):
+def test_committed_pages_equal_the_generated_ones(name):
     path = DOCS / name
     assert path.exists(), f"docs/{name} is missing; run `make docs`"
     is_same = path.read_text(encoding="utf-8") == pages()[name]
     assert is_same, f"docs/{name} is not what the code says; run `make docs`"
 
 
-def test_every_code_of_a_job_is_written_down():
+def test_every_error_code_of_jobs_is_documented():
     sources = [*(SERVICE / "jobs").rglob("*.py"), *(SERVICE / "batch").glob("*.py")]
     text = "\n".join(path.read_text(encoding="utf-8") for path in sources)
     found = set(
@@ -35,7 +35,7 @@ def test_every_code_of_a_job_is_written_down():
     assert found - {"invalid", "unknown-task", "invalid-data"} <= set(JOB_CODES) | set(ERRORS)
 
 
-def test_generating_twice_gives_the_same():
+def test_generation_is_deterministic():
     assert pages() == pages()
 
 
@@ -82,7 +82,7 @@ def test_every_route_documents_its_errors_as_problems():
                     assert named == ("V2Error" if is_v2 else "Problem")
 
 
-def test_every_reference_in_the_openapi_document_leads_somewhere():
+def test_every_reference_in_the_openapi_document_resolves():
     document = pages()["openapi.json"]
     schemas = openapi_document()["components"]["schemas"]
     assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()

@@ -43,7 +43,7 @@ def refused(response, status, code):
 # --- what an alias is ----------------------------------------------------------------------------
 
 
-def test_an_alias_is_made_read_moved_and_deleted(http, versions):
+def test_an_alias_is_created_read_moved_and_deleted(http, versions):
     made = move(http, 1, "made")
     assert (made.status_code, made.headers["location"]) == (201, f"{PATH}/made")
     body = made.json()
@@ -65,7 +65,7 @@ def test_an_alias_is_made_read_moved_and_deleted(http, versions):
     assert http.get("/v1/models/aliased/versions/3").status_code == 200
 
 
-def test_aliases_are_listed_by_page_and_with_the_version_they_name(http, client):
+def test_aliases_are_listed_in_pages_with_their_versions(http, client):
     for alias, version in (("b", 2), ("a", 2), ("c", 1)):
         move(http, version, alias, **{"If-None-Match": "*"})
     assert client.aliases("aliased").items() >= {("a", 2), ("b", 2), ("c", 1)}
@@ -88,7 +88,7 @@ def test_aliases_are_listed_by_page_and_with_the_version_they_name(http, client)
         client.delete_alias("aliased", alias)
 
 
-def test_a_version_whose_alias_moves_away_has_another_tag(http, production):
+def test_the_etag_of_a_version_changes_when_its_alias_moves_away(http, production):
     path = "/v1/models/aliased/versions/2"
     before = http.get(path).headers["etag"]
     move(http, 3, **{"If-Match": production})
@@ -99,18 +99,18 @@ def test_a_version_whose_alias_moves_away_has_another_tag(http, production):
 @pytest.mark.parametrize(
     "alias", ["1", "v1", "V12", "latest", "a.b", "a b", "_a", "ä", "a@b", "a" * 65, "a%0A"]
 )
-def test_a_name_that_is_none_for_an_alias_is_422(http, alias):
+def test_an_invalid_alias_name_is_422(http, alias):
     body = refused(move(http, 1, alias), 422, "invalid-request")
     assert body["errors"][0]["parameter"] == "path:alias"
 
 
-def test_the_longest_name_is_taken(http):
+def test_an_alias_of_maximum_length_is_accepted(http):
     assert move(http, 1, "a" * 64).status_code == 201
     assert http.get(f"/v1/models/aliased@{'a' * 64}").json()["version"] == 1
     assert http.delete(f"{PATH}/{'a' * 64}").status_code == 204
 
 
-def test_the_longest_model_with_the_longest_alias_is_called(client, http, dataset):
+def test_names_of_maximum_length_can_be_called(client, http, dataset):
     name = "m" * 100
     client.train(dataset, "pca", model=name, k=1).wait().set_alias("a" * 64)
     body = {"task": "north", "inputs": ROWS.tolist()}
@@ -121,12 +121,12 @@ def test_the_longest_model_with_the_longest_alias_is_called(client, http, datase
 
 
 @pytest.mark.parametrize("version", [0, -1, "1", True, 1.0, None, 2**31])
-def test_a_version_that_is_no_number_is_422(http, version):
+def test_a_version_that_is_not_a_number_is_422(http, version):
     body = refused(move(http, version), 422, "invalid-request")
     assert body["errors"][0]["pointer"] == "/version"
 
 
-def test_a_version_or_model_that_is_not_there_is_404(http):
+def test_an_unknown_version_or_model_is_404(http):
     body = refused(move(http, 99), 404, "not-found")
     assert body["errors"][0]["pointer"] == "/version"
     put = http.put("/v1/models/none/aliases/a", json={"version": 1})
@@ -140,7 +140,7 @@ def test_a_version_or_model_that_is_not_there_is_404(http):
 # --- who may move it -----------------------------------------------------------------------------
 
 
-def test_a_move_must_say_from_where(http, production):
+def test_a_move_requires_if_match(http, production):
     told = refused(move(http, 3), 428, "precondition-required")
     assert production in told["detail"]
     refused(move(http, 3, **{"If-Match": '"stale"'}), 412, "precondition-failed")
@@ -150,18 +150,18 @@ def test_a_move_must_say_from_where(http, production):
     assert move(http, 3, **{"If-Match": "*"}).status_code == 200
 
 
-def test_a_tag_of_what_is_not_there_yet_is_412(http):
+def test_if_match_on_a_new_alias_is_412(http):
     refused(move(http, 1, "new", **{"If-Match": '"any"'}), 412, "precondition-failed")
     refused(http.get(f"{PATH}/new"), 404, "not-found")
 
 
-def test_there_and_back_is_another_tag(http, production):
+def test_moving_an_alias_away_and_back_changes_its_etag(http, production):
     away = move(http, 3, **{"If-Match": production}).headers["etag"]
     move(http, 2, **{"If-Match": away})
     refused(move(http, 1, **{"If-Match": production}), 412, "precondition-failed")
 
 
-def test_a_delete_under_a_stale_tag_is_412(http, production):
+def test_a_delete_with_a_stale_etag_is_412(http, production):
     refused(
         http.delete(f"{PATH}/production", headers={"If-Match": '"x"'}), 412, "precondition-failed"
     )
@@ -169,7 +169,7 @@ def test_a_delete_under_a_stale_tag_is_412(http, production):
     assert http.delete(path, headers={"If-Match": production}).status_code == 204
 
 
-def test_of_many_moves_at_once_from_one_tag_one_wins(http, production):
+def test_only_one_of_many_concurrent_moves_succeeds(http, production):
     with ThreadPoolExecutor(12) as pool:
         ends = list(
             pool.map(lambda i: move(http, i % 3 + 1, **{"If-Match": production}), range(12))
@@ -181,7 +181,7 @@ def test_of_many_moves_at_once_from_one_tag_one_wins(http, production):
     assert (now.json(), now.headers["etag"]) == (won[0].json(), won[0].headers["etag"])
 
 
-def test_of_many_that_make_it_at_once_one_wins(http):
+def test_only_one_of_many_concurrent_creations_succeeds(http):
     with ThreadPoolExecutor(8) as pool:
         ends = list(pool.map(lambda i: move(http, i % 3 + 1, "raced"), range(8)))
     assert sorted(end.status_code for end in ends) == [201, *[428] * 7]
@@ -189,7 +189,7 @@ def test_of_many_that_make_it_at_once_one_wins(http):
 
 
 @needs_production
-def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypatch):
+def test_the_client_moves_an_alias_and_reports_a_conflict(http, client, versions, monkeypatch):
     versions[0].set_alias("production")
     assert client.model("aliased@production").version == 1
     versions[1].set_alias("fresh")
@@ -212,7 +212,7 @@ def test_the_client_moves_it_and_tells_who_lost(http, client, versions, monkeypa
 # --- what an alias protects ----------------------------------------------------------------------
 
 
-def test_a_version_that_an_alias_names_is_not_deleted(client, http, dataset):
+def test_a_version_with_an_alias_cannot_be_deleted(client, http, dataset):
     doomed = client.train(dataset, "pca", model="protected", k=1).wait()
     doomed.set_alias("champion")
     doomed.set_alias("old")
@@ -225,7 +225,7 @@ def test_a_version_that_an_alias_names_is_not_deleted(client, http, dataset):
     refused(http.get("/v1/models/protected"), 404, "not-found")
 
 
-def test_a_version_is_never_deleted_under_an_alias_that_comes_meanwhile(client, http, dataset):
+def test_a_version_is_not_deleted_if_it_gets_an_alias_at_the_same_time(client, http, dataset):
     for _ in range(5):
         found = client.train(dataset, "pca", model="contested", k=1).wait()
         path = f"/v1/models/contested/versions/{found.version}"
@@ -245,7 +245,7 @@ def test_a_version_is_never_deleted_under_an_alias_that_comes_meanwhile(client, 
 
 @pytest.mark.parametrize("part", ["", "/history", "/artifact"])
 @needs_production
-def test_what_there_is_of_a_version_there_is_of_its_alias(http, part):
+def test_every_resource_of_a_version_is_available_by_its_alias(http, part):
     by_alias = http.get(f"/v1/models/aliased@production{part}")
     by_number = http.get(f"/v1/models/aliased/versions/2{part}")
     both = http.get(f"/v1/models/aliased@production/versions/2{part}")
@@ -257,7 +257,7 @@ def test_what_there_is_of_a_version_there_is_of_its_alias(http, part):
 
 
 @needs_production
-def test_relations_and_their_picture_have_the_address_too(http, client, dataset):
+def test_relations_and_their_diagram_are_available_by_alias(http, client, dataset):
     model = client.train(dataset, "rmt-pca", model="aliased-relations", k=1).wait()
     model.set_alias("drawn")
     for part in ("relations", "relations.svg"):
@@ -268,7 +268,7 @@ def test_relations_and_their_picture_have_the_address_too(http, client, dataset)
         refused(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
 
 
-def test_a_report_has_the_address_too(http, client, dataset):
+def test_the_report_is_available_by_alias(http, client, dataset):
     refused(http.get("/v1/models/aliased@production/report"), 404, "no-report")
     judged = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
     judged.set_alias("judged")
@@ -277,7 +277,7 @@ def test_a_report_has_the_address_too(http, client, dataset):
 
 
 @needs_production
-def test_calls_go_where_the_alias_names_from_the_move_on(http, client, versions):
+def test_calls_use_the_new_version_as_soon_as_the_alias_has_moved(http, client, versions):
     body = {"task": "north", "inputs": ROWS.tolist()}
     for version in (1, 3, 2):
         move(http, version, **{"If-Match": "*"})
@@ -294,7 +294,7 @@ def test_calls_go_where_the_alias_names_from_the_move_on(http, client, versions)
 
 
 @needs_production
-def test_the_inference_protocol_takes_it_as_part_of_the_name(http, versions):
+def test_the_inference_protocol_accepts_aliases_in_names(http, versions):
     flat = {"name": "rows", "shape": [2, 5], "datatype": "FP64", "data": ROWS.ravel().tolist()}
     body = {"inputs": [flat], "parameters": {"task": "north"}}
     for name in ("aliased@production", "aliased@production.transform"):
@@ -316,7 +316,7 @@ def test_the_inference_protocol_takes_it_as_part_of_the_name(http, versions):
     assert ("aliased@production.transform", "2") in named
 
 
-def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset):
+def test_adapt_resolves_an_alias_at_submission(http, client, dataset):
     rng = np.random.default_rng(1)
     first, second = (client.train(dataset, "rmt-pca", model="warm", k=k).wait() for k in (1, 2))
     first.set_alias("base")
@@ -340,7 +340,7 @@ def test_adapt_takes_the_version_that_it_names_at_the_time(http, client, dataset
 
 
 @needs_production
-def test_a_lookup_follows_a_move_at_once(service, http):
+def test_the_resolver_follows_a_move_at_once(service, http):
     with service.open_database() as database:
         resolver = ModelResolver(database, single_process=True)
         with database.read() as session:

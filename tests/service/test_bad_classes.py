@@ -55,7 +55,9 @@ def send_table(service, text, **query):
         (np.arange(6) % 2, "task 'hall' has numeric targets.*target_kind=classes"),
     ],
 )
-def test_a_task_without_two_classes_is_refused_by_name(client, upload, algorithm, labels, words):
+def test_a_task_with_fewer_than_two_classes_is_rejected_by_name(
+    client, upload, algorithm, labels, words
+):
     dataset = upload({"door": TWO, "hall": labels})
     with pytest.raises(ServiceError, match=words.format(algorithm)) as caught:
         client.train(dataset, algorithm)
@@ -147,7 +149,7 @@ def test_labels_of_numbers_that_are_not_whole_name_task_and_row(upload):
 
 
 @pytest.mark.parametrize("method", ["predict", "distances", "transform"])
-def test_rows_of_another_task_and_unknown_tasks_are_told(pair, method):
+def test_rows_of_the_wrong_width_and_unknown_tasks_are_rejected(pair, method):
     call = getattr(pair, method)
     with pytest.raises(ServiceError, match="task 'door' expects rows of 3 numbers") as caught:
         call(rows(width=4), task="door")
@@ -157,7 +159,7 @@ def test_rows_of_another_task_and_unknown_tasks_are_told(pair, method):
 
 
 @pytest.mark.parametrize("method", ["predict", "distances"])
-def test_a_call_without_its_task_is_told(service, pair, method):
+def test_a_call_without_a_task_is_rejected(service, pair, method):
     address = f"{service.url}/v1/models/{pair.name}/{method}"
     answer = httpx.post(address, json={"inputs": [[0.0] * 3]})
     assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
@@ -166,7 +168,7 @@ def test_a_call_without_its_task_is_told(service, pair, method):
 
 @pytest.mark.parametrize("method", ["predict", "distances"])
 @pytest.mark.parametrize("size", [1e308, 1e160])
-def test_rows_whose_distances_overflow_are_refused_with_their_place(pair, method, size):
+def test_rows_whose_distances_overflow_are_rejected_with_their_location(pair, method, size):
     X = rows(n=3, width=3)
     X[1] = size
     with pytest.raises(ServiceError, match="task 'door', row 1 is so large") as caught:

@@ -107,7 +107,7 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         np.testing.assert_array_equal(answer, expected)
 
 
-def test_numbers_that_may_be_classes_are_noted_and_may_be_said_to_be_classes(
+def test_integer_targets_cause_a_warning_unless_their_kind_is_set(
     run, service, tmp_path
 ):
     lines = [
@@ -124,7 +124,7 @@ def test_numbers_that_may_be_classes_are_noted_and_may_be_said_to_be_classes(
     assert "class codes" not in end.stderr
 
 
-def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, dataset, tmp_path):
+def test_an_alias_is_created_used_listed_and_deleted(run, client, service, dataset, tmp_path):
     first, _ = (client.train(dataset, "pca", model="cli-aliased", k=k).wait() for k in (1, 2))
     np.save(tmp_path / "rows.npy", RNG.standard_normal((3, 5)))
     made = run("alias", "cli-aliased/1", "champion", url=service.url)
@@ -145,7 +145,7 @@ def test_an_alias_is_made_used_listed_and_taken_away(run, client, service, datas
     assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
 
 
-def test_a_model_is_called_over_a_whole_file(run, client, service, dataset, tmp_path):
+def test_infer_applies_a_model_to_a_whole_file(run, client, service, dataset, tmp_path):
     model = client.train(dataset, "pca", model="cli-batch", k=2).wait()
     X = {name: RNG.standard_normal((7, 5)) for name in ("here", "süd")}
     np.savez(tmp_path / "rows.npz", **{f"{name}/X": rows for name, rows in X.items()})
@@ -191,7 +191,7 @@ def run_rows(run, service, method, body, *options):
 
 
 @pytest.mark.parametrize("method", ["predict", "distances", "transform"])
-def test_every_method_answers_in_every_format(run, service, cameras, tmp_path, method):
+def test_every_method_writes_every_format(run, service, cameras, tmp_path, method):
     model, X = cameras
     expected = getattr(model, method)(X, task="hall")
     body = "\n".join(",".join(map(repr, row)) for row in X.tolist())
@@ -218,7 +218,7 @@ def test_every_method_answers_in_every_format(run, service, cameras, tmp_path, m
     assert json.loads((tmp_path / "out").read_text(encoding="utf-8")) == answer
 
 
-def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run, service, cameras):
+def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_skipped(run, service, cameras):
     model, _ = cameras
     rows = np.arange(6.0).reshape(2, 3)
     body = "\ufeff0,1,2\r\n3,4,5\r\n"
@@ -244,12 +244,12 @@ def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_passed_over(run,
     ],
 )
 @pytest.mark.usefixtures("cameras")
-def test_refused_rows_are_told_in_a_sentence(run, service, body, words):
+def test_rejected_rows_are_reported_in_a_sentence(run, service, body, words):
     end = run("predict", "cli-cameras", "--task", "door", url=service.url, standard_input=body)
     assert_fails(end, *words)
 
 
-def test_train_takes_the_id_of_a_dataset_and_the_address_from_the_environment(
+def test_train_accepts_a_dataset_id_and_the_url_from_the_environment(
     run, service, dataset
 ):
     end = run("train", dataset.id, "-a", "pca", "--model", "cli-id", SIBLING_URL=service.url)
@@ -270,7 +270,7 @@ def test_train_takes_the_id_of_a_dataset_and_the_address_from_the_environment(
     ],
 )
 @pytest.mark.usefixtures("schools")
-def test_a_refused_training_is_told_in_a_sentence(run, service, dataset, arguments, words):
+def test_a_rejected_training_is_reported_in_a_sentence(run, service, dataset, arguments, words):
     named = [dataset.id if part == "DATASET" else part for part in arguments]
     assert_fails(run("train", *named, url=service.url), *words)
 
@@ -287,14 +287,14 @@ def test_a_refused_training_is_told_in_a_sentence(run, service, dataset, argumen
     ],
 )
 @pytest.mark.usefixtures("model")
-def test_a_refused_transform_is_told_in_a_sentence(run, service, tmp_path, arguments, words):
+def test_a_rejected_transform_is_reported_in_a_sentence(run, service, tmp_path, arguments, words):
     np.save(tmp_path / "narrow.npy", np.ones((2, 3)))
     np.save(tmp_path / "objects.npy", np.array([{}], dtype=object))
     (tmp_path / "words.csv").write_text("a,b\n1,2\n", encoding="utf-8")
     assert_fails(run("transform", *arguments, url=service.url), *words)
 
 
-def test_wrong_use_is_told_in_a_sentence(run):
+def test_wrong_usage_is_reported_in_a_sentence(run):
     assert_fails(run("serve", "--port", "99999"), "--port", "65535", code=2)
     end = run("train", "a.csv", "-a", "pca", "-p", "k")
     assert_fails(end, "NAME=VALUE", code=2)
@@ -305,7 +305,7 @@ def test_wrong_use_is_told_in_a_sentence(run):
 
 
 @pytest.mark.parametrize("url", ["http://127.0.0.1:1", "nonsense", "http://[::bad"])
-def test_no_service_is_told_in_a_sentence(run, url):
+def test_an_unreachable_service_is_reported_in_a_sentence(run, url):
     assert_fails(run("models", url=url), "error: cannot reach the service", "sibling serve")
 
 
@@ -327,7 +327,7 @@ AWAY = "postgresql://127.0.0.1:1/none"
         (("migrate",), {"SIBLING_DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
     ],
 )
-def test_serve_that_cannot_start_says_why(run, arguments, env, words):
+def test_serve_reports_why_it_cannot_start(run, arguments, env, words):
     assert_fails(run(*arguments, **env), words)
 
 
@@ -352,7 +352,7 @@ def test_serve_names_every_setting_that_has_been_renamed(run):
     )
 
 
-def test_serve_on_a_taken_port_says_so(run):
+def test_serve_reports_that_the_port_is_in_use(run):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
@@ -360,7 +360,7 @@ def test_serve_on_a_taken_port_says_so(run):
         assert_fails(run("serve", "--port", str(port)), f"port {port} is taken")
 
 
-def test_serve_refuses_a_schema_it_does_not_know(run, empty_database):
+def test_serve_rejects_an_unknown_schema_version(run, empty_database):
     url = empty_database.url
     assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with empty_database.write() as session:
@@ -368,7 +368,7 @@ def test_serve_refuses_a_schema_it_does_not_know(run, empty_database):
     assert_fails(run("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future")
 
 
-def test_serve_takes_a_free_port_and_a_file_and_ends_at_ctrl_c(launch_on):
+def test_serve_uses_a_free_port_and_sqlite_and_stops_at_ctrl_c(launch_on):
     with launch_on("", SIBLING_WORKER_SLOTS=1) as service:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+", service.url)
         assert (service.data_dir / "sibling.db").exists()
@@ -377,14 +377,14 @@ def test_serve_takes_a_free_port_and_a_file_and_ends_at_ctrl_c(launch_on):
         assert "Traceback" not in service.log()
 
 
-def test_help_is_quick_and_lists_the_commands(run):
+def test_help_lists_the_commands(run):
     end = run("--help")
     assert end.returncode == 0
     for command in ("serve", "train", "transform", "predict", "distances", "demo", "migrate"):
         assert command in end.stdout
 
 
-def test_a_report_has_no_empty_row_and_says_what_is_undefined(capsys):
+def test_a_report_has_no_empty_row_and_shows_undefined_scores(capsys):
     from service import cli
 
     evaluation = {"mean": {"auc": None, "rmse": 0.5}, "over_rows": {"auc": None, "rmse": 0.25}}

@@ -50,11 +50,11 @@ def test_an_npz_file_becomes_a_dataset(client, tmp_path):
     assert set(client.upload(str(path), name="n").tasks) == {"one", "two"}
 
 
-def test_the_same_bytes_are_one_dataset(client):
+def test_uploading_the_same_bytes_twice_returns_one_dataset(client):
     assert client.upload(tasks(3)).id == client.upload(tasks(3)).id
 
 
-def test_what_cannot_be_sent_is_told_before_it_is(client, tmp_path):
+def test_invalid_data_is_rejected_before_it_is_sent(client, tmp_path):
     with pytest.raises(ValueError, match=r"expected a \.csv or \.npz file, got 'data\.txt'"):
         client.upload(tmp_path / "data.txt")
     with pytest.raises(ValueError, match="only for tasks with rows, got targets for: three"):
@@ -65,7 +65,7 @@ def test_what_cannot_be_sent_is_told_before_it_is(client, tmp_path):
         client.upload(tmp_path / "none.csv")
 
 
-def test_a_rejected_upload_says_what_is_wrong(client):
+def test_a_rejected_upload_raises_with_its_issues(client):
     data = tasks(4)
     data["two"][3, 1] = np.nan
     with pytest.raises(ServiceError, match="two") as caught:
@@ -98,7 +98,7 @@ def test_train_wait_and_use(client, dataset, tmp_path):
         model.predict(X, task="north")
 
 
-def test_events_are_told_in_order_from_queued_to_succeeded(client, dataset):
+def test_events_are_in_order_from_queued_to_succeeded(client, dataset):
     job = client.train(dataset, "pca", model="client-events")
     job.wait()
     events = list(job.events())
@@ -107,7 +107,7 @@ def test_events_are_told_in_order_from_queued_to_succeeded(client, dataset):
     assert [event["id"] for event in events] == sorted({event["id"] for event in events})
 
 
-def test_a_cancelled_job_ends_as_job_failed(client):
+def test_a_cancelled_job_raises_job_failed(client):
     rng = np.random.default_rng(0)
     big = client.upload({f"t{i}": rng.standard_normal((60, 40)) for i in range(12)})
     params = {"selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
@@ -119,7 +119,7 @@ def test_a_cancelled_job_ends_as_job_failed(client):
     assert caught.value.job["version"] is None
 
 
-def test_a_dataset_that_is_needed_is_not_deleted_and_another_is(client, dataset, model):
+def test_only_unused_datasets_can_be_deleted(client, dataset, model):
     assert model.info["lineage"]["dataset_id"] == dataset.id
     with pytest.raises(ServiceError) as caught:
         client.delete_dataset(dataset.id)
@@ -130,7 +130,7 @@ def test_a_dataset_that_is_needed_is_not_deleted_and_another_is(client, dataset,
         client.dataset(unused.id)
 
 
-def test_a_refusal_tells_status_code_detail_and_places(client, dataset):
+def test_an_error_has_status_code_detail_and_locations(client, dataset):
     with pytest.raises(ServiceError) as caught:
         client.train(dataset, "pca", k=0, unheard_of=1)
     error = caught.value
@@ -145,7 +145,7 @@ def test_a_parameter_may_have_any_name(client, dataset):
 
 
 @pytest.mark.parametrize("name", ["a/b", "a?b", "..", "ü %", "#"])
-def test_a_name_of_any_letters_is_one_name(client, name):
+def test_names_may_have_any_characters(client, name):
     with pytest.raises(ServiceError) as caught:
         client.model(name)
     assert (caught.value.status, caught.value.code) == (404, "not-found")
@@ -202,7 +202,7 @@ JOB = (202, {}, json.dumps({"id": "job_1", "state": "queued"}).encode())
 BUSY = (503, {"Retry-After": "0"}, b"{}")
 
 
-def test_a_submission_is_sent_again_with_its_key_after_503_and_a_lost_connection():
+def test_a_submission_is_retried_with_the_same_key_after_503_and_a_lost_connection():
     answers = (BUSY, (None, {}, b""), BUSY, JOB)
     with server_that_answers(*answers) as (url, requests), Client(url) as client:
         assert client.train("ds_1", "pca").id == "job_1"
@@ -211,7 +211,7 @@ def test_a_submission_is_sent_again_with_its_key_after_503_and_a_lost_connection
     assert len({body for *_, body in requests}) == 1
 
 
-def test_retry_after_is_kept():
+def test_retry_after_is_honoured():
     wait = (503, {"Retry-After": "1"}, b"{}")
     with server_that_answers(wait, JOB) as (url, _), Client(url) as client:
         began = time.monotonic()
@@ -220,7 +220,7 @@ def test_retry_after_is_kept():
 
 
 @pytest.mark.parametrize("given", ["Fri, 31 Dec 1999 23:59:59 GMT", "soon", "-1", "1e9", "nan"])
-def test_a_retry_after_that_is_no_number_does_not_matter(given):
+def test_a_retry_after_that_is_not_a_number_is_ignored(given):
     odd = (503, {"Retry-After": given}, b"{}")
     with server_that_answers(odd, JOB) as (url, _), Client(url) as client:
         began = time.monotonic()
@@ -228,7 +228,7 @@ def test_a_retry_after_that_is_no_number_does_not_matter(given):
         assert time.monotonic() - began < 5
 
 
-def test_what_stays_busy_is_told_in_the_end():
+def test_the_last_error_is_raised_after_all_retries():
     with (
         server_that_answers(BUSY) as (url, requests),
         Client(url) as client,
@@ -239,7 +239,7 @@ def test_what_stays_busy_is_told_in_the_end():
     assert len(requests) == 5
 
 
-def test_a_refusal_is_not_sent_again():
+def test_a_client_error_is_not_retried():
     body = {"code": "not-found", "detail": "there is no job", "errors": []}
     gone = (404, {}, json.dumps(body).encode())
     with (
@@ -254,7 +254,7 @@ def test_a_refusal_is_not_sent_again():
 @pytest.mark.parametrize(
     "content", [b"<html>Bad Gateway</html>", b"[]", b'{"code": 1}', b"", b"\xff"]
 )
-def test_an_error_page_of_a_proxy_is_an_error_too(content):
+def test_an_error_page_of_a_proxy_is_a_service_error(content):
     with (
         server_that_answers((500, {}, content)) as (url, _),
         Client(url) as client,

@@ -121,7 +121,7 @@ routes = pytest.mark.parametrize("route", ROUTES)
     max_examples=8, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(order=st.permutations(NAMES), seed=st.integers(0, 2**32 - 1), n=st.integers(1, 5))
-def test_any_order_of_named_columns_gives_the_same_bits(service, trained, route, order, seed, n):
+def test_any_order_of_named_columns_has_the_same_result(service, trained, route, order, seed, n):
     X = rows(seed, n)
     expected = trained.predict(X, task="a")
     found = ROUTES[route](service, trained, columns_of(X, order))
@@ -129,7 +129,7 @@ def test_any_order_of_named_columns_gives_the_same_bits(service, trained, route,
 
 
 @routes
-def test_a_missing_an_extra_and_a_misspelt_column_are_named(service, trained, route):
+def test_missing_extra_and_misspelt_columns_are_named(service, trained, route):
     X = rows(5)
     for change, words in (
         ({"iq": None}, ["missing: 'iq'"]),
@@ -145,7 +145,7 @@ def test_a_missing_an_extra_and_a_misspelt_column_are_named(service, trained, ro
         assert caught.value.errors[0]["task"] == "a"
 
 
-def test_two_columns_of_one_name_are_refused_by_name(service, trained, unnamed):
+def test_duplicate_column_names_are_rejected_by_name(service, trained, unnamed):
     X = rows(6)
     twice = pd.DataFrame(X, columns=["age", "iq", "iq"])
     body = pa.Table.from_arrays([pa.array(x) for x in X.T], names=["age", "iq", "iq"])
@@ -163,7 +163,7 @@ def test_two_columns_of_one_name_are_refused_by_name(service, trained, unnamed):
                 over_http(service, model, content, kind)
 
 
-def test_names_are_compared_in_one_unicode_form_and_without_spaces(service, trained):
+def test_names_are_compared_in_normal_form_without_surrounding_spaces(service, trained):
     X = rows(7)
     names = ("gro\u0308ße", " iq", "age ")
     columns = dict(zip(names, (X[:, 2], X[:, 1], X[:, 0]), strict=True))
@@ -174,7 +174,7 @@ def test_names_are_compared_in_one_unicode_form_and_without_spaces(service, trai
 # --- by position ---------------------------------------------------------------------------------
 
 
-def test_arrays_and_headerless_csv_are_taken_by_position(service, trained):
+def test_arrays_and_csv_without_a_header_are_matched_by_position(service, trained):
     X = rows(8)
     expected = trained.predict(X, task="a")
     headerless = "\n".join(",".join(map(repr, row)) for row in X.tolist()).encode()
@@ -191,7 +191,7 @@ def test_arrays_and_headerless_csv_are_taken_by_position(service, trained):
 
 
 @routes
-def test_a_model_without_names_takes_a_named_table_by_position(service, unnamed, route):
+def test_a_model_without_names_matches_columns_by_position(service, unnamed, route):
     X = rows(9)
     found = ROUTES[route](service, unnamed, columns_of(X))
     np.testing.assert_array_equal(found, unnamed.predict(X, task="a"))
@@ -200,7 +200,7 @@ def test_a_model_without_names_takes_a_named_table_by_position(service, unnamed,
         ROUTES[route](service, unnamed, narrow)
 
 
-def test_coordinates_are_taken_by_position_whatever_their_names(client):
+def test_projections_are_matched_by_position_whatever_their_names(client):
     X = {task: pd.DataFrame(columns_of(rows(seed))) for seed, task in enumerate(TASKS)}
     model = client.train(client.upload(X), "pca", model="coordinates", k=2).wait()
     Z = model.transform(X["a"][["iq", "größe", "age"]], task="a")
@@ -244,7 +244,7 @@ def test_a_column_that_is_not_numeric_is_named(client, trained, column, dtype):
         np.array([1, 2], np.uint8),
     ],
 )
-def test_every_kind_of_number_is_read(trained, column):
+def test_every_numeric_dtype_is_accepted(trained, column):
     frame = pd.DataFrame({"iq": [5, 6], "größe": [0.1, 0.2], "age": column})
     expected = frame[list(NAMES)].to_numpy(dtype=np.float64)
     found = trained.predict(frame, task="a")
@@ -259,12 +259,12 @@ def test_every_kind_of_number_is_read(trained, column):
         pa.table({"iq": [1, 2], "größe": [3, 4], "age": [1, None]}),
     ],
 )
-def test_a_missing_value_is_told_with_its_place(trained, frame):
+def test_a_missing_value_is_reported_with_its_location(trained, frame):
     with pytest.raises(ServiceError, match="task 'a', row 1, column 0 is nan"):
         trained.predict(frame, task="a")
 
 
-def test_integers_that_floats_cannot_hold_and_labels_without_text_are_refused(client, trained):
+def test_inexact_integers_and_labels_that_are_not_strings_are_rejected(client, trained):
     large = pd.DataFrame({"age": [2**53 + 1], "iq": [1], "größe": [1]})
     with pytest.raises(ValueError, match="column 'age' of predict has the integer 9007"):
         trained.predict(large, task="a")
@@ -283,7 +283,7 @@ def manifest_of(service, dataset):
 
 
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
-def test_frames_of_tasks_in_another_order_are_aligned_by_name(client, service, make):
+def test_columns_of_tasks_in_different_order_are_aligned_by_name(client, service, make):
     X = {task: rows(seed) for seed, task in enumerate("abc")}
     y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
     orders = dict(zip("abc", itertools.permutations(NAMES), strict=False))
@@ -298,7 +298,7 @@ def test_frames_of_tasks_in_another_order_are_aligned_by_name(client, service, m
         assert predicted.tobytes() == expected.predict(Z, task=task).tobytes()
 
 
-def test_targets_may_be_series_of_numbers_or_text(client):
+def test_targets_may_be_series_of_numbers_or_strings(client):
     X = {task: pd.DataFrame(columns_of(rows(seed, 8))) for seed, task in enumerate(TASKS)}
     numbers = {"a": pd.Series(np.arange(8) / 3), "b": pl.Series(np.arange(8) / 7)}
     model = client.train(client.upload(X, numbers), "ridge", model="series").wait()
@@ -308,7 +308,7 @@ def test_targets_may_be_series_of_numbers_or_text(client):
     assert model.classes("b") == ("u", "v")
 
 
-def test_targets_whose_index_is_in_another_order_are_refused(client):
+def test_targets_with_an_index_in_another_order_are_rejected(client):
     X = pd.DataFrame(columns_of(rows(0, 4)), index=list("wxyz"))
     y = pd.Series([1.0, 2.0, 3.0, 4.0], index=list("zyxw"))
     with pytest.raises(ValueError, match="index of the targets of task 'a' has another order"):
@@ -317,7 +317,7 @@ def test_targets_whose_index_is_in_another_order_are_refused(client):
     assert aligned.info["n_samples"] == 4
 
 
-def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, service):
+def test_tasks_with_different_column_names_keep_their_own(client, service):
     rng = np.random.default_rng(3)
     X = {
         "door": pd.DataFrame(rng.normal(size=(12, 3)), columns=["u", "v", "w"]),
@@ -357,7 +357,7 @@ def test_tasks_of_different_names_keep_their_own_and_are_called_by_them(client, 
         client.train(dataset, "pca", model="never")
 
 
-def test_frames_beside_arrays_are_refused(client):
+def test_frames_and_arrays_in_one_upload_are_rejected(client):
     with pytest.raises(ServiceError, match="task 'a' has column names, task 'b' has none"):
         client.upload({"a": pd.DataFrame(columns_of(rows(0))), "b": rows(1)})
 
@@ -365,7 +365,7 @@ def test_frames_beside_arrays_are_refused(client):
 # --- stored datasets -----------------------------------------------------------------------------
 
 
-def test_a_stored_dataset_is_inferred_by_names(client, trained, tmp_path):
+def test_batch_inference_matches_columns_by_name(client, trained, tmp_path):
     X = rows(20)
     for order in itertools.permutations(NAMES):
         dataset = client.upload({"a": pl.DataFrame(columns_of(X, order))}, name=str(order))
@@ -379,7 +379,7 @@ def test_a_stored_dataset_is_inferred_by_names(client, trained, tmp_path):
     assert caught.value.errors[0]["column"] == "iq"
 
 
-def test_tasks_with_names_of_their_own_are_inferred_each_by_its_own(client, tmp_path):
+def test_batch_inference_matches_columns_of_each_task_by_its_own_names(client, tmp_path):
     rng = np.random.default_rng(3)
     X = {
         "door": pd.DataFrame(rng.normal(size=(12, 2)), columns=["u", "v"]),
@@ -394,7 +394,7 @@ def test_tasks_with_names_of_their_own_are_inferred_each_by_its_own(client, tmp_
     np.testing.assert_array_equal(np.array(table["outputs"].to_pylist()), np.concatenate(expected))
 
 
-def test_new_tasks_join_by_names_and_are_called_by_them(client):
+def test_columns_of_adapted_tasks_are_matched_by_name(client):
     def frame(seed, order):
         return pd.DataFrame(columns_of(rows(seed, 15), order))
 

@@ -22,7 +22,7 @@ ALIKE = [
 
 
 @pytest.mark.parametrize(("plain", "other", "body"), ALIKE)
-def test_both_ways_give_the_same_answer(http, plain, other, body):
+def test_fast_path_and_routes_return_the_same_response(http, plain, other, body):
     first, second = http.post(plain, json=body), http.post(other, json=body)
     assert first.status_code == 200
     assert (second.status_code, second.content) == (200, first.content)
@@ -41,7 +41,7 @@ def test_both_ways_give_the_same_answer(http, plain, other, body):
         ("/v2/models/shared/infer", {"inputs": 1}, 400, "invalid-request"),
     ],
 )
-def test_both_ways_refuse_alike(http, path, query, body, status, code):
+def test_fast_path_and_routes_return_the_same_errors(http, path, query, body, status, code):
     response = http.post(path + query, json=body, headers={"X-Request-Id": "mine"})
     assert response.status_code == status
     found = response.json()
@@ -50,12 +50,12 @@ def test_both_ways_refuse_alike(http, path, query, body, status, code):
 
 
 @pytest.mark.parametrize("version", ["0", "x", "1.5", "4294967296", "9" * 30])
-def test_a_version_that_is_none_is_told_by_the_framework(http, version):
+def test_an_invalid_version_is_rejected_by_the_framework(http, version):
     response = http.post(f"/v1/models/shared/versions/{version}/transform", json=V1)
     assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
 
 
-def test_calls_that_went_well_are_counted_and_not_logged(service, http):
+def test_successful_calls_are_not_logged(service, http):
     def logged():
         events = (json.loads(line) for line in service.log().splitlines() if line.startswith("{"))
         return [e for e in events if e["event"] == "request" and e.get("request_id") == "watched"]
@@ -67,7 +67,7 @@ def test_calls_that_went_well_are_counted_and_not_logged(service, http):
     assert (event["status"], event["route"]) == (404, "/v2/models/{name}/infer")
 
 
-def test_answers_do_not_change_from_the_first_call_to_the_hundredth(http, client, dataset):
+def test_results_are_the_same_in_a_thread_and_on_the_event_loop(http, client, dataset):
     """The first are computed in a thread, later ones where they arrive."""
     remote = client.train(dataset, "common-pca", model="many", k=2).wait()
     width = remote.transform(np.zeros((0, 5)), task="north").shape[1]
@@ -77,7 +77,7 @@ def test_answers_do_not_change_from_the_first_call_to_the_hundredth(http, client
     assert len(answers) == 1
 
 
-def test_what_took_long_is_expected_to_for_some_calls():
+def test_a_slow_call_raises_the_estimate_for_several_calls():
     estimator = LatencyEstimator()
     assert estimator.estimate_ns("transform", 5) is None  # nobody knows
     estimator.observe("transform", 5, 50_000)
@@ -94,7 +94,7 @@ def test_what_took_long_is_expected_to_for_some_calls():
     assert estimator.estimate_ns("transform", 0) == 0
 
 
-def test_what_took_long_unexpectedly_is_measured_again_once():
+def test_an_invalidated_estimate_is_measured_again_once():
     """By a call that is no larger: a larger one would say nothing of the time of any call."""
     estimator = LatencyEstimator()
     estimator.observe("transform", 100, 1000)

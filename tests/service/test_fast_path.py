@@ -190,14 +190,14 @@ def both(front, routes):
 
 
 @pytest.mark.parametrize("number", range(len(CORPUS)))
-def test_both_ways_give_the_same_answer(both, number):
+def test_fast_path_and_routes_return_the_same_response(both, number):
     first, second = both
     expected = answer(second, *CORPUS[number])
     # in a thread at first, on the event loop later
     assert {answer(first, *CORPUS[number]) for _ in range(3)} == {expected}
 
 
-def test_a_body_in_chunks_is_answered_alike(both):
+def test_a_body_in_chunks_has_the_same_response(both):
     def parts(body):
         yield body[:10]
         yield body[10:]
@@ -208,12 +208,12 @@ def test_a_body_in_chunks_is_answered_alike(both):
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "HEAD"])
-def test_other_methods_are_answered_alike(both, method):
+def test_other_http_methods_have_the_same_response(both, method):
     first, second = (answer(http, V2, b"", {}, method) for http in both)
     assert first == second
 
 
-def test_headers_that_come_twice_are_answered_alike(both):
+def test_duplicate_headers_have_the_same_response(both):
     for name, values in (
         ("Accept", [NPY, CSV]),
         ("Content-Type", ["text/plain", "application/json"]),
@@ -267,7 +267,7 @@ def ask(app, url, *, method="POST", body=b"12345", headers=(("authorization", "m
         ("/m/a/versions/12/infer", "a 12 None 5"),
     ],
 )
-def test_ordinary_requests_are_taken(app, url, told):
+def test_ordinary_requests_use_the_fast_path(app, url, told):
     response = ask(app, url)
     assert (response.status_code, response.text) == (200, told)
     assert len(response.headers["x-request-id"]) == 32
@@ -286,11 +286,11 @@ def test_ordinary_requests_are_taken(app, url, told):
         ("/n/a/infer", {}),
     ],
 )
-def test_what_is_unusual_goes_on_to_the_framework(app, url, how):
+def test_unusual_requests_are_passed_to_the_framework(app, url, how):
     assert ask(app, url, **how).status_code == 404  # which has no routes here
 
 
-def test_urls_that_are_remembered_are_bounded(app):
+def test_the_cache_of_urls_is_bounded(app):
     for i in range(3000):
         asyncio.run(app(scope_of(f"/n/{i}"), None, ignore))
     assert app._match.cache_info().currsize <= 1024

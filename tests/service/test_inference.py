@@ -61,9 +61,7 @@ def assert_refused(response, status, code, *words):
 
 @pytest.mark.parametrize("task", ["north", "süd", "a/b"])
 @pytest.mark.parametrize("method", ["transform", "inverse_transform"])
-def test_every_format_in_and_out_gives_the_bits_of_the_offline_model(
-    http, offline, X, task, method
-):
+def test_every_format_equals_the_offline_model_bit_for_bit(http, offline, X, task, method):
     rows = X[:, : offline.width(method, task=task)].copy()
     expected = getattr(offline, method)(rows, task=task)
     path = f"/v1/models/shared/{method.replace('_', '-')}"
@@ -82,27 +80,27 @@ def test_every_format_in_and_out_gives_the_bits_of_the_offline_model(
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f2", ">f8", ">f4", "<i8", ">i2", "|u1", "<u8"])
-def test_every_kind_of_number_in_npy_is_read(http, offline, X, dtype):
+def test_every_numeric_dtype_of_npy_is_accepted(http, offline, X, dtype):
     rows = np.abs(X).astype(dtype)
     answer = read_npy(send_npy(http, as_npy(rows)))
     np.testing.assert_array_equal(answer, offline.transform(rows, task="north"))
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
-def test_every_version_of_the_npy_format_and_fortran_order_are_read(http, offline, X, version):
+def test_every_npy_version_and_fortran_order_are_accepted(http, offline, X, version):
     rows = np.asfortranarray(X)
     answer = read_npy(send_npy(http, as_npy(rows, version=version)))
     np.testing.assert_allclose(answer, offline.transform(X, task="north"), rtol=1e-13)
 
 
-def test_integers_in_json_are_numbers(http, offline):
+def test_integers_in_json_are_accepted(http, offline):
     rows = [[1, 2, 3, 4, 5], [2**63, -1, 0.5, 1e300, 2**64 - 1]]
     answer = np.array(send_json(http, rows).json()["outputs"])
     expected = offline.transform(np.array(rows, dtype=float), task="north")
     assert answer.tobytes() == expected.tobytes()
 
 
-def test_no_rows_give_no_rows_of_the_right_width(http):
+def test_zero_rows_return_zero_rows_of_the_right_width(http):
     assert send_json(http, []).json()["outputs"] == []
     assert read_npy(send_json(http, [], Accept=NPY)).shape == (0, 2)
     assert read_npy(send_npy(http, as_npy(np.empty((0, 5))))).shape == (0, 2)
@@ -110,7 +108,7 @@ def test_no_rows_give_no_rows_of_the_right_width(http):
     assert_refused(wrong, 422, "invalid-data", "north", "5 numbers", "(0, 4)")
 
 
-def test_many_rows_are_answered_in_order(http, offline):
+def test_outputs_are_in_the_order_of_the_rows(http, offline):
     rows = np.random.default_rng(0).standard_normal((20_000, 5))
     answer = np.array(send_json(http, rows).json()["outputs"])
     np.testing.assert_array_equal(answer, offline.transform(rows, task="north"))
@@ -151,7 +149,7 @@ ROW = [1.0] * 5
         ([[{}] * 5], "/inputs/0/0", "row 0, column 0 is an object"),
     ],
 )
-def test_a_row_that_does_not_fit_names_task_width_and_place(http, rows, pointer, words):
+def test_a_row_of_the_wrong_width_is_rejected_with_its_location(http, rows, pointer, words):
     body = assert_refused(
         send_json(http, rows), 422, "invalid-data", "task 'north'", "5 numbers", words
     )
@@ -160,13 +158,13 @@ def test_a_row_that_does_not_fit_names_task_width_and_place(http, rows, pointer,
 
 
 @pytest.mark.parametrize("inputs", [None, 1, "x", {}, True])
-def test_inputs_that_are_no_list_are_refused(http, inputs):
+def test_inputs_that_are_not_a_list_are_rejected(http, inputs):
     response = send_json(http, inputs)
     assert_refused(response, 422, "invalid-request", "task 'north'", "5 numbers")
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"-Infinity", b"1e999", b"+1", b".5", b"0x1"])
-def test_what_is_no_json_number_is_400(http, text):
+def test_an_invalid_json_number_is_400(http, text):
     body = b'{"task": "north", "inputs": [[1, 2, 3, 4, ' + text + b"]]}"
     response = http.post(PATH, content=body, headers={"Content-Type": "application/json"})
     assert_refused(response, 400, "malformed-json")
@@ -181,13 +179,13 @@ def test_what_is_no_json_number_is_400(http, text):
         ({"task": "north", "inputs": [], "a/b": 1}, "/a~1b"),
     ],
 )
-def test_a_field_that_is_missing_unknown_or_no_text_is_named(http, body, pointer):
+def test_missing_unknown_and_mistyped_fields_are_named(http, body, pointer):
     response = http.post(PATH, json=body)
     assert assert_refused(response, 422, "invalid-request")["errors"][0]["pointer"] == pointer
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_value_in_npy_that_is_not_finite_is_named(http, value):
+def test_a_non_finite_value_in_npy_is_located(http, value):
     rows = np.ones((3, 5))
     rows[2, 1] = value
     body = assert_refused(
@@ -196,7 +194,7 @@ def test_a_value_in_npy_that_is_not_finite_is_named(http, value):
     assert body["errors"][0]["row"] == 2
 
 
-def test_rows_that_overflow_are_refused_and_not_answered_with_null(http, offline):
+def test_rows_that_overflow_are_rejected(http, offline):
     direction = np.sign(offline.basis_of("north")[:, 0])
     for response in (
         send_json(http, [1.7e308 * direction]),
@@ -206,7 +204,7 @@ def test_rows_that_overflow_are_refused_and_not_answered_with_null(http, offline
 
 
 @pytest.mark.parametrize("shape", [(5,), (), (1, 4), (2, 1, 5), (5, 1)])
-def test_an_npy_array_of_another_shape_is_refused(http, shape):
+def test_an_npy_array_of_the_wrong_shape_is_rejected(http, shape):
     response = send_npy(http, as_npy(np.ones(shape)))
     assert_refused(response, 422, "invalid-data", "task 'north'", "5 numbers", str(shape))
 
@@ -249,14 +247,14 @@ GOOD = as_npy(np.ones((2, 5)))
         header_only("__import__('os').system('true')"),
     ],
 )
-def test_a_damaged_or_foreign_npy_is_refused(http, body):
+def test_an_invalid_npy_body_is_rejected(http, body):
     response = send_npy(http, body)
     assert response.status_code in (400, 422)
     if response.status_code == 400:
         assert_refused(response, 400, "malformed-body", ".npy")
 
 
-def test_an_npy_needs_its_task(http):
+def test_npy_requires_a_task_in_the_query(http):
     response = http.post(PATH, content=GOOD, headers={"Content-Type": NPY})
     assert_refused(response, 422, "invalid-request", "task")
 
@@ -272,7 +270,7 @@ def test_an_unknown_model_or_version_is_404(http, path):
     assert_refused(send_json(http, [ROW], path=path), 404, "not-found", path.split("/")[3])
 
 
-def test_a_method_that_the_model_has_not_is_refused_with_those_it_has(http):
+def test_an_unsupported_method_lists_the_supported_ones(http):
     for path in ("/v1/models/shared/predict", "/v1/models/shared/versions/1/predict"):
         response = send_json(http, [ROW], path=path)
         assert_refused(response, 422, "unsupported-method", "transform, inverse_transform")
@@ -281,13 +279,13 @@ def test_a_method_that_the_model_has_not_is_refused_with_those_it_has(http):
 @pytest.mark.parametrize(
     "content_type", ["text/html", "application/octet-stream", "image/png", "x"]
 )
-def test_a_format_that_is_not_read_is_415_with_those_that_are(http, content_type):
+def test_an_unsupported_content_type_is_415_and_lists_the_supported_ones(http, content_type):
     response = http.post(PATH, content=b"1", headers={"Content-Type": content_type})
     assert_refused(response, 415, "unsupported-media-type", "application/json", NPY)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/msword", "a/b, x"])
-def test_a_format_that_is_not_given_is_406_with_those_that_are(http, accept):
+def test_an_unsupported_accept_header_is_406_and_lists_the_supported_types(http, accept):
     response = send_json(http, [ROW], Accept=accept)
     assert_refused(response, 406, "not-acceptable", "application/json", NPY)
 
@@ -307,12 +305,12 @@ def test_a_format_that_is_not_given_is_406_with_those_that_are(http, accept):
         ("APPLICATION/JSON; charset=utf-8", "application/json"),
     ],
 )
-def test_the_most_wanted_format_is_given(http, accept, given):
+def test_the_preferred_format_is_returned(http, accept, given):
     response = send_json(http, [ROW], Accept=accept)
     assert response.headers["content-type"] == given
 
 
-def test_the_latest_version_answers_until_it_is_deleted(client, http, dataset):
+def test_the_latest_version_is_used_until_it_is_deleted(client, http, dataset):
     first, second = (
         client.train(dataset, "pca", model="versions-of-inference", k=k).wait() for k in (1, 3)
     )
@@ -330,7 +328,7 @@ def test_the_latest_version_answers_until_it_is_deleted(client, http, dataset):
     assert_refused(send_json(http, [ROW], path=f"{path}/transform"), 404, "not-found")
 
 
-def test_thirty_two_threads_get_their_own_rows_back(service, offline):
+def test_concurrent_calls_get_their_own_results(service, offline):
     rng = np.random.default_rng(5)
     inputs = [rng.standard_normal((50, 5)) for _ in range(32)]
     barrier = threading.Barrier(32)
@@ -348,7 +346,7 @@ def test_thirty_two_threads_get_their_own_rows_back(service, offline):
         assert all(output.tobytes() == expected.tobytes() for output in outputs)
 
 
-def test_overload_is_503_with_retry_after_and_health_answers(start_service):
+def test_overload_is_503_with_retry_after_while_health_responds(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
     )

@@ -118,35 +118,33 @@ def refused(response, status, code, *words):
 
 @tables
 @pytest.mark.parametrize("accept", [JSON, NPY, ARROW, PARQUET, CSV])
-def test_every_table_in_and_every_format_out_gives_the_bits_of_the_offline_model(
-    http, named, X, kind, accept
-):
+def test_every_table_format_equals_the_offline_model_bit_for_bit(http, named, X, kind, accept):
     answer = outputs(call(http, TABLES[kind](columns_of(X)), kind, accept=accept))
     assert answer.tobytes() == named.transform(X, task="a").tobytes()
 
 
 @tables
-def test_columns_are_taken_by_name_in_any_order(http, named, X, kind):
+def test_columns_are_matched_by_name_in_any_order(http, named, X, kind):
     shuffled = {name: X[:, NAMES.index(name)] for name in ("maths", "reading", "writing")}
     answer = outputs(call(http, TABLES[kind](shuffled), kind))
     np.testing.assert_array_equal(answer, named.transform(X, task="a"))
 
 
 @tables
-def test_columns_of_a_method_without_known_names_are_taken_by_order(http, named, X, kind):
+def test_columns_of_inverse_transform_are_matched_by_position(http, named, X, kind):
     Z = X[:, :2]
     body = TABLES[kind](columns_of(Z, ("transform_0", "transform_1")))
     answer = outputs(call(http, body, kind, method="inverse-transform"))
     np.testing.assert_array_equal(answer, named.inverse_transform(Z, task="a"))
 
 
-def test_csv_without_a_header_is_taken_by_order(http, named, X):
+def test_csv_without_a_header_is_matched_by_position(http, named, X):
     body = "\n".join(",".join(map(repr, row)) for row in X.tolist()).encode()
     np.testing.assert_array_equal(outputs(call(http, body, CSV)), named.transform(X, task="a"))
 
 
 @tables
-def test_a_task_column_tells_the_task_of_each_row(http, named, X, kind):
+def test_a_task_column_has_the_task_of_each_row(http, named, X, kind):
     tasks = ["a", "b", "a", "a", "b", "b", "a"]
     body = TABLES[kind]({"task": tasks, **columns_of(X)})
     answer = outputs(call(http, body, kind, params={}))
@@ -156,7 +154,7 @@ def test_a_task_column_tells_the_task_of_each_row(http, named, X, kind):
     np.testing.assert_allclose(answer, expected, rtol=1e-12)
 
 
-def test_json_may_name_a_task_for_each_row(http, named, X):
+def test_json_may_have_a_task_per_row(http, named, X):
     tasks = ["b", "a"] * 3 + ["b"]
     body = orjson.dumps({"task": tasks, "inputs": X.tolist()})
     response = call(http, body, JSON, accept=JSON, params={})
@@ -166,7 +164,7 @@ def test_json_may_name_a_task_for_each_row(http, named, X):
 
 
 @pytest.mark.parametrize("kind", [pa.int8(), pa.uint64(), pa.float16(), pa.float32()])
-def test_every_kind_of_number_in_arrow_is_read(http, named, kind):
+def test_every_numeric_type_of_arrow_is_accepted(http, named, kind):
     X = np.array([[1, 2, 3], [4, 5, 6]])
     body = as_arrow({name: pa.array(X[:, j]).cast(kind) for j, name in enumerate(NAMES)})
     answer = outputs(call(http, body, ARROW))
@@ -174,7 +172,7 @@ def test_every_kind_of_number_in_arrow_is_read(http, named, kind):
 
 
 @pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "none"])
-def test_every_usual_compression_of_parquet_is_read(http, named, X, compression):
+def test_common_compressions_of_parquet_are_accepted(http, named, X, compression):
     body = as_parquet(columns_of(X), compression=compression)
     np.testing.assert_array_equal(outputs(call(http, body, PARQUET)), named.transform(X, task="a"))
 
@@ -191,7 +189,7 @@ def test_a_missing_or_unknown_column_is_named(http, X, kind):
 
 
 @tables
-def test_a_table_needs_its_task_once(http, X, kind):
+def test_a_table_needs_its_task_exactly_once(http, X, kind):
     refused(call(http, TABLES[kind](columns_of(X)), kind, params={}), 422, "invalid-request")
     both = TABLES[kind]({"task": ["a"] * 7, **columns_of(X)})
     refused(call(http, both, kind), 422, "invalid-request", "'task'")
@@ -204,7 +202,7 @@ def test_an_unknown_task_in_a_row_lists_the_known_ones(http, X, kind):
 
 
 @tables
-def test_a_value_that_is_not_finite_is_named_by_its_row_in_the_table(http, X, kind):
+def test_a_non_finite_value_is_located_by_its_row_in_the_table(http, X, kind):
     X = X.copy()
     X[5, 1] = np.nan
     body = TABLES[kind]({"task": ["b", "a"] * 3 + ["b"], **columns_of(X)})
@@ -212,7 +210,7 @@ def test_a_value_that_is_not_finite_is_named_by_its_row_in_the_table(http, X, ki
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
-def test_columns_of_text_and_tasks_of_numbers_are_refused(http, X, kind):
+def test_columns_of_strings_and_tasks_of_numbers_are_rejected(http, X, kind):
     wrong = {**columns_of(X), "maths": ["1"] * 7}
     refused(call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "string")
     numbered = {"task": list(range(7)), **columns_of(X)}
@@ -224,7 +222,7 @@ def test_columns_of_text_and_tasks_of_numbers_are_refused(http, X, kind):
 
 
 @pytest.mark.parametrize("cell", ["x", "1_000", "٣", "0x1", "1,000", '"', "true"])
-def test_a_cell_of_csv_that_is_no_number_is_named(http, cell):
+def test_a_csv_cell_that_is_not_a_number_is_located(http, cell):
     body = f"reading,writing,maths\r\n1,2,3\r\n4,{cell},6\r\n".encode()
     response = call(http, body, CSV)
     assert response.status_code in (400, 422), response.text
@@ -232,7 +230,7 @@ def test_a_cell_of_csv_that_is_no_number_is_named(http, cell):
         assert response.json()["errors"][0]["row"] == 1
 
 
-def test_integers_that_float64_cannot_hold_are_refused_with_their_place(http):
+def test_integers_that_are_inexact_as_float64_are_rejected_with_their_location(http):
     X = np.array([[1, 2, 3], [4, 2**53 + 1, 6]])
     body = io.BytesIO()
     np.save(body, X)
@@ -245,7 +243,7 @@ def test_integers_that_float64_cannot_hold_are_refused_with_their_place(http):
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
-def test_a_table_cut_anywhere_is_refused_and_never_a_defect(http, X, kind):
+def test_a_truncated_table_never_causes_an_internal_error(http, X, kind):
     body = TABLES[kind](columns_of(X))
     for end in range(0, len(body) - 1, 7):
         response = call(http, body[:end], kind)
@@ -254,7 +252,7 @@ def test_a_table_cut_anywhere_is_refused_and_never_a_defect(http, X, kind):
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
-def test_a_table_with_bytes_changed_anywhere_never_ends_the_service(http, X, kind):
+def test_a_corrupt_table_never_crashes_the_service(http, X, kind):
     body = bytearray(TABLES[kind]({"task": ["a", "b"] * 3 + ["a"], **columns_of(X)}))
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -266,13 +264,13 @@ def test_a_table_with_bytes_changed_anywhere_never_ends_the_service(http, X, kin
     assert http.get("/v2/health/live").status_code == 200
 
 
-def test_compressed_arrow_buffers_are_refused(http):
+def test_compressed_arrow_buffers_are_rejected(http):
     for codec in ("lz4", "zstd"):
         body = as_arrow(columns_of(np.ones((1000, 3))), compression=codec)
         refused(call(http, body, ARROW), 400, "malformed-body", "compressed", "Parquet")
 
 
-def test_a_small_parquet_of_many_rows_is_refused(http):
+def test_a_small_parquet_file_with_many_rows_is_rejected(http):
     zeros = np.zeros(30_000_000)
     body = as_parquet(dict.fromkeys(NAMES, zeros), compression="zstd")
     assert len(body) < MIB
@@ -280,13 +278,13 @@ def test_a_small_parquet_of_many_rows_is_refused(http):
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r"])
-def test_a_csv_of_very_many_lines_is_refused_before_it_is_read(http, end):
+def test_a_csv_with_too_many_lines_is_rejected_before_parsing(http, end):
     body = (b"," + end) * 1_000_001
     refused(call(http, body, CSV), 413, "too-many-rows", "1000001")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "identity", "GZIP"])
-def test_an_encoded_body_is_read(http, named, X, coding):
+def test_a_compressed_body_is_accepted(http, named, X, coding):
     body = orjson.dumps({"task": "a", "inputs": X.tolist()})
     encoders = {"gzip": gzip.compress, "x-gzip": gzip.compress, "deflate": zlib.compress}
     encoded = encoders.get(coding.lower(), bytes)(body)
@@ -308,14 +306,14 @@ def test_an_encoded_body_is_read(http, named, X, coding):
     ],
     ids=range(8),
 )
-def test_an_encoded_body_that_is_damaged_or_expands_too_far_is_refused(http, body, coding, status):
+def test_a_corrupt_or_too_highly_compressed_body_is_rejected(http, body, coding, status):
     response = call(http, body, JSON, **{"Content-Encoding": coding})
     assert response.status_code == status, response.text
     assert response.headers["content-type"] == "application/problem+json"
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_an_answer_is_compressed_for_those_who_name_one_encoding(http, named, coding):
+def test_responses_are_compressed_if_the_client_accepts_exactly_one_encoding(http, named, coding):
     X = np.random.default_rng(0).standard_normal((500, 3))
     body = orjson.dumps({"task": "a", "inputs": X.tolist()})
     response = call(http, body, JSON, params={}, **{"Accept-Encoding": coding})
@@ -328,7 +326,7 @@ def test_an_answer_is_compressed_for_those_who_name_one_encoding(http, named, co
 # --- bounds --------------------------------------------------------------------------------------
 
 
-def test_too_many_rows_and_too_large_an_answer_are_refused(start_service):
+def test_too_many_rows_and_too_large_outputs_are_rejected(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_MAX_INFERENCE_ROWS=2000, SIBLING_MAX_RESPONSE_BYTES=50_000
     )

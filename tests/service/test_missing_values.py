@@ -27,7 +27,9 @@ def latent(client, written):
 
 
 @pytest.mark.parametrize("method", ["transform", "reconstruct", "variance", "predict"])
-def test_missing_values_over_http_are_those_offline(service, latent, written, method, tmp_path):
+def test_missing_values_over_http_equal_the_offline_model(
+    service, latent, written, method, tmp_path
+):
     offline = load_model(latent.download(tmp_path / "model"))
     rows = written[0]["bob"].copy()
     rows[::2, 3] = np.nan
@@ -41,7 +43,7 @@ def test_missing_values_over_http_are_those_offline(service, latent, written, me
     assert answer.json()["outputs"] == served.tolist()
 
 
-def test_what_is_neither_a_number_nor_missing_is_told(service, latent):
+def test_values_that_are_neither_numbers_nor_missing_are_located(service, latent):
     rows = [[1.0, None, 2.0, "x", 1.0, 1.0]]
     url = f"{service.url}/v1/models/{latent.name}"
     answer = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows})
@@ -54,7 +56,7 @@ def test_what_is_neither_a_number_nor_missing_is_told(service, latent):
     assert "row 0 has no value at all" in answer.json()["detail"]
 
 
-def test_a_model_without_labels_cannot_predict(client, written):
+def test_a_model_without_labels_does_not_support_predict(client, written):
     dataset = client.upload(written[0], name="bare")
     model = client.train(dataset, "tlvm", model="bare", L=2, r=12).wait()
     assert "predict" not in model.info["methods"]

@@ -15,7 +15,7 @@ OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
 
 
 @pytest.mark.parametrize("algorithm", sorted(set(ALGORITHMS) - OTHER_TASKS))
-def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
+def test_a_model_has_its_lineage(client, dataset, algorithm):
     job = client.train(dataset, algorithm, model=f"lineage-{algorithm}", seed=11)
     model = job.wait()
     lineage = model.info["lineage"]
@@ -40,7 +40,7 @@ def test_a_model_tells_where_it_comes_from(client, dataset, algorithm):
         assert all(np.isfinite(list(by_task.values())))
 
 
-def test_the_same_lineage_gives_the_same_bytes(client, dataset):
+def test_the_same_lineage_produces_the_same_bytes(client, dataset):
     first, second = (
         client.train(dataset, "rmt-pca", model="again", seed=5, k=2).wait() for _ in range(2)
     )
@@ -48,7 +48,7 @@ def test_the_same_lineage_gives_the_same_bytes(client, dataset):
     assert (first.version, second.version) == (1, 2)
 
 
-def test_two_versions_of_the_same_bytes_have_their_own_etags(client, http, dataset):
+def test_versions_with_the_same_bytes_have_different_etags(client, http, dataset):
     for _ in range(2):
         client.train(dataset, "pca", model="twins", k=1).wait()
     one, two = (http.get(f"/v1/models/twins/versions/{n}") for n in (1, 2))
@@ -62,7 +62,7 @@ def test_two_versions_of_the_same_bytes_have_their_own_etags(client, http, datas
     assert hashlib.sha256(artifact.content).hexdigest() == two.json()["artifact_sha256"]
 
 
-def test_the_history_tells_every_step_and_why_it_stopped(client, dataset):
+def test_the_history_has_every_step_and_the_stop_reason(client, dataset):
     model = client.train(dataset, "rmt-pca", model="history", k=1).wait()
     history = model.history()
     assert history["stop_reason"] == model.info["stop_reason"]
@@ -73,7 +73,7 @@ def test_the_history_tells_every_step_and_why_it_stopped(client, dataset):
     assert history["steps"]["elapsed_s"] == sorted(history["steps"]["elapsed_s"])
 
 
-def test_the_artifact_is_its_hash_and_reads_without_the_service(http, model, tmp_path):
+def test_the_artifact_has_its_hash_and_loads_without_the_service(http, model, tmp_path):
     response = http.get("/v1/models/shared/versions/1/artifact")
     sha256 = hashlib.sha256(response.content).hexdigest()
     assert sha256 == model.info["artifact_sha256"]
@@ -88,7 +88,7 @@ def test_the_artifact_is_its_hash_and_reads_without_the_service(http, model, tmp
         assert file.metadata().keys() == {"sibling"}
 
 
-def test_pages_give_every_model_and_every_version_once(client, http, dataset):
+def test_pages_list_every_model_and_every_version_once(client, http, dataset):
     names = [f"page-{letter}" for letter in "abc"]
     for name in names:
         client.train(dataset, "pca", model=name, k=1).wait()
@@ -113,12 +113,12 @@ def read_all(http, path):
         query["page_token"] = body["next_page_token"]
 
 
-def test_jobs_for_one_name_make_versions_in_a_row(client, dataset):
+def test_jobs_with_one_model_name_create_consecutive_versions(client, dataset):
     jobs = [client.train(dataset, "pca", model="in-a-row", k=1) for _ in range(6)]
     assert sorted(job.wait().version for job in jobs) == [1, 2, 3, 4, 5, 6]
 
 
-def test_a_number_is_never_given_twice(client, dataset):
+def test_a_version_number_is_never_reused(client, dataset):
     first = client.train(dataset, "pca", model="numbers", k=1).wait()
     client.train(dataset, "pca", model="numbers", k=2).wait().delete()
     third = client.train(dataset, "pca", model="numbers", k=3).wait()
@@ -128,7 +128,7 @@ def test_a_number_is_never_given_twice(client, dataset):
     assert client.model("numbers").version == 1
 
 
-def test_a_deleted_version_is_gone_and_its_job_stays(client, dataset):
+def test_a_deleted_version_is_404_and_its_job_remains(client, dataset):
     job = client.train(dataset, "pca", model="gone", k=1)
     model = job.wait()
     model.delete()

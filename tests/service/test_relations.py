@@ -23,7 +23,7 @@ def related(client):
     return client.train(dataset, "fmtl", model="related", kernel="linear").wait()
 
 
-def test_related_tasks_are_told_side_by_side(related):
+def test_related_tasks_are_listed_side_by_side(related):
     told = related.relations()
     assert set(told["names"]) == {"<b>&", "south", "south too"}
     assert told["names"].index("<b>&") != 1
@@ -35,7 +35,7 @@ def test_related_tasks_are_told_side_by_side(related):
     assert strength[*at] == np.abs(strength - np.eye(3)).max()
 
 
-def test_the_picture_has_a_cell_for_each_pair_and_every_name(related, http, tmp_path):
+def test_the_diagram_has_a_cell_for_each_pair_and_every_name(related, http, tmp_path):
     root = ET.fromstring(related.draw_relations(tmp_path / "related.svg").read_bytes())
     cells = "".join(path.attrib["d"] for path in root.iter(f"{SVG}path"))
     assert cells.count("M") == 9
@@ -49,7 +49,7 @@ def test_the_picture_has_a_cell_for_each_pair_and_every_name(related, http, tmp_
     assert http.get("/v1/models/related/versions/1/relations", headers=again).status_code == 304
 
 
-def test_a_model_that_learned_no_relations_says_so(client, dataset):
+def test_a_model_without_relations_is_404(client, dataset):
     model = client.train(dataset, "common-pca", model="unrelated", k=1).wait()
     for ask in (model.relations, lambda: model.draw_relations("never-written.svg")):
         with pytest.raises(ServiceError, match=r"no-relations: .* has no task relations"):
@@ -66,7 +66,7 @@ def test_many_outputs_are_drawn_as_means_of_neighbours():
     assert not [text for text in root.iter(f"{SVG}text") if "task" in (text.text or "")[:4]]
 
 
-def test_a_name_that_xml_cannot_hold_is_drawn_all_the_same():
+def test_names_with_characters_invalid_in_xml_are_drawn():
     names = ["a\ufffe", "b\x01", "c\ud800"]
     root = ET.fromstring(draw(relations_of(np.eye(3), names)))
     texts = {text.text for text in root.iter(f"{SVG}text")}

@@ -43,7 +43,7 @@ def commit(database, name):
     time.sleep(database.change_token_ttl_s)
 
 
-def test_what_this_process_commits_is_seen_at_once(database):
+def test_commits_of_this_process_are_seen_at_once(database):
     for i in range(5):
         before = database.change_token()
         with database.write() as session:
@@ -51,7 +51,7 @@ def test_what_this_process_commits_is_seen_at_once(database):
         assert database.change_token() != before
 
 
-def test_a_name_is_looked_up_once_after_each_commit(database):
+def test_a_name_is_queried_once_after_each_commit(database):
     resolver = ModelResolver(database, single_process=True)
     queries = count_queries(database)
 
@@ -75,7 +75,7 @@ def test_a_name_is_looked_up_once_after_each_commit(database):
         queries.clear()
 
 
-def test_that_there_is_none_is_not_remembered(database):
+def test_unknown_names_are_not_cached(database):
     resolver = ModelResolver(database, single_process=True)
 
     def find():
@@ -87,7 +87,7 @@ def test_that_there_is_none_is_not_remembered(database):
         assert resolver.cached(TARGET) is None
 
 
-def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
+def test_results_of_a_query_before_a_commit_are_not_cached(database):
     resolver = ModelResolver(database, single_process=True)
 
     def find():
@@ -98,7 +98,7 @@ def test_what_was_found_before_a_commit_is_not_remembered_after_it(database):
     assert resolver.cached(TARGET) is None
 
 
-def test_the_mark_changes_with_every_commit_and_with_nothing_else(database):
+def test_the_change_token_changes_with_every_commit_and_nothing_else(database):
     if database.engine.dialect.name != "sqlite":
         first = database.change_token()
         time.sleep(database.change_token_ttl_s)
@@ -115,7 +115,7 @@ def test_the_mark_changes_with_every_commit_and_with_nothing_else(database):
     assert len(seen) == 6
 
 
-def test_a_commit_that_was_read_here_is_known_at_once(tmp_path):
+def test_a_commit_that_this_process_has_read_changes_the_token_at_once(tmp_path):
     """Whoever was told of it calls the model after it, not the one before."""
     database = Database(f"sqlite:///{tmp_path / 'read.db'}")
     with database.write() as session:
@@ -130,7 +130,7 @@ def test_a_commit_that_was_read_here_is_known_at_once(tmp_path):
     database.close()
 
 
-def test_the_mark_does_not_wait_for_a_writer(tmp_path):
+def test_reading_the_change_token_does_not_wait_for_a_writer(tmp_path):
     """The event loop asks for it: it must not stand still."""
     path = tmp_path / "locked.db"
     database = Database(f"sqlite:///{path}")
@@ -149,7 +149,7 @@ def test_the_mark_does_not_wait_for_a_writer(tmp_path):
     database.close()
 
 
-def test_those_who_come_together_are_looked_up_for_once(database):
+def test_concurrent_callers_share_one_query(database):
     """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
     resolver = ModelResolver(database, single_process=True)
     pool = ComputePool(Metrics(), threads=2, queue_size=2, processes=1)

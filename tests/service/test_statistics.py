@@ -19,7 +19,7 @@ def resolved(name, version=1):
     return ResolvedModel(served, "transform")
 
 
-def test_what_is_counted_is_read_back():
+def test_counts_are_read_back():
     counted = Statistics(Metrics())
     clock = Clock()
     clock.end(INFER)
@@ -38,7 +38,7 @@ def test_what_is_counted_is_read_back():
     assert (none.n_requests, none.total_ns, none.quantiles_ns) == (0, 0, {})
 
 
-def test_quantiles_are_those_of_values_spread_evenly_in_each_bucket():
+def test_quantiles_assume_uniform_values_within_each_bucket():
     bounds = np.array([0.001, 0.01, 0.1, 1.0])
     n = np.array([100, 300, 50, 550])
     edges = np.concatenate([[0.0], bounds])
@@ -78,7 +78,7 @@ print(metrics.text().decode())
 """
 
 
-def test_processes_report_totals_with_those_that_ended(tmp_path):
+def test_totals_include_processes_that_have_ended(tmp_path):
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": "."}
     for n_rows, total in ((1, 1), (10, 11), (100, 111)):
         command = [sys.executable, "-c", COUNT, str(n_rows)]

@@ -109,7 +109,7 @@ def array_of(output):
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v2/"])
-def test_the_server_tells_its_extensions(http, path):
+def test_server_metadata_lists_the_extensions(http, path):
     body = checked(http.get(path), "server")
     assert body["name"] == "sibling"
     assert {"binary_tensor_data", "statistics"} <= set(body["extensions"])
@@ -121,7 +121,7 @@ def test_health_is_told_as_the_clients_read_it(http):
 
 
 @pytest.mark.parametrize("suffix", ["", "/versions/1"])
-def test_metadata_tell_inputs_and_outputs(http, offline, suffix):
+def test_model_metadata_lists_inputs_and_outputs(http, offline, suffix):
     body = checked(http.get(f"/v2/models/shared{suffix}"), "model")
     assert body["versions"] == ["1"]
     assert body["inputs"] == [
@@ -137,7 +137,7 @@ def test_metadata_tell_inputs_and_outputs(http, offline, suffix):
     assert config["input"][1]["data_type"] == "TYPE_STRING"
 
 
-def test_the_index_lists_every_name_that_can_be_called(http):
+def test_the_index_lists_every_name_of_every_model(http):
     index = checked(http.post("/v2/repository/index"), "index")
     names = {entry["name"] for entry in index}
     assert {"shared", "shared.transform", "shared.inverse_transform"} <= names
@@ -164,12 +164,12 @@ def test_the_index_lists_every_name_that_can_be_called(http):
         "/v2/nothing",
     ],
 )
-def test_what_is_not_there_is_404_with_an_error(http, path):
+def test_an_unknown_model_is_404_with_an_error(http, path):
     refused(http.get(path), 404, "not-found")
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "x", "1.5", str(2**40)])
-def test_a_version_that_is_none_is_400(http, version):
+def test_an_invalid_version_is_400(http, version):
     refused(http.get(f"/v2/models/shared/versions/{version}"), 400, "invalid-request")
 
 
@@ -192,7 +192,7 @@ def numbers(client):
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_answers_of_every_algorithm_are_as_metadata_tell(http, client, dataset, numbers, name):
+def test_responses_of_every_algorithm_match_its_metadata(http, client, dataset, numbers, name):
     try:
         remote = client.train(dataset, name, model=f"v2-{name}").wait()
     except (JobFailed, ServiceError):
@@ -218,7 +218,7 @@ def test_answers_of_every_algorithm_are_as_metadata_tell(http, client, dataset, 
 
 @pytest.mark.parametrize("datatype", NUMBERS)
 @pytest.mark.parametrize("way", ["flat", "nested", "binary"])
-def test_every_datatype_is_widened_to_float64(http, offline, datatype, way):
+def test_every_datatype_is_converted_to_float64(http, offline, datatype, way):
     expected = offline.transform(ROWS.astype(float), task="north")
     entry, tail = tensor(datatype=datatype), b""
     if way == "nested":
@@ -244,7 +244,7 @@ def test_numbers_of_json_are_what_they_are_in_binary(http, datatype):
         assert checked(infer(http, ask(head | {"data": data})), "infer") == by_bytes
 
 
-def test_answers_tell_model_version_and_id(http):
+def test_responses_have_model_version_and_id(http):
     body = checked(infer(http, ask(id="42")), "infer")
     assert (body["model_name"], body["model_version"], body["id"]) == ("shared", "1", "42")
     body = checked(infer(http, ask(), name="shared.transform/versions/1"), "infer")
@@ -252,7 +252,7 @@ def test_answers_tell_model_version_and_id(http):
     assert "id" not in body
 
 
-def test_model_and_version_may_be_repeated_from_the_address(http):
+def test_model_and_version_may_be_repeated_from_the_url(http):
     """As KServe's own client does."""
     for name in ("shared", "shared/versions/1"):
         for more in ({"model_version": None}, {"model_version": "1"}, {}):
@@ -284,7 +284,7 @@ def test_binary_and_json_may_be_mixed(http, offline):
 
 
 @pytest.mark.parametrize("way", ["all", "one", "outputs"])
-def test_outputs_are_binary_where_that_is_asked(http, offline, way):
+def test_outputs_are_binary_on_request(http, offline, way):
     body = ask()
     if way == "all":
         body["parameters"]["binary_data_output"] = True
@@ -299,7 +299,7 @@ def test_outputs_are_binary_where_that_is_asked(http, offline, way):
     assert data == offline.transform(ROWS * 1.0, task="north").tobytes()
 
 
-def test_a_raw_binary_request_is_rows_of_float64(http, offline):
+def test_a_raw_binary_request_has_rows_of_float64(http, offline):
     path = "/v2/models/shared/infer?task=north"
     content = ROWS.astype("<f8").tobytes()
     response = http.post(path, content=content, headers={LENGTH: "0"})
@@ -312,7 +312,7 @@ def test_a_raw_binary_request_is_rows_of_float64(http, offline):
     refused(nameless, 400, "invalid-request", "task")
 
 
-def test_labels_and_classes_are_given_as_texts(http, labelled):
+def test_labels_and_classes_are_returned_as_strings(http, labelled):
     rows = ROWS.astype(float)
     body = checked(infer(http, ask(), name="v2-classifier"), "infer")
     (output,) = body["outputs"]
@@ -332,7 +332,7 @@ def test_labels_and_classes_are_given_as_texts(http, labelled):
 
 
 @pytest.mark.parametrize("coding", ["gzip", "deflate"])
-def test_requests_and_answers_may_be_compressed(http, offline, coding):
+def test_requests_and_responses_may_be_compressed(http, offline, coding):
     rows = np.random.default_rng(0).standard_normal((200, 5))
     encode = {"gzip": gzip.compress, "deflate": zlib.compress}[coding]
     content = encode(json.dumps(ask(tensor(rows))).encode())
@@ -343,7 +343,7 @@ def test_requests_and_answers_may_be_compressed(http, offline, coding):
     np.testing.assert_array_equal(array_of(output), offline.transform(rows, task="north"))
 
 
-def test_no_rows_give_no_rows(http):
+def test_zero_rows_return_zero_rows(http):
     empty = {"name": "rows", "shape": [0, 5], "datatype": "FP64", "data": []}
     (output,) = checked(infer(http, ask(empty)), "infer")["outputs"]
     assert (output["shape"], output["data"]) == ([0, 2], [])
@@ -423,7 +423,7 @@ BINARY = without(tensor(), "data") | {"parameters": {"binary_data_size": 120}}
         ),
     ],
 )
-def test_a_request_that_is_not_as_it_should_be_is_told_where(http, body, words):
+def test_an_invalid_request_is_rejected_with_its_location(http, body, words):
     entry = refused(infer(http, body), 400, "invalid-request", *words)["errors"][0]
     assert "pointer" in entry or "parameter" in entry
 
@@ -448,12 +448,12 @@ def test_a_request_that_is_not_as_it_should_be_is_told_where(http, body, words):
         (tensor(datatype="INT64", data=[[1, 2, 3, 4, [5]]] * 3), ["row 0, column 4 is a list"]),
     ],
 )
-def test_values_that_do_not_fit_are_told_with_row_and_column(http, entry, words):
+def test_invalid_values_are_reported_with_row_and_column(http, entry, words):
     refused(infer(http, ask(entry)), 400, "invalid-data", *words)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
-def test_a_binary_value_that_is_not_finite_is_named(http, value):
+def test_a_non_finite_binary_value_is_located(http, value):
     rows = ROWS.astype(float)
     rows[1, 3] = value
     response = infer(http, ask(BINARY), tail=rows.tobytes())
@@ -471,7 +471,7 @@ def test_a_binary_value_that_is_not_finite_is_named(http, value):
         ({"data": ["north"] * 4, "shape": [2, 2]}, ["[rows]"]),
     ],
 )
-def test_tasks_that_do_not_fit_are_refused(http, task, words):
+def test_invalid_tasks_are_rejected(http, task, words):
     entry = {"name": "task", "shape": [3], "datatype": "BYTES", **task}
     response = infer(http, ask(tensor(), entry, task=None))
     body = checked(response, "error", 400)
@@ -480,14 +480,14 @@ def test_tasks_that_do_not_fit_are_refused(http, task, words):
 
 
 @pytest.mark.parametrize("length", ["-1", "x", "1e3", "99999999", "9" * 40, "", "²"])
-def test_a_header_length_that_is_none_is_refused(http, length):
+def test_an_invalid_header_length_is_rejected(http, length):
     headers = {LENGTH: length.encode()}
     content = json.dumps(ask()).encode()
     response = http.post("/v2/models/shared/infer", content=content, headers=headers)
     refused(response, 400, "invalid-request")
 
 
-def test_binary_sizes_must_be_those_of_the_tensors(http):
+def test_binary_sizes_must_match_the_tensors(http):
     rows = ROWS.astype("<f8").tobytes()
     refused(infer(http, ask(BINARY), tail=rows + b"x"), 400, "malformed-body", "1 bytes follow")
     short = BINARY | {"parameters": {"binary_data_size": 112}}
@@ -500,7 +500,7 @@ def test_binary_sizes_must_be_those_of_the_tensors(http):
 @pytest.mark.parametrize(
     "packed", [b"\1", b"\1\0\0\0", b"\xff\xff\xff\xff" + b"a", b"\1\0\0\0\xff"]
 )
-def test_texts_that_are_cut_or_not_utf8_are_refused(http, packed):
+def test_truncated_or_invalid_strings_are_rejected(http, packed):
     entry = {"name": "task", "shape": [1], "datatype": "BYTES"}
     entry["parameters"] = {"binary_data_size": len(packed)}
     response = infer(http, ask(tensor(), entry, task=None), tail=packed)
@@ -520,16 +520,16 @@ def test_texts_that_are_cut_or_not_utf8_are_refused(http, packed):
         (b'{"id": "\\u0000", "inputs": []}', "invalid-request"),
     ],
 )
-def test_what_is_no_json_is_refused(http, content, code):
+def test_invalid_json_is_rejected(http, content, code):
     refused(infer(http, content), 400, code)
 
 
-def test_a_foreign_type_is_415(http):
+def test_an_unsupported_content_type_is_415(http):
     response = infer(http, ask(), **{"Content-Type": "text/csv"})
     refused(response, 415, "unsupported-media-type", "application/octet-stream")
 
 
-def test_a_key_may_be_needed(start_service):
+def test_keys_are_required_if_configured(start_service):
     import httpx
 
     service = start_service(

@@ -52,7 +52,7 @@ def task_input(tasks, *, is_binary=True):
     return tensor
 
 
-def test_it_finds_the_server_and_its_models(client_of):
+def test_the_client_reads_server_and_model_metadata(client_of):
     assert client_of.is_server_live()
     assert client_of.is_server_ready()
     assert client_of.is_model_ready("shared")
@@ -71,7 +71,7 @@ def test_it_finds_the_server_and_its_models(client_of):
 @pytest.mark.parametrize("datatype", DTYPES)
 @pytest.mark.parametrize("is_binary", [True, False])
 @pytest.mark.parametrize("is_binary_out", [True, False, None])
-def test_every_datatype_in_every_form(client_of, offline, datatype, is_binary, is_binary_out):
+def test_every_datatype_in_json_and_binary(client_of, offline, datatype, is_binary, is_binary_out):
     if datatype == "FP16" and not is_binary:
         pytest.skip("the client itself sends FP16 in binary only")
     rows = np.abs(np.round(8 * ROWS))
@@ -94,7 +94,7 @@ def test_every_datatype_in_every_form(client_of, offline, datatype, is_binary, i
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
-def test_each_row_may_name_its_task(client_of, offline, is_binary):
+def test_each_row_may_have_its_own_task(client_of, offline, is_binary):
     tasks = [offline.tasks[i % 3] for i in range(len(ROWS))]
     result = client_of.infer(
         "shared.transform", [task_input(tasks, is_binary=is_binary), rows_input(ROWS)]
@@ -119,7 +119,7 @@ def test_every_compression(client_of, offline, sent, asked):
     np.testing.assert_array_equal(result.as_numpy("transform"), expected)
 
 
-def test_many_calls_under_way_get_their_own_answers(client_of, offline):
+def test_concurrent_calls_get_their_own_results(client_of, offline):
     parts = np.array_split(ROWS, 30)
     waiting = [
         client_of.async_infer("shared", [rows_input(part)], parameters={"task": "north"})
@@ -130,7 +130,7 @@ def test_many_calls_under_way_get_their_own_answers(client_of, offline):
         np.testing.assert_array_equal(one.get_result().as_numpy("transform"), expected)
 
 
-def test_its_asyncio_client(address, offline):
+def test_the_asyncio_client(address, offline):
     async def call():
         async with triton_aio.InferenceServerClient(address) as client:
             assert await client.is_model_ready("shared")
@@ -154,7 +154,7 @@ def test_its_asyncio_client(address, offline):
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
-def test_labels_come_as_bytes(client_of, client, dataset, is_binary):
+def test_labels_are_returned_as_bytes(client_of, client, dataset, is_binary):
     remote = client.train(dataset, "mtda", model="v2-of-triton", d=2).wait()
     result = client_of.infer(
         remote.name,
@@ -166,7 +166,7 @@ def test_labels_come_as_bytes(client_of, client, dataset, is_binary):
     assert labels == remote.predict(ROWS, task="north").tolist()
 
 
-def test_it_raises_the_sentence_of_an_error(client_of):
+def test_the_client_raises_with_the_error_message(client_of):
     with pytest.raises(InferenceServerException, match="'none'") as caught:
         client_of.infer("shared", [rows_input(ROWS)], parameters={"task": "none"})
     assert caught.value.status() == "400"
@@ -208,7 +208,7 @@ def test_a_model_is_loaded_and_unloaded(client_of, client, http):
     np.testing.assert_array_equal(result.as_numpy("transform"), expected)
 
 
-def test_what_cannot_be_loaded_is_told(client_of, http, model):
+def test_loading_an_unknown_model_is_an_error(client_of, http, model):
     for act in (client_of.load_model, client_of.unload_model):
         for name in ("none", f"{model.name}.nothing", f"{model.name}@none"):
             with pytest.raises(InferenceServerException, match="there is no model"):

@@ -70,7 +70,7 @@ def decode(content, length=None):
 
 @settings(max_examples=600, deadline=None, suppress_health_check=list(HealthCheck))
 @given(body=requests | json_values, tail=st.binary(max_size=200))
-def test_the_decoder_answers_or_refuses_whatever_json_comes(body, tail):
+def test_any_json_is_parsed_or_rejected(body, tail):
     content = json.dumps(body).encode()
     decode(content)
     decode(content + tail, str(len(content)))
@@ -80,7 +80,7 @@ def test_the_decoder_answers_or_refuses_whatever_json_comes(body, tail):
 @given(
     content=st.binary(max_size=300), length=st.none() | st.text(max_size=4) | st.integers(0, 300)
 )
-def test_the_decoder_answers_or_refuses_whatever_bytes_come(content, length):
+def test_any_bytes_are_parsed_or_rejected(content, length):
     decode(content, None if length is None else str(length))
 
 
@@ -99,7 +99,7 @@ def test_the_decoder_answers_or_refuses_whatever_bytes_come(content, length):
     is_nested=st.booleans(),
 )
 @example(rows=[[2**53, -0.0, 5e-324, 1.7976931348623157e308, 0.1]], is_nested=False)
-def test_json_numbers_are_read_to_the_bit(rows, is_nested):
+def test_json_numbers_are_parsed_exactly(rows, is_nested):
     data = rows if is_nested else [value for row in rows for value in row]
     tensor = {"name": "rows", "shape": [len(rows), 5], "datatype": "FP64", "data": data}
     found = decode(json.dumps({"inputs": [tensor]}).encode())
@@ -108,7 +108,7 @@ def test_json_numbers_are_read_to_the_bit(rows, is_nested):
 
 @settings(max_examples=300, deadline=None)
 @given(texts=st.lists(st.text(max_size=9), min_size=2, max_size=4), cut=st.integers(0, 60))
-def test_texts_in_binary_are_read_whole_or_refused(texts, cut):
+def test_binary_strings_are_parsed_completely_or_rejected(texts, cut):
     packed = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in texts)
     rows = {"name": "rows", "shape": [0, 5], "datatype": "FP64", "data": []}
     kept = packed[: len(packed) - cut] if cut else packed
@@ -135,7 +135,7 @@ def body_of(n_rows=3):
     return header + rows.tobytes(), len(header)
 
 
-def test_a_body_cut_anywhere_is_refused_and_the_service_lives(http):
+def test_a_truncated_body_is_rejected_and_the_service_survives(http):
     content, length = body_of()
     for end in range(0, len(content), 5):
         response = http.post(PATH, content=content[:end], headers={LENGTH: str(length)})
@@ -145,7 +145,7 @@ def test_a_body_cut_anywhere_is_refused_and_the_service_lives(http):
 
 
 @pytest.mark.parametrize("size", PIECES)
-def test_a_body_in_pieces_is_read_and_one_that_ends_early_hurts_nobody(service, http, size):
+def test_bodies_may_arrive_in_chunks_or_end_early(service, http, size):
     content, length = body_of(20)
     head = f"POST {PATH} HTTP/1.1\r\nHost: a\r\n{LENGTH}: {length}\r\n"
     host, port = service.url.removeprefix("http://").split(":")
@@ -173,7 +173,7 @@ def test_a_body_in_pieces_is_read_and_one_that_ends_early_hurts_nobody(service, 
     assert http.get("/v2/health/ready").status_code == 200
 
 
-def test_bytes_changed_anywhere_are_never_a_defect(http):
+def test_corrupt_bytes_never_cause_an_internal_error(http):
     content, length = body_of()
     rng = np.random.default_rng(0)
     for _ in range(300):
@@ -185,7 +185,7 @@ def test_bytes_changed_anywhere_are_never_a_defect(http):
     assert http.get("/v2/health/ready").status_code == 200
 
 
-def test_limits_are_told_with_what_they_are(start_service):
+def test_errors_about_limits_have_the_limit(start_service):
     service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_MAX_BODY_BYTES=2000)
     with httpx.Client(base_url=service.url) as http:
         content, length = body_of(100)
@@ -197,7 +197,7 @@ def test_limits_are_told_with_what_they_are(start_service):
         assert http.get("/v2/health/live").status_code == 200
 
 
-def test_overload_is_503_with_retry_after_and_health_answers(start_service):
+def test_overload_is_503_with_retry_after_while_health_responds(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_INFERENCE_THREADS=1, SIBLING_INFERENCE_QUEUE_SIZE=0
     )

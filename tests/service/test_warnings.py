@@ -23,7 +23,7 @@ def spec_of(dataset, algorithm, **more):
     return {"dataset_id": dataset.id, "algorithm": algorithm, "model": "warned", **more}
 
 
-def test_dataset_manifest_job_and_model_warn_of_numbers_that_may_be_classes(client, service, codes):
+def test_dataset_job_and_model_warn_of_integer_targets_that_may_be_classes(client, service, codes):
     (warning,) = codes.info["warnings"]
     assert "2 distinct values (0, 1)" in warning
     assert ADVICE in warning
