@@ -95,7 +95,7 @@ ARCHIVES = {
 
 
 @pytest.mark.parametrize("kind", ARCHIVES)
-def test_an_invalid_npz_gives_a_clear_issue(issue_of, kind):
+def test_an_invalid_npz_is_reported_as_an_issue(issue_of, kind):
     body, word = ARCHIVES[kind]
     assert word in issue_of(body)["detail"]
 
@@ -121,11 +121,11 @@ def test_a_corrupt_header_names_the_array(issue_of, kind):
 
 
 @pytest.mark.parametrize("y", [[0.5, 1, 2], [np.inf, 1, 2], [1e300, 1, 2]])
-def test_classes_that_are_not_whole_numbers_are_refused(issue_of, y):
+def test_classes_that_are_not_whole_numbers_are_rejected(issue_of, y):
     issue = issue_of(npz(t__X=X, t__y=np.array(y)), target_kind="classes")
     assert (issue["task"], issue["row"]) == ("t", 0)
 
 
-def test_text_is_no_number_also_in_arrays(issue_of):
+def test_arrays_of_text_are_rejected_as_rows(issue_of):
     body = npz(t__X=X, t__y=np.array(["1", "2", "3"]))
     assert "text" in issue_of(body, target_kind="numbers")["detail"]

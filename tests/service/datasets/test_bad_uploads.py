@@ -78,7 +78,7 @@ def with_joblib() -> bytes:
     return file.getvalue()
 
 
-def test_all_invalid_cells_are_reported_at_once_also_beside_a_row_of_wrong_width(refuse):
+def test_all_invalid_cells_are_reported_at_once_even_with_a_row_of_the_wrong_width(refuse):
     problem = refuse(b"task,a,b\ns,1\nt,x,y\nt,1,2\nu,1,\n")
     places = [(e.get("task"), e["row"], e.get("column")) for e in problem["errors"]]
     assert places == [(None, 0, None), ("t", 1, "a"), ("t", 1, "b"), ("u", 3, "b")]
@@ -91,7 +91,7 @@ def test_the_number_of_issues_is_limited(refuse):
 
 
 @pytest.mark.parametrize("body", [b"", b"\n"])
-def test_an_empty_body_is_refused(refuse, body):
+def test_an_empty_body_is_rejected(refuse, body):
     refuse(body)
 
 
@@ -106,17 +106,17 @@ def test_an_empty_body_is_refused(refuse, body):
         "gzip": b"\x1f\x8b" + bytes(60),
     }.values(),
 )
-def test_another_format_under_a_false_name_is_refused(refuse, body, media_type):
+def test_a_body_that_contradicts_its_content_type_is_rejected(refuse, body, media_type):
     refuse(body, media_type, status=415, code="unsupported-media-type")
 
 
 @pytest.mark.parametrize("media_type", ["", "multipart/form-data", "application/octet-stream"])
-def test_a_content_type_that_is_not_read_names_those_that_are(refuse, media_type):
+def test_an_unsupported_content_type_lists_the_supported_ones(refuse, media_type):
     problem = refuse(b"task,a\ns,1\n", media_type, status=415, code="unsupported-media-type")
     assert "text/csv" in problem["detail"]
 
 
-def test_an_npz_under_the_name_of_csv_is_refused(refuse):
+def test_an_npz_declared_as_csv_is_rejected(refuse):
     refuse(npz(t__X=X), status=415, code="unsupported-media-type")
 
 
@@ -136,19 +136,19 @@ FILES = {
 
 
 @pytest.mark.parametrize("kind", FILES)
-def test_a_wrong_file_is_told_in_a_sentence(refuse, kind):
+def test_a_wrong_file_is_reported_in_a_sentence(refuse, kind):
     body, media_type, word = FILES[kind]
     detail = refuse(body, media_type)["detail"]
     assert word in detail
     assert "failed; the service's log" not in detail
 
 
-def test_a_bomb_by_ratio_is_refused(refuse):
+def test_a_decompression_bomb_is_rejected_by_its_ratio(refuse):
     body = archive([("t/X.npy", npy(np.zeros((12_000, 250))))], zipfile.ZIP_DEFLATED)
     assert "times as large" in refuse(body, NPZ)["detail"]
 
 
-def test_a_bomb_by_size_is_refused(refuse):
+def test_a_decompression_bomb_is_rejected_by_its_size(refuse):
     body = archive([("t/X.npy", npy(np.zeros((20_000, 250))))], zipfile.ZIP_DEFLATED)
     assert str(32 * 2**20) in refuse(body, NPZ)["detail"]
 
@@ -163,12 +163,12 @@ def test_a_bomb_by_size_is_refused(refuse):
         ({"target_kind": "vibes"}, "query:target_kind"),
     ],
 )
-def test_a_wrong_query_names_the_parameter(refuse, query, parameter):
+def test_an_invalid_query_names_the_parameter(refuse, query, parameter):
     problem = refuse(b"task,a\ns,1\n", status=422, code="invalid-request", **query)
     assert [e["parameter"] for e in problem["errors"]] == [parameter]
 
 
-def test_a_missing_name_is_named(uploads):
+def test_a_missing_name_is_reported(uploads):
     before = uploads.traces()
     response = uploads.http.post(
         "/v1/datasets", content=b"task,a\ns,1\n", headers={"Content-Type": "text/csv"}
@@ -178,22 +178,22 @@ def test_a_missing_name_is_named(uploads):
     assert uploads.traces() == before
 
 
-def test_an_option_without_meaning_for_the_format_is_refused(refuse):
+def test_an_option_of_another_format_is_rejected(refuse):
     assert "task_column" in refuse(npz(t__X=X), NPZ, task_column="school")["detail"]
 
 
-def test_a_body_that_says_it_is_too_large_is_refused(refuse):
+def test_a_body_with_too_large_a_content_length_is_rejected(refuse):
     problem = refuse(b"x" * (MAX_UPLOAD + 1), status=413, code="body-too-large")
     assert str(MAX_UPLOAD) in problem["detail"]
 
 
-def test_a_chunked_body_that_turns_out_too_large_is_refused(refuse):
+def test_a_chunked_body_above_the_limit_is_rejected(refuse):
     chunks = (b"task,a\n" + b"s,1\n" * 20_000 for _ in range(80))
     refuse(chunks, status=413, code="body-too-large")
 
 
 @pytest.mark.parametrize("framing", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked"])
-def test_a_sender_who_hangs_up_leaves_nothing(uploads, wait_until, framing):
+def test_an_aborted_upload_leaves_nothing(uploads, wait_until, framing):
     before = uploads.traces()
     host, _, port = uploads.service.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as connection:

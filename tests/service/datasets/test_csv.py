@@ -18,7 +18,7 @@ LIMITS = Limits(
 GOOD = b"task,x1,x2,y\na,1,2,0.5\na,3,4,1.5\nb,5,6,2.5\n"
 
 
-def test_a_good_table_is_read(reader):
+def test_a_valid_table_is_read(reader):
     tasks = reader.tasks(reader.read(GOOD, target_column="y"))
     assert tasks.names == ("a", "b")
     assert tasks["a"].X.tolist() == [[1, 2], [3, 4]]
@@ -26,39 +26,39 @@ def test_a_good_table_is_read(reader):
     assert tasks["a"].feature_names == ("x1", "x2")
 
 
-def test_a_short_row_is_named_by_its_line(reader):
+def test_a_short_row_is_located_by_its_line(reader):
     answer = reader.read(b"task,x,y\na,1,2\na,1\na,2,3\n", target_column="y")
     reader.assert_rejected(answer, "wrong-width", "line 3 has 2 cells, the header has 3", row=1)
 
 
-def test_text_in_a_number_column_is_named_by_line_column_and_task(reader):
+def test_text_in_a_numeric_column_is_located_by_line_column_and_task(reader):
     answer = reader.read(b"task,x1,x2\na,1,2\nb,3,four\n")
     place = {"task": "b", "row": 1, "column": "x2"}
     reader.assert_rejected(answer, "not-a-number", "line 3", "'four'", "'x2'", "'b'", **place)
 
 
 @pytest.mark.parametrize("cell", ["nan", "NaN", "inf", "-Infinity", "1e999"])
-def test_a_cell_that_is_not_finite_is_refused(reader, cell):
+def test_a_non_finite_cell_is_rejected(reader, cell):
     answer = reader.read(f"task,x\na,1\na,{cell}\n".encode())
     reader.assert_rejected(answer, "not-finite", cell, task="a", row=1, column="x")
 
 
-def test_an_empty_cell_is_refused(reader):
+def test_an_empty_cell_is_rejected(reader):
     answer = reader.read(b"task,x1,x2\na,1,\n")
     reader.assert_rejected(answer, "empty-cell", "line 2", task="a", row=0, column="x2")
 
 
-def test_an_empty_target_is_refused(reader):
+def test_an_empty_target_is_rejected(reader):
     answer = reader.read(b"task,x,y\na,1,2\na,3,\n", target_column="y")
     reader.assert_rejected(answer, "empty-cell", "line 3", task="a", row=1, column="y")
 
 
-def test_an_empty_task_is_refused(reader):
+def test_an_empty_task_is_rejected(reader):
     answer = reader.read(b"task,x\na,1\n,3\n")
     reader.assert_rejected(answer, "empty-cell", "line 3", row=1, column="task")
 
 
-def test_two_columns_of_one_name_are_refused(reader):
+def test_duplicate_column_names_are_rejected(reader):
     answer = reader.read(b"task,x,x\na,1,2\n")
     reader.assert_rejected(answer, "duplicate-column", "2 columns are named 'x'", column="x")
 
@@ -68,31 +68,31 @@ def test_names_that_differ_only_in_unicode_form_are_one_name(reader):
     reader.assert_rejected(answer, "duplicate-column", column="é")
 
 
-def test_a_column_without_a_name_is_refused(reader):
+def test_a_column_without_a_name_is_rejected(reader):
     reader.assert_rejected(reader.read(b"task,,x\na,1,2\n"), "invalid-name", "column 1", column=1)
 
 
-def test_a_task_column_that_is_not_there_is_refused(reader):
+def test_a_missing_task_column_is_rejected(reader):
     answer = reader.read(b"school,x\na,1\n", task_column="schol")
     parameter = "query:task_column"
     reader.assert_rejected(answer, "missing-column", "'schol'", "'school'", parameter=parameter)
 
 
-def test_a_table_without_any_task_is_refused(reader):
+def test_a_table_without_any_task_is_rejected(reader):
     answer = reader.read(b"x,y\n1,2\n")
     reader.assert_rejected(answer, "missing-option", "task_column=", parameter="query:task_column")
 
 
-def test_a_table_without_a_header_is_told_so(reader):
+def test_a_table_without_a_header_is_rejected(reader):
     answer = reader.read(b"1,2,3\n4,5,6\n", target_column="y")
     reader.assert_rejected(answer, "missing-column", "the first line contains numbers")
 
 
-def test_a_table_of_a_header_alone_is_refused(reader):
+def test_a_table_with_only_a_header_is_rejected(reader):
     reader.assert_rejected(reader.read(b"task,x\n"), "no-rows", "header but no rows")
 
 
-def test_an_empty_body_is_refused(reader):
+def test_an_empty_body_is_rejected(reader):
     reader.assert_rejected(reader.read(b""), "empty-file")
 
 
@@ -100,58 +100,58 @@ def test_only_blank_lines_are_an_empty_file(reader):
     reader.assert_rejected(reader.read(b"\n\n"), "empty-file")
 
 
-def test_bytes_that_are_not_utf8_are_named_by_line(reader):
+def test_invalid_utf8_is_located_by_line(reader):
     answer = reader.read(b"task,x\na,1\nb\xe9,2\n")
     reader.assert_rejected(answer, "not-utf8", "line 3 is not UTF-8 at byte 1")
 
 
-def test_utf16_is_refused(reader):
+def test_utf16_is_rejected(reader):
     answer = reader.read("task,x\na,1\n".encode("utf-16"))
     reader.assert_rejected(
         answer, "not-utf8", "line 1 is not UTF-8 at byte 0", "save the table as UTF-8"
     )
 
 
-def test_a_quote_that_does_not_end_is_refused(reader):
+def test_an_unclosed_quote_is_rejected(reader):
     reader.assert_rejected(reader.read(b'task,x\n"a,1\nb,2\n'), "invalid-quoting", "line 3")
 
 
-def test_text_after_a_quote_is_refused(reader):
+def test_text_after_a_quote_is_rejected(reader):
     reader.assert_rejected(reader.read(b'task,x\n"a"b,1\n'), "invalid-quoting", "line 2")
 
 
-def test_a_number_among_labels_is_refused(reader):
+def test_a_number_among_labels_is_rejected(reader):
     answer = reader.read(b"task,x,y\na,1,cat\na,2,7\n", target_column="y")
     place = {"task": "a", "row": 1, "column": "y"}
     reader.assert_rejected(answer, "mixed-labels", "line 3", "target_kind=classes", **place)
 
 
-def test_text_among_numeric_targets_is_refused(reader):
+def test_text_among_numeric_targets_is_rejected(reader):
     answer = reader.read(b"task,x,y\na,1,7\na,2,cat\n", target_column="y")
     place = {"task": "a", "row": 1, "column": "y"}
     reader.assert_rejected(answer, "mixed-labels", "line 3", "target_kind=classes", **place)
 
 
-def test_mixed_labels_are_taken_where_the_caller_says_classes(reader):
+def test_mixed_labels_are_accepted_as_classes_if_requested(reader):
     answer = reader.read(b"task,x,y\na,1,7\na,2,cat\n", target_column="y", target_kind="classes")
     assert reader.tasks(answer)["a"].y.tolist() == ["7", "cat"]
 
 
-def test_text_is_no_number_where_the_caller_says_numbers(reader):
+def test_text_is_rejected_if_numbers_are_requested(reader):
     answer = reader.read(b"task,x,y\na,1,cat\n", target_column="y", target_kind="numbers")
     reader.assert_rejected(answer, "not-a-number", "'cat'", task="a", row=0, column="y")
 
 
-def test_several_targets_and_a_task_column_are_refused(reader):
+def test_several_targets_and_a_task_column_are_rejected(reader):
     answer = reader.read(b"task,x,y,z\na,1,2,3\n", target_column=["y", "z"])
     reader.assert_rejected(answer, "unused-option", parameter="query:target_column")
 
 
-def test_a_table_of_targets_only_is_refused(reader):
+def test_a_table_of_targets_only_is_rejected(reader):
     reader.assert_rejected(reader.read(b"task,y\na,1\n", target_column="y"), "no-features")
 
 
-def test_a_task_with_a_control_character_is_refused(reader):
+def test_a_task_with_a_control_character_is_rejected(reader):
     answer = reader.read(b'task,x\n"a\nb",1\n')
     reader.assert_rejected(answer, "invalid-name", "control character", row=0, column="task")
 
@@ -183,7 +183,7 @@ OTHER_TABLES = {
 
 
 @pytest.mark.parametrize("kind", OTHER_TABLES)
-def test_other_bad_tables_are_refused(reader, kind):
+def test_other_invalid_tables_are_rejected(reader, kind):
     table, code, word = OTHER_TABLES[kind]
     reader.assert_rejected(reader.read(table), code, word)
 
@@ -196,7 +196,7 @@ def test_other_bad_tables_are_refused(reader, kind):
         ("task", "duplicate-column", "'task'"),
     ],
 )
-def test_target_columns_that_cannot_be_are_refused(reader, column, code, word):
+def test_invalid_target_columns_are_rejected(reader, column, code, word):
     answer = reader.read(b"task,x,y\na,1,2\n", target_column=column)
     reader.assert_rejected(answer, code, word)
 
@@ -209,7 +209,7 @@ def test_target_columns_that_cannot_be_are_refused(reader, column, code, word):
         (["1", "nan", "2"], "auto", 1, "nan"),
     ],
 )
-def test_a_bad_target_is_named_by_row_and_column(reader, cells, kind, row, word):
+def test_an_invalid_target_is_located_by_row_and_column(reader, cells, kind, row, word):
     body = "task,a,y\nu,1,1\n" + "".join(f"t,1,{cell}\n" for cell in cells)
     answer = reader.read(body.encode(), target_column="y", target_kind=kind)
     first = answer["issues"][0]
@@ -218,12 +218,12 @@ def test_a_bad_target_is_named_by_row_and_column(reader, cells, kind, row, word)
 
 
 @pytest.mark.parametrize("cell", ["1_000", "\u0661", "0x10", "1,5", "1.5.2", "--1"])
-def test_what_only_python_or_a_locale_reads_is_no_number(reader, cell):
+def test_numbers_in_python_or_locale_syntax_are_rejected(reader, cell):
     answer = reader.read(f'task,x\na,"{cell}"\n'.encode())
     reader.assert_rejected(answer, "not-a-number", task="a", row=0, column="x")
 
 
-def test_quotes_a_byte_order_mark_and_line_ends_of_windows_are_read(reader):
+def test_quotes_a_byte_order_mark_and_windows_line_ends_are_read(reader):
     body = '\ufefftask,"x, in ""cm""",y\r\n"a\u00e9, b",1.5,cat\r\n'.encode()
     answer = reader.read(body, target_column="y")
     task = reader.tasks(answer)["aé, b"]
@@ -231,7 +231,7 @@ def test_quotes_a_byte_order_mark_and_line_ends_of_windows_are_read(reader):
     assert (task.X.tolist(), task.y.tolist()) == ([[1.5]], ["cat"])
 
 
-def test_several_targets_without_a_task_column_are_tasks_that_share_their_rows(reader):
+def test_several_targets_without_a_task_column_become_tasks_with_shared_rows(reader):
     answer = reader.read(b"x,y,z\n1,2,cat\n3,4,dog\n", target_column=["y", "z"])
     tasks = reader.tasks(answer)
     assert tasks.names == ("y", "z")
@@ -240,22 +240,22 @@ def test_several_targets_without_a_task_column_are_tasks_that_share_their_rows(r
     assert np.shares_memory(tasks["y"].X, tasks["z"].X)
 
 
-def test_an_ignored_column_may_hold_anything(reader):
+def test_an_ignored_column_may_have_any_values(reader):
     answer = reader.read(b"id,task,x\nfoo,a,1\n,a,2\n", ignore_column="id")
     assert reader.tasks(answer)["a"].feature_names == ("x",)
 
 
-def test_too_many_tasks_are_refused(make_reader):
+def test_too_many_tasks_are_rejected(make_reader):
     reader = make_reader(tasks=2)
     reader.assert_rejected(reader.read(b"task,x\na,1\nb,1\nc,1\n"), "too-many-tasks", "limit of 2")
 
 
-def test_too_many_columns_are_refused(make_reader):
+def test_too_many_columns_are_rejected(make_reader):
     reader = make_reader(features=2)
     reader.assert_rejected(reader.read(b"task,x,y,z\na,1,2,3\n"), "too-many-features", "limit of 2")
 
 
-def test_a_long_name_is_refused(make_reader):
+def test_a_long_name_is_rejected(make_reader):
     reader = make_reader(name_length=5)
     answer = reader.read(b"task,x\nabcdef,1\n")
     reader.assert_rejected(
@@ -264,7 +264,7 @@ def test_a_long_name_is_refused(make_reader):
 
 
 @pytest.mark.parametrize("column", ["y", "task"])
-def test_a_table_in_which_every_row_has_a_name_of_its_own_is_read_in_linear_time(reader, column):
+def test_a_table_with_one_task_per_row_is_read_in_linear_time(reader, column):
     """Looking each name up in the rows took minutes: 40 s for a quarter of a million rows."""
     names = {"task": ["a"] * 60_000, "y": ["b"] * 60_000}
     names[column] = [f"n{i}" for i in range(60_000)]

@@ -12,7 +12,7 @@ X = np.arange(8.0).reshape(4, 2)
 CSV = "task,a,b,who\nn,1,2,p1\nn,3,4,p1\nn,5,6,p2\ns,7,8,p2\n"
 
 
-def test_a_column_of_a_table_tells_the_groups(reader) -> None:
+def test_a_column_of_a_table_has_the_groups(reader) -> None:
     answer = reader.read(CSV.encode(), group_column="who")
     tasks = reader.tasks(answer)
     assert tasks["n"].groups.tolist() == ["p1", "p1", "p2"]
@@ -21,7 +21,7 @@ def test_a_column_of_a_table_tells_the_groups(reader) -> None:
     assert answer["manifest"]["groups"] == ["p1", "p2"]
 
 
-def test_tasks_of_several_targets_share_the_groups(reader) -> None:
+def test_tasks_of_a_multi_target_table_share_the_groups(reader) -> None:
     table = "x,a,b,who\n1,2,3,p\n4,5,6,q\n"
     tasks = reader.tasks(reader.read(table.encode(), target_column=["a", "b"], group_column="who"))
     assert [task.groups.tolist() for task in tasks] == [["p", "q"]] * 2
@@ -41,7 +41,7 @@ def test_an_invalid_group_column_is_reported(reader, table, column, detail) -> N
 
 
 @pytest.mark.parametrize("groups", [np.array([1, 1, 2, 9]), np.array(["a", "a", "b", "c"])])
-def test_archives_hold_groups_per_task_and_per_table(reader, groups) -> None:
+def test_archives_may_have_groups_per_task_or_per_table(reader, groups) -> None:
     per_task = {"n/X": X, "n/groups": groups, "s/X": X[:2], "s/groups": groups[2:]}
     tasks = reader.tasks(reader.read_npz(per_task))
     assert tasks["n"].groups.tolist() == groups.tolist()
@@ -62,12 +62,12 @@ def test_archives_hold_groups_per_task_and_per_table(reader, groups) -> None:
         (np.array(["a", " ", "b", "c"]), "a group is empty"),
     ],
 )
-def test_bad_groups_in_an_archive_are_told(reader, groups, detail) -> None:
+def test_invalid_groups_in_an_archive_are_reported(reader, groups, detail) -> None:
     issues = reader.read_npz({"n/X": X, "n/groups": groups})["issues"]
     assert detail in issues[0]["detail"]
 
 
-def test_groups_are_the_same_across_tasks_however_they_are_written(tmp_path) -> None:
+def test_equal_groups_match_across_tasks_and_types(tmp_path) -> None:
     tasks = [
         Task.from_rows("a", X, groups=[1, 1, 2, 3]),
         Task.from_rows("b", X + 9, groups=["1", "x", "x", "y"]),
@@ -82,7 +82,7 @@ def test_groups_are_the_same_across_tasks_however_they_are_written(tmp_path) -> 
     assert [task.n_divisible for task in summaries(manifest)] == [4, 4, 4]
 
 
-def test_a_group_that_is_a_whole_task_cannot_be_held_out_of_it(tmp_path) -> None:
+def test_a_group_that_is_a_whole_task_cannot_be_held_out(tmp_path) -> None:
     tasks = [
         Task.from_rows("a", X, groups=["p"] * 4),
         Task.from_rows("b", X + 9, groups=list("pqrs")),
@@ -91,7 +91,7 @@ def test_a_group_that_is_a_whole_task_cannot_be_held_out_of_it(tmp_path) -> None
     assert [task.n_divisible for task in summaries(manifest)] == [0, 3]
 
 
-def test_more_groups_than_a_manifest_lists_are_told_apart_by_number(tmp_path) -> None:
+def test_groups_beyond_the_limit_of_the_manifest_are_numbered(tmp_path) -> None:
     n = 10_001
     task = Task.from_rows("a", np.arange(float(n))[:, np.newaxis], groups=np.arange(n) // 2 * 2 + 7)
     manifest = write_tasks(tmp_path / "content", [task])
@@ -102,7 +102,7 @@ def test_more_groups_than_a_manifest_lists_are_told_apart_by_number(tmp_path) ->
     assert read_tasks(tmp_path / "content", manifest)["a"].groups.tolist() == list(range(n))
 
 
-def test_of_very_many_rows_nobody_looks_which_are_equal(tmp_path, monkeypatch) -> None:
+def test_very_many_rows_are_not_checked_for_equal_rows(tmp_path, monkeypatch) -> None:
     monkeypatch.setattr(canonical, "_MAX_ROWS_COMPARED", 7)
     tasks = [Task.from_rows("a", X), Task.from_rows("b", X[::-1])]
     known = summaries(write_tasks(tmp_path / "content", tasks))

@@ -34,13 +34,13 @@ def wide(n_bytes: int) -> bytes:
     return file.getvalue()
 
 
-def test_an_upload_that_needs_too_much_memory_is_told_so(make_app):
+def test_an_upload_that_needs_too_much_memory_is_rejected_with_the_limit(make_app):
     app = make_app(ingest_memory_mb=256)
     response = app.upload(wide(50_000_000), "application/x-npz")
     app.assert_rejected(response, "ingest-out-of-memory", "256 MiB", "fewer rows")
 
 
-def test_an_upload_that_takes_too_long_is_told_so(make_app):
+def test_an_upload_that_takes_too_long_is_rejected_with_the_limit(make_app):
     app = make_app(ingest_timeout_s=0.05)
     response = app.upload(TABLE)
     app.assert_rejected(response, "ingest-timeout", "0.05 s")
@@ -107,20 +107,20 @@ def wait_for_reader(pid):
     raise AssertionError("no reader was started")
 
 
-def test_a_reader_sees_no_settings(stuck_reader):
+def test_the_parser_does_not_inherit_settings(stuck_reader):
     parent, reader = stuck_reader
     assert "secret" in str(parent.environ())
     assert "secret" not in str(reader.environ())
 
 
-def test_no_reader_outlives_the_service(stuck_reader):
+def test_the_parser_does_not_outlive_the_service(stuck_reader):
     parent, reader = stuck_reader
     parent.kill()
     _, alive = psutil.wait_procs([reader], timeout=5)
     assert not alive
 
 
-def test_what_a_dead_process_had_begun_is_ingested_again(make_app):
+def test_uploads_of_a_dead_process_are_ingested_again(make_app):
     app = make_app(ingest_wait_s=0)
     for state in ("uploaded", "ingesting"):
         writer = app.services.blobs.writer()
@@ -140,7 +140,7 @@ def test_what_a_dead_process_had_begun_is_ingested_again(make_app):
         assert response.json()["state"] == "ready"
 
 
-def test_what_a_living_process_works_on_is_left_alone(app):
+def test_uploads_of_a_live_process_are_not_ingested_again(app):
     folders = {}
     for name, worker in (("dead", dead_process()), ("living", this_process().to_text())):
         folders[name] = app.data_dir / "ingest" / name

@@ -21,7 +21,7 @@ def left_in_database(uploads) -> dict[str, int]:
     return {name: len(rows) for name, rows in uploads.traces().items() if rows}
 
 
-def test_a_sender_who_hangs_up_leaves_nothing(uploads, wait_until):
+def test_an_aborted_upload_leaves_nothing(uploads, wait_until):
     address = urlsplit(uploads.service.url)
     with socket.create_connection((address.hostname, address.port)) as sender:
         head = "POST /v1/datasets?name=d HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
@@ -31,7 +31,7 @@ def test_a_sender_who_hangs_up_leaves_nothing(uploads, wait_until):
 
 
 @pytest.mark.parametrize("is_told", [True, False])
-def test_a_body_beyond_the_limit_is_refused_over_the_wire(uploads, wait_until, is_told):
+def test_a_body_above_the_limit_is_rejected(uploads, wait_until, is_told):
     """With its length told it is refused unread; without, once it is too long."""
     address = urlsplit(uploads.service.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)

@@ -31,7 +31,7 @@ def big_csv(n_rows=60_000) -> bytes:
     return ("task," + ",".join("abcdefgh") + "\n" + body + "\n").encode()
 
 
-def test_an_upload_answers_where_it_is_and_what_it_holds(uploads):
+def test_an_upload_returns_location_and_summary(uploads):
     response = uploads.post(CSV, name="two")
     body = response.json()
     assert response.status_code == 201
@@ -49,7 +49,7 @@ def test_an_upload_answers_where_it_is_and_what_it_holds(uploads):
     assert manifest["tasks"][0]["features"]["mean"] == [2.0, 3.5]
 
 
-def test_the_same_bytes_are_one_dataset_and_read_otherwise_another(uploads, new):
+def test_the_same_bytes_are_one_dataset_unless_options_differ(uploads, new):
     first = new(1)
     again = uploads.post(CSV + b"u,1,1\nu,0,1\n", name="other")
     assert (again.status_code, again.json()["id"]) == (200, first["id"])
@@ -58,7 +58,7 @@ def test_the_same_bytes_are_one_dataset_and_read_otherwise_another(uploads, new)
     assert other.json()["id"] != first["id"]
 
 
-def test_ten_twins_at_once_are_one_dataset(uploads):
+def test_ten_equal_uploads_at_once_create_one_dataset(uploads):
     body = CSV + b"u,10,10\nu,0,10\n"
     with ThreadPoolExecutor(10) as pool:
         answers = list(pool.map(lambda _: uploads.post(body), range(10)))
@@ -66,7 +66,7 @@ def test_ten_twins_at_once_are_one_dataset(uploads):
     assert len({answer.json()["id"] for answer in answers}) == 1
 
 
-def test_a_request_sent_again_with_its_key_is_done_once(uploads):
+def test_a_request_repeated_with_its_idempotency_key_has_one_effect(uploads):
     headers = {"Idempotency-Key": "once"}
     first = uploads.post(CSV + b"u,0,2\nu,2,0\n", headers=headers)
     again = uploads.post(CSV + b"u,0,2\nu,2,0\n", headers=headers)
@@ -79,7 +79,7 @@ def test_a_request_sent_again_with_its_key_is_done_once(uploads):
     assert uploads.traces() == before
 
 
-def test_the_key_of_a_deleted_dataset_makes_a_new_one(uploads):
+def test_the_idempotency_key_of_a_deleted_dataset_creates_a_new_one(uploads):
     headers = {"Idempotency-Key": "gone"}
     first = uploads.post(CSV + b"u,0,3\nu,3,0\n", headers=headers).json()["id"]
     assert uploads.http.delete(f"/v1/datasets/{first}").status_code == 204
@@ -88,7 +88,7 @@ def test_the_key_of_a_deleted_dataset_makes_a_new_one(uploads):
     assert again.json()["id"] != first
 
 
-def test_pages_show_every_dataset_once_newest_first(uploads, new):
+def test_pages_list_every_dataset_once_newest_first(uploads, new):
     made = [new(100 + i)["id"] for i in range(5)]
     seen, token = [], None
     while True:
@@ -104,12 +104,12 @@ def test_pages_show_every_dataset_once_newest_first(uploads, new):
 
 
 @pytest.mark.parametrize("token", ["x", "é", "%%%", "====", "AAAA"])
-def test_a_made_up_page_token_is_no_defect(uploads, token):
+def test_an_invalid_page_token_is_400(uploads, token):
     response = uploads.http.get("/v1/datasets", params={"page_token": token})
     assert response.status_code in (200, 400)
 
 
-def test_a_known_version_is_not_sent_again(uploads, new):
+def test_a_dataset_with_a_matching_etag_is_304(uploads, new):
     path = f"/v1/datasets/{new(2)['id']}"
     tag = uploads.http.get(path).headers["ETag"]
     same = uploads.http.get(path, headers={"If-None-Match": f'"x", W/{tag}'})
@@ -117,7 +117,7 @@ def test_a_known_version_is_not_sent_again(uploads, new):
     assert uploads.http.get(path, headers={"If-None-Match": '"x"'}).status_code == 200
 
 
-def test_a_deleted_dataset_is_gone_and_can_come_again(uploads):
+def test_a_deleted_dataset_is_404_and_can_be_uploaded_again(uploads):
     before = uploads.traces()
     body = CSV + b"u,7,7\nu,0,7\n"
     first = uploads.post(body).json()
@@ -141,7 +141,7 @@ def test_a_deleted_dataset_is_gone_and_can_come_again(uploads):
     assert again.json()["id"] != first["id"]
 
 
-def test_a_dataset_that_a_model_needs_is_kept(uploads):
+def test_a_dataset_of_a_model_cannot_be_deleted(uploads):
     rng = np.random.default_rng(3)
     file = io.BytesIO()
     np.savez(file, **{f"{t}/X": rng.normal(size=(20, 4)) for t in "ab"})
@@ -162,14 +162,14 @@ def test_a_dataset_that_a_model_needs_is_kept(uploads):
     assert uploads.http.delete(path).status_code == 204
 
 
-def test_an_unknown_dataset_is_404_and_waits_for_nothing(uploads):
+def test_an_unknown_dataset_is_404_without_waiting(uploads):
     response = uploads.get("ds_none", wait=30)
     assert response.status_code == 404
     assert response.elapsed.total_seconds() < 5
 
 
 @pytest.mark.parametrize("wait", ["nan", "-1", "61", "inf"])
-def test_a_wait_out_of_bounds_is_refused(uploads, wait):
+def test_a_wait_out_of_bounds_is_rejected(uploads, wait):
     assert uploads.get("ds_none", wait=wait).status_code == 422
 
 
@@ -179,7 +179,7 @@ def slow(launch_service, uploads_to):
         yield uploads_to(service)
 
 
-def test_a_slow_one_is_accepted_and_then_ready(slow):
+def test_a_slow_upload_is_accepted_and_then_ready(slow):
     response = slow.post(CSV)
     dataset_id = response.json()["id"]
     assert response.status_code == 202
@@ -192,7 +192,7 @@ def test_a_slow_one_is_accepted_and_then_ready(slow):
     assert ready.headers["ETag"] != response.headers["ETag"]
 
 
-def test_a_dataset_in_the_making_is_neither_deleted_nor_trained_on(slow):
+def test_a_dataset_being_ingested_can_be_neither_deleted_nor_used(slow):
     dataset_id = slow.post(big_csv(100_000)).json()["id"]
     deleted = slow.http.delete(f"/v1/datasets/{dataset_id}")
     assert (deleted.status_code, deleted.json()["code"]) == (409, "wrong-state")
@@ -201,7 +201,7 @@ def test_a_dataset_in_the_making_is_neither_deleted_nor_trained_on(slow):
     assert slow.get(dataset_id, wait=40).json()["state"] == "ready"
 
 
-def test_a_rejected_dataset_stays_with_its_issues_until_it_is_deleted(slow):
+def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
     body = b"task,a\ns,oops\n"
     before = slow.traces()
     first = slow.post(body)
@@ -217,7 +217,7 @@ def test_a_rejected_dataset_stays_with_its_issues_until_it_is_deleted(slow):
     assert (after["blobs"], after["chunks"]) == (before["blobs"], before["chunks"])
 
 
-def test_many_slow_uploads_keep_no_request_waiting(slow):
+def test_many_slow_uploads_do_not_block_other_requests(slow):
     bodies = [big_csv(12_000) + f"x{i},1,2,3,4,5,6,7,8\n".encode() for i in range(12)]
     made = [slow.post(body).json()["id"] for body in bodies]
     answer = slow.http.get("/v1/datasets")

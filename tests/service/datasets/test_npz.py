@@ -47,7 +47,7 @@ def header_of(shape: str, descr: str = "'<f8'") -> bytes:
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text)) + text
 
 
-def test_tasks_with_spaces_of_their_own_are_read(reader):
+def test_tasks_with_different_columns_are_read(reader):
     y = np.array([0.5, 1.5, 2.5])
     answer = reader.read_npz({"a/X": X, "a/y": y, "b c/X": X[:2, :1]})
     tasks = reader.tasks(answer)
@@ -56,7 +56,7 @@ def test_tasks_with_spaces_of_their_own_are_read(reader):
     assert tasks["b c"].X.tolist() == [[0], [2]]
 
 
-def test_a_table_of_arrays_keeps_the_order_of_first_rows(reader):
+def test_tasks_of_a_table_are_in_the_order_of_their_first_rows(reader):
     task = np.array(["z", "a", "z"])
     y = np.array(["cat", "dog", "dog"])
     answer = reader.read_npz({"X": X, "task": task, "y": y, "feature_names": np.array(["p", "q"])})
@@ -67,7 +67,7 @@ def test_a_table_of_arrays_keeps_the_order_of_first_rows(reader):
     assert tasks["a"].feature_names == ("p", "q")
 
 
-def test_covariance_matrices_are_read_one_or_a_stack(reader):
+def test_one_covariance_matrix_or_a_stack_is_read(reader):
     C = np.array([[2.0, 1.0], [1.0, 2.0]])
     answer = reader.read_npz({"a/C": C, "b/C": np.stack([C, 2 * C])})
     tasks = reader.tasks(answer)
@@ -76,7 +76,7 @@ def test_covariance_matrices_are_read_one_or_a_stack(reader):
     assert tasks["b"].n_samples == 2
 
 
-def test_each_task_may_name_its_columns_and_those_of_the_same_names_get_one_order(reader):
+def test_tasks_with_the_same_column_names_get_the_same_order(reader):
     names = {"a": ["p", "q"], "b": ["q", "p"], "c": ["q", "r"]}
     answer = reader.read_npz(
         {f"{task}/X": X for task in names}
@@ -94,7 +94,7 @@ def test_each_task_may_name_its_columns_and_those_of_the_same_names_get_one_orde
     ]
 
 
-def test_names_of_one_task_go_before_those_of_all_and_like_names_are_kept_once(reader):
+def test_column_names_of_a_task_override_those_of_the_file(reader):
     arrays = {"a/X": X, "b/X": X, "feature_names": np.array(["p", "q"])}
     answer = reader.read_npz(arrays | {"b/feature_names": np.array(["q", "p"])})
     tasks = reader.tasks(answer)
@@ -103,7 +103,7 @@ def test_names_of_one_task_go_before_those_of_all_and_like_names_are_kept_once(r
     assert not any("feature_names" in task for task in answer["manifest"]["tasks"])
 
 
-def test_covariances_in_another_order_are_turned_by_rows_and_columns(reader):
+def test_covariances_in_another_order_are_reordered_by_rows_and_columns(reader):
     C = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 3.0], [2.0, 3.0, 6.0]])
     turn = [2, 0, 1]
     names = np.array(["p", "q", "r"])
@@ -116,7 +116,7 @@ def test_covariances_in_another_order_are_turned_by_rows_and_columns(reader):
     assert tasks["b"].X.tolist() == tasks["a"].X.tolist() == [C.tolist()]
 
 
-def test_a_manifest_without_names_by_task_is_read_as_before(reader):
+def test_a_manifest_without_names_by_task_is_still_read(reader):
     answer = reader.read_npz({"a/X": X, "feature_names": np.array(["p", "q"])})
     assert answer["manifest"].keys() >= {"format", "tasks", "feature_names"}
     assert reader.tasks(answer)["a"].feature_names == ("p", "q")
@@ -124,7 +124,7 @@ def test_a_manifest_without_names_by_task_is_read_as_before(reader):
     assert reader.tasks(answer)["a"].feature_names is None
 
 
-def test_integer_targets_are_classes_where_the_caller_says_so(reader):
+def test_integer_targets_are_classes_if_requested(reader):
     arrays = {"a/X": X, "a/y": np.array([3, 1, 3])}
     answer = reader.read_npz(arrays, target_kind="classes")
     task = reader.tasks(answer)["a"]
@@ -132,7 +132,7 @@ def test_integer_targets_are_classes_where_the_caller_says_so(reader):
 
 
 @pytest.mark.parametrize("dtype", [">f8", "<f4", ">f4", "f2", "i1", "u1", ">i4", "i8", "u8", "?"])
-def test_numbers_of_every_kind_are_read(reader, dtype):
+def test_every_numeric_dtype_is_read(reader, dtype):
     answer = reader.read_npz({"a/X": X.astype(dtype)})
     assert reader.tasks(answer)["a"].X.tolist() == X.astype(dtype).tolist()
 
@@ -142,21 +142,21 @@ def test_arrays_in_fortran_order_are_read(reader):
     assert reader.tasks(answer)["a"].X.tolist() == X.tolist()
 
 
-def test_a_truncated_archive_is_refused(reader):
+def test_a_truncated_archive_is_rejected(reader):
     file = io.BytesIO()
     np.savez(file, **{"a/X": X})
     answer = reader.read(file.getvalue()[:-40], NPZ)
     reader.assert_rejected(answer, "corrupt-archive", "not a complete .npz")
 
 
-def test_a_flipped_bit_is_noticed_by_the_checksum(reader):
+def test_a_flipped_bit_is_detected_by_the_checksum(reader):
     good = archive([("a/X.npy", npy(X))])
     position = good.index(X.tobytes())
     answer = reader.read(good[:position] + b"\xff" + good[position + 1 :], NPZ)
     reader.assert_rejected(answer, "corrupt-archive", "CRC")
 
 
-def test_a_damaged_compressed_stream_is_refused(reader):
+def test_a_corrupt_compressed_stream_is_rejected(reader):
     good = archive(
         [("a/X.npy", npy(np.arange(4000.0).reshape(-1, 2)))], method=zipfile.ZIP_DEFLATED
     )
@@ -164,24 +164,24 @@ def test_a_damaged_compressed_stream_is_refused(reader):
     reader.assert_rejected(answer, "corrupt-archive")
 
 
-def test_an_array_of_objects_is_refused_by_name(reader):
+def test_an_array_of_objects_is_rejected_by_name(reader):
     answer = reader.read_npz({"a/X": X, "b/X": np.array([[object()]], dtype=object)[:, :0]})
     reader.assert_rejected(answer, "object-array", "'b/X'", "not read")
 
 
-def test_a_bomb_is_refused_by_its_ratio_before_it_expands(reader):
+def test_a_decompression_bomb_is_rejected_by_its_ratio(reader):
     bomb = archive([("a/X.npy", header_of("(4194304, 1)") + bytes(2**25))], method=8)
     answer = reader.read(bomb, NPZ)
     reader.assert_rejected(answer, "decompression-limit", "times as large")
 
 
-def test_a_bomb_is_refused_by_its_size(make_reader):
+def test_a_decompression_bomb_is_rejected_by_its_size(make_reader):
     reader = make_reader(decompressed_bytes=10_000)
     answer = reader.read(archive([("a/X.npy", bytes(20_000))]), NPZ)
     reader.assert_rejected(answer, "decompression-limit", "limit of 10000")
 
 
-def test_a_directory_that_lies_about_sizes_is_noticed(reader):
+def test_wrong_sizes_in_the_directory_are_detected(reader):
     zipped = archive([("a/X.npy", npy(np.zeros((1000, 2))))], method=zipfile.ZIP_DEFLATED)
     true_size = struct.pack("<I", len(npy(np.zeros((1000, 2)))))
     lie = zipped.replace(true_size, struct.pack("<I", len(npy(np.zeros((10, 2))))))
@@ -189,7 +189,7 @@ def test_a_directory_that_lies_about_sizes_is_noticed(reader):
 
 
 @pytest.mark.parametrize("shape", ["(1000000000000, 1000)", "(2**70, 1)", "(-1, 2)", "5", "(3, 3)"])
-def test_a_shape_that_the_bytes_do_not_hold_is_refused(reader, shape):
+def test_a_shape_that_does_not_match_the_size_is_rejected(reader, shape):
     answer = reader.read(archive([("a/X.npy", header_of(shape) + X.tobytes())]), NPZ)
     reader.assert_rejected(answer, "corrupt-array", "'a/X'")
 
@@ -205,78 +205,78 @@ def test_a_shape_that_the_bytes_do_not_hold_is_refused(reader, shape):
         b"PK\x03\x04",
     ],
 )
-def test_a_damaged_header_is_refused(reader, header):
+def test_a_corrupt_header_is_rejected(reader, header):
     answer = reader.read(archive([("a/X.npy", header)]), NPZ)
     reader.assert_rejected(answer, "corrupt-array", "a/X")
 
 
 @pytest.mark.parametrize("dtype", ["c16", "M8[s]", "S3", "f16", "V8"])
-def test_other_dtypes_are_refused(reader, dtype):
+def test_other_dtypes_are_rejected(reader, dtype):
     array = np.zeros((2, 2), dtype)
     answer = reader.read_npz({"a/X": array})
     reader.assert_rejected(answer, "unsupported-dtype", "'a/X'")
 
 
-def test_texts_in_the_place_of_numbers_are_refused(reader):
+def test_strings_instead_of_numbers_are_rejected(reader):
     answer = reader.read_npz({"a/X": np.array([["one", "two"]])})
     reader.assert_rejected(answer, "not-a-number", "'a/X'", task="a")
 
 
-def test_code_points_that_are_no_text_are_refused(reader):
+def test_invalid_code_points_are_rejected(reader):
     bad = np.array([0x110000, 0xD800, 65], "<u4").view("<U1")
     labels = header_of("(3,)", "'<U1'") + bad.tobytes()
     members = [("X.npy", npy(X)), ("task.npy", labels)]
     reader.assert_rejected(reader.read(archive(members), NPZ), "corrupt-array", "'task'")
 
 
-def test_a_value_that_is_not_finite_is_named_by_its_place(reader):
+def test_a_non_finite_value_is_located(reader):
     bad = X.copy()
     bad[2, 1] = np.nan
     answer = reader.read_npz({"a/X": X, "b/X": bad})
     reader.assert_rejected(answer, "not-finite", "'b/X'", task="b", row=2, column=1)
 
 
-def test_a_target_that_is_not_finite_is_named_by_its_row(reader):
+def test_a_non_finite_target_is_located_by_its_row(reader):
     answer = reader.read_npz({"a/X": X, "a/y": np.array([1.0, np.inf, 2.0])})
     reader.assert_rejected(answer, "not-finite", "'a/y'", task="a", row=1)
 
 
-def test_integers_that_floats_cannot_keep_are_refused(reader):
+def test_integers_that_are_inexact_as_float64_are_rejected(reader):
     answer = reader.read_npz({"a/X": np.array([[2**53 + 1]])})
     reader.assert_rejected(answer, "inexact-integer", "2**53", task="a")
 
 
-def test_fractions_are_no_labels(reader):
+def test_fractions_are_rejected_as_labels(reader):
     answer = reader.read_npz({"a/X": X, "a/y": np.array([1, 1.5, 2])}, target_kind="classes")
     reader.assert_rejected(answer, "invalid-label", "1.5 in row 1", task="a", row=1)
 
 
 @pytest.mark.parametrize("name", ["../a/X.npy", "/a/X.npy", "a//X.npy", "a\\X.npy", "./a/X.npy"])
-def test_names_that_are_paths_are_refused(reader, name):
+def test_names_that_are_paths_are_rejected(reader, name):
     answer = reader.read(archive([(name, npy(X))]), NPZ)
     reader.assert_rejected(answer, "unexpected-array")
 
 
-def test_two_members_of_one_name_are_refused(reader):
+def test_duplicate_member_names_are_rejected(reader):
     answer = reader.read(archive([("a/X.npy", npy(X)), ("a/X.npy", npy(X))]), NPZ)
     reader.assert_rejected(answer, "duplicate-array", "'a/X.npy'")
 
 
-def test_tasks_that_differ_only_in_unicode_form_are_refused(reader):
+def test_tasks_that_differ_only_in_unicode_form_are_rejected(reader):
     answer = reader.read_npz({"é/X": X, "e\u0301/X": X})
     reader.assert_rejected(answer, "duplicate-task", task="é")
 
 
-def test_a_member_that_is_no_array_is_refused(reader):
+def test_a_member_that_is_not_an_array_is_rejected(reader):
     answer = reader.read(archive([("a/X.npy", npy(X)), ("readme.txt", b"hi")]), NPZ)
     reader.assert_rejected(answer, "unexpected-array", "'readme.txt'")
 
 
-def test_an_archive_of_nothing_is_refused(reader):
+def test_an_empty_archive_is_rejected(reader):
     reader.assert_rejected(reader.read(archive([]), NPZ), "empty-file", "expected '<task>/X'")
 
 
-def test_an_unusual_compression_is_refused(reader):
+def test_an_unsupported_compression_is_rejected(reader):
     answer = reader.read(archive([("a/X.npy", npy(X))], method=zipfile.ZIP_LZMA), NPZ)
     reader.assert_rejected(answer, "corrupt-archive", "savez")
 
@@ -312,11 +312,11 @@ def test_an_unusual_compression_is_refused(reader):
         ({"a/C": np.eye(2), "feature_names": np.array(["p"])}, "wrong-shape"),
     ],
 )
-def test_arrays_that_fit_no_layout_are_refused(reader, arrays, code):
+def test_arrays_that_match_no_layout_are_rejected(reader, arrays, code):
     reader.assert_rejected(reader.read_npz(arrays), code)
 
 
-def test_options_of_tables_mean_nothing_here(reader):
+def test_options_of_tables_are_rejected(reader):
     answer = reader.read_npz({"a/X": X}, task_column="task")
     reader.assert_rejected(answer, "unused-option", parameter="query:task_column")
 
@@ -374,7 +374,7 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
 @settings(
     deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
-def test_a_damaged_archive_is_read_or_rejected(tmp_path, data):
+def test_a_corrupt_archive_is_read_or_rejected(tmp_path, data):
     """No damage, wherever it strikes, ends in anything but tasks or a issue."""
     file = io.BytesIO()
     np.savez_compressed(file, **{"a/X": X, "a/y": np.array(["p", "q", "r"]), "b/C": np.eye(2)})
@@ -388,7 +388,7 @@ def test_a_damaged_archive_is_read_or_rejected(tmp_path, data):
         assert parse(path, ReadOptions(), LIMITS)
 
 
-def test_a_stored_file_is_what_others_read_and_is_mapped_read_only(tmp_path):
+def test_a_stored_file_is_a_valid_npz_and_is_mapped_read_only(tmp_path):
     from safetensors.numpy import load_file
 
     path = tmp_path / "upload.npz"
@@ -401,7 +401,7 @@ def test_a_stored_file_is_what_others_read_and_is_mapped_read_only(tmp_path):
 
 
 @pytest.mark.parametrize("size", [0, 5, 30, -8])
-def test_a_truncated_stored_file_is_noticed(tmp_path, size):
+def test_a_truncated_stored_file_is_detected(tmp_path, size):
     path = tmp_path / "upload.npz"
     np.savez(path, **{"a/X": X})
     content = tmp_path / "content"

@@ -117,7 +117,7 @@ def check(manifest, tasks, wanted) -> None:
 
 @EXAMPLES
 @given(data=st.data())
-def test_arrays_by_task_come_back(read, data):
+def test_arrays_by_task_are_restored(read, data):
     task_names = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
     wanted, arrays = [], {}
     for name in task_names:
@@ -131,7 +131,7 @@ def test_arrays_by_task_come_back(read, data):
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(read, data):
+def test_a_table_of_arrays_is_restored_in_the_order_of_first_rows(read, data):
     X = data.draw(rows())
     labels = np.array(data.draw(st.lists(names, min_size=len(X), max_size=len(X))))
     y = data.draw(targets(len(X)))
@@ -145,7 +145,7 @@ def test_a_table_of_arrays_comes_back_in_the_order_of_first_rows(read, data):
 
 @EXAMPLES
 @given(data=st.data())
-def test_a_csv_comes_back_though_its_tasks_are_mixed(read, data):
+def test_a_csv_with_interleaved_tasks_is_restored(read, data):
     n, d = data.draw(st.integers(1, 8)), data.draw(st.integers(1, 3))
     X = data.draw(hnp.arrays("<f8", (n, d), elements=_elements()))
     pool = data.draw(st.lists(names, min_size=1, max_size=3, unique=True))
@@ -171,7 +171,7 @@ def test_a_csv_comes_back_though_its_tasks_are_mixed(read, data):
 
 @EXAMPLES
 @given(data=st.data())
-def test_covariances_come_back_one_or_many(read, data):
+def test_one_covariance_or_a_stack_is_restored(read, data):
     d, m = data.draw(st.integers(1, 4)), data.draw(st.sampled_from([None, 1, 3]))
     seed = data.draw(st.integers(0, 2**32 - 1))
     factors = np.random.default_rng(seed).normal(size=(m or 1, d, d + 1))
@@ -186,7 +186,7 @@ def test_covariances_come_back_one_or_many(read, data):
 
 
 @pytest.mark.parametrize("layout", ["arrays by task", "a table of arrays", "csv", "covariances"])
-def test_what_is_stored_by_the_service_is_what_was_sent(stored, layout):
+def test_the_service_stores_what_was_sent(stored, layout):
     X = np.random.default_rng(0).normal(size=(6, 3))
     labels = np.array(["süd", "b", "süd", "b", "b", "süd"])
     y = np.array(["cat", "dog", "ü", "cat", "dog", "ü"])
@@ -207,7 +207,7 @@ def test_what_is_stored_by_the_service_is_what_was_sent(stored, layout):
         assert tasks["t"].input == manifest["tasks"][0]["input"] == "covariances"
 
 
-def test_several_targets_without_a_task_column_are_tasks_of_one_table(stored):
+def test_several_targets_without_a_task_column_become_tasks(stored):
     body = b"u,a,v,b\n1,2,x,4\n5,6,z,8\n"
     query = {"target_column": ["u", "v"]}
     manifest, tasks = stored(body, "text/csv", **query)
@@ -219,14 +219,14 @@ def test_several_targets_without_a_task_column_are_tasks_of_one_table(stored):
 
 
 @pytest.mark.parametrize("y", [[0, 1, 1], [False, True, True], [0.0, 1.0, 1.0]])
-def test_whole_numbers_are_classes_where_that_is_asked(stored, y):
+def test_integers_are_classes_if_requested(stored, y):
     arrays = {"t/X": np.eye(3), "t/y": np.array(y)}
     manifest, tasks = stored(npz(arrays), NPZ, target_kind="classes")
     assert tasks["t"].y.tolist() == [0, 1, 1]
     assert manifest["tasks"][0]["classes"] == [0, 1]
 
 
-def test_numbers_of_any_size_come_back(stored):
+def test_numbers_of_any_size_are_restored(stored):
     X = np.array([[1e308, -1.7e308, 5e-324], [1.7e308, 1.7e308, 0]])
     _, tasks = stored(npz({"t/X": X}), NPZ)
     assert same_bits(tasks["t"].X, X)
@@ -239,7 +239,7 @@ def test_a_byte_order_mark_blank_lines_and_quotes_are_read(stored):
     assert tasks["s, one"].X.tolist() == [[1, 2], [3, 4]]
 
 
-def test_a_name_in_two_forms_is_found_by_either(stored):
+def test_a_name_is_found_in_any_unicode_form(stored):
     body = "task,e\u0301\ns,1\n".encode()
     manifest, _ = stored(body, "text/csv", task_column="task")
     assert manifest["feature_names"] == ["\u00e9"]

@@ -42,7 +42,7 @@ def add_version(app, dataset_id):
         )  # fmt: skip
 
 
-def test_the_same_upload_twice_is_one_dataset(app):
+def test_uploading_twice_returns_one_dataset(app):
     first = app.upload(TABLE)
     again = app.upload(TABLE)
     assert (first.status_code, again.status_code) == (201, 200)
@@ -52,11 +52,11 @@ def test_the_same_upload_twice_is_one_dataset(app):
     assert app.left_behind()["blobs"] == 1
 
 
-def test_the_same_bytes_read_in_another_way_are_another_dataset(app):
+def test_the_same_bytes_with_other_options_are_another_dataset(app):
     assert ready(app)["id"] != ready(app, target_column="y")["id"]
 
 
-def test_one_upload_sent_many_times_at_once_is_one_dataset(app):
+def test_concurrent_equal_uploads_create_one_dataset(app):
     with ThreadPoolExecutor(4) as pool:
         answers = list(pool.map(lambda _: app.upload(TABLE), range(4)))
     assert {a.status_code for a in answers} <= {200, 201, 202}
@@ -64,7 +64,7 @@ def test_one_upload_sent_many_times_at_once_is_one_dataset(app):
     assert app.left_behind()["datasets"] == 1
 
 
-def test_a_key_gives_the_same_dataset_and_refuses_another_upload(app):
+def test_an_idempotency_key_returns_the_same_dataset_and_rejects_another_upload(app):
     key = {"idempotency-key": "k1"}
     first = app.upload(TABLE, headers=key)
     assert app.upload(TABLE, headers=key).json()["id"] == first.json()["id"]
@@ -73,13 +73,13 @@ def test_a_key_gives_the_same_dataset_and_refuses_another_upload(app):
     assert app.left_behind()["datasets"] == 1
 
 
-def test_a_rejected_upload_frees_its_key(app):
+def test_a_rejected_upload_releases_its_idempotency_key(app):
     key = {"idempotency-key": "k1"}
     app.assert_rejected(app.upload(b"task,x\na,no\n", headers=key), "not-a-number")
     assert app.upload(TABLE, headers=key).status_code == 201
 
 
-def test_a_dataset_is_not_sent_again_to_who_has_it(app):
+def test_a_dataset_with_a_matching_etag_is_304(app):
     dataset = ready(app)
     url = f"{URL}/{dataset['id']}"
     tag = app.send("GET", url).headers["etag"]
@@ -88,7 +88,7 @@ def test_a_dataset_is_not_sent_again_to_who_has_it(app):
     assert app.send("GET", url, headers={"if-none-match": '"x"'}).json() == dataset
 
 
-def test_the_manifest_tells_every_task(app):
+def test_the_manifest_lists_every_task(app):
     dataset = ready(app, b"task,x,y\na,1,cat\na,3,dog\n", target_column="y")
     manifest = app.send("GET", f"{URL}/{dataset['id']}/manifest").json()
     (task,) = manifest["tasks"]
@@ -98,7 +98,7 @@ def test_the_manifest_tells_every_task(app):
     assert manifest["feature_names"] == ["x"]
 
 
-def test_a_statistic_beyond_floats_is_null(app):
+def test_a_statistic_that_overflows_is_null(app):
     dataset = ready(app, b"task,x\na,1e308\na,1.7e308\n")
     manifest = app.send("GET", f"{URL}/{dataset['id']}/manifest").json()
     assert manifest["tasks"][0]["features"]["mean"] == [None]
@@ -117,7 +117,7 @@ def test_pages_cover_every_dataset_once_newest_first(app):
     assert token is None
 
 
-def test_a_page_size_beyond_the_bound_is_refused(app):
+def test_a_page_size_above_the_maximum_is_rejected(app):
     assert app.send("GET", URL, params={"page_size": 201}).status_code == 422
 
 
@@ -130,21 +130,21 @@ def test_another_owner_sees_nothing(app):
     assert app.send("GET", URL).json()["items"] == []
 
 
-def test_deleting_leaves_nothing(app):
+def test_a_deletion_leaves_nothing(app):
     dataset = ready(app, headers={"idempotency-key": "k"})
     assert app.send("DELETE", f"{URL}/{dataset['id']}").status_code == 204
     assert app.left_behind() == {}
     assert app.send("GET", f"{URL}/{dataset['id']}").status_code == 404
 
 
-def test_deleting_one_of_two_that_share_their_bytes_keeps_the_other(app):
+def test_deleting_one_of_two_datasets_with_the_same_bytes_keeps_the_other(app):
     kept = ready(app)
     gone = ready(app, target_kind="numbers")
     assert app.send("DELETE", f"{URL}/{gone['id']}").status_code == 204
     assert app.tasks(kept["id"]).names == ("a", "b")
 
 
-def test_another_version_is_not_deleted(app):
+def test_a_delete_with_another_etag_is_412(app):
     dataset = ready(app)
     url = f"{URL}/{dataset['id']}"
     response = app.send("DELETE", url, headers={"if-match": '"other"'})
@@ -154,7 +154,7 @@ def test_another_version_is_not_deleted(app):
 
 
 @pytest.mark.parametrize("state", ["queued", "submitted", "running"])
-def test_what_a_job_needs_is_not_deleted(app, state):
+def test_a_dataset_of_an_active_job_cannot_be_deleted(app, state):
     dataset = ready(app)
     add_job(app, dataset["id"], state)
     response = app.send("DELETE", f"{URL}/{dataset['id']}")
@@ -162,7 +162,7 @@ def test_what_a_job_needs_is_not_deleted(app, state):
     assert "job_1" in response.json()["detail"]
 
 
-def test_what_a_model_was_made_from_is_not_deleted(app):
+def test_a_dataset_of_a_model_cannot_be_deleted(app):
     dataset = ready(app)
     add_job(app, dataset["id"])
     add_version(app, dataset["id"])
@@ -171,7 +171,7 @@ def test_what_a_model_was_made_from_is_not_deleted(app):
     assert "model m, version 3" in response.json()["detail"]
 
 
-def test_what_only_an_ended_job_used_is_deleted_and_the_job_stays(app):
+def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
     dataset = ready(app)
     add_job(app, dataset["id"], "failed")
     assert app.send("DELETE", f"{URL}/{dataset['id']}").status_code == 204
@@ -200,7 +200,7 @@ def test_what_only_an_ended_job_used_is_deleted_and_the_job_stays(app):
         ("multipart/form-data; boundary=x", b"--x--"),
     ],
 )
-def test_other_formats_are_refused_with_what_is_read(app, media_type, body):
+def test_other_formats_are_rejected_with_the_supported_ones(app, media_type, body):
     response = app.upload(body, media_type)
     assert (response.status_code, response.json()["code"]) == (415, "unsupported-media-type")
     assert "UTF-8" in response.json()["detail"] or "text/csv" in response.json()["detail"]
@@ -210,7 +210,7 @@ def test_other_formats_are_refused_with_what_is_read(app, media_type, body):
 @pytest.mark.parametrize(
     "media_type", ["TEXT/CSV", "text/csv; charset=UTF-8", "text/csv;header=present"]
 )
-def test_media_types_are_read_as_the_standard_writes_them(app, media_type):
+def test_media_types_are_parsed_by_the_standard(app, media_type):
     assert app.upload(TABLE, media_type).status_code == 201
 
 
@@ -224,7 +224,7 @@ def test_media_types_are_read_as_the_standard_writes_them(app, media_type):
         {"taskcolumn": "x"},
     ],
 )
-def test_an_option_that_is_wrong_or_unknown_is_refused(app, query):
+def test_an_invalid_or_unknown_option_is_rejected(app, query):
     response = app.upload(TABLE, **query)
     assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
     assert app.left_behind() == {}
@@ -235,7 +235,7 @@ async def chunks(n_bytes):
         yield b"a" * 1000
 
 
-def test_a_body_that_says_it_is_too_large_is_refused_unread(make_app):
+def test_a_body_with_too_large_a_content_length_is_rejected_unread(make_app):
     app = make_app(max_upload_bytes=1000)
     response = app.upload(b"task,x\n" * 200)
     assert (response.status_code, response.json()["code"]) == (413, "body-too-large")
@@ -243,7 +243,7 @@ def test_a_body_that_says_it_is_too_large_is_refused_unread(make_app):
     assert app.left_behind() == {}
 
 
-def test_a_body_that_turns_out_too_large_is_refused_and_dropped(make_app):
+def test_a_body_above_the_limit_is_rejected_and_discarded(make_app):
     app = make_app(max_upload_bytes=9_000_000)
     response = app.upload(chunks(10_000_000))
     assert "content-length" not in response.request.headers
@@ -261,7 +261,7 @@ def wait_for(app, url, state, seconds=30):
     raise AssertionError(dataset)
 
 
-def test_a_slow_upload_is_answered_early_and_becomes_ready(make_app):
+def test_a_slow_upload_is_202_and_becomes_ready(make_app):
     app = make_app(ingest_wait_s=0)
     response = app.upload(TABLE)
     assert response.status_code == 202
@@ -273,7 +273,7 @@ def test_a_slow_upload_is_answered_early_and_becomes_ready(make_app):
     assert app.send("GET", url, headers={"if-none-match": early}).status_code == 200
 
 
-def test_a_slow_upload_that_is_rejected_stays_with_its_issues(make_app):
+def test_a_rejected_slow_upload_remains_with_its_issues(make_app):
     app = make_app(ingest_wait_s=0)
     url = app.upload(b"task,x\na,no\n").headers["location"]
     issue = wait_for(app, url, "rejected")["issues"][0]
@@ -284,7 +284,7 @@ def test_a_slow_upload_that_is_rejected_stays_with_its_issues(make_app):
     assert app.left_behind() == {}
 
 
-def test_a_rejected_upload_is_read_again_when_it_is_sent_again(make_app):
+def test_a_rejected_upload_is_parsed_again_when_sent_again(make_app):
     body = b"task,x\na,1\nb,2\n"
     strict = make_app(ingest_wait_s=0, max_tasks=1)
     wait_for(strict, strict.upload(body).headers["location"], "rejected")

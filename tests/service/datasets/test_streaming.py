@@ -89,7 +89,9 @@ def warm(uploads) -> None:
     assert uploads.get(dataset_id, wait=30).json()["state"] == "ready"
 
 
-def test_160_mib_grow_the_server_by_less_than_64_and_others_are_answered(uploads, record_property):
+def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
+    uploads, record_property
+):
     warm(uploads)
     peak = _Peak(uploads.service.process.pid)
     peak.start()

@@ -35,7 +35,7 @@ def test_an_upload_survives_a_kill_of_the_server(start_service, uploads_to, wait
     assert sum(task["n_samples"] for task in tasks) == 60_000
 
 
-def test_reading_beyond_its_memory_or_time_names_the_limit(start_service, uploads_to):
+def test_exceeding_the_memory_or_time_limit_names_the_limit(start_service, uploads_to):
     limits = {"SIBLING_INGEST_MEMORY_MB": 256, "SIBLING_INGEST_TIMEOUT_S": 4}
     uploads = uploads_to(start_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40, **limits))
     assert uploads.post(CSV).status_code == 201

@@ -29,7 +29,7 @@ def tasks(*targets):
         ([np.tile([101.0, 2e6], 3)], "2 distinct values (101, 2000000)"),
     ],
 )
-def test_few_whole_numbers_that_repeat_are_warned_of(targets, listed):
+def test_repeated_small_integers_cause_a_warning(targets, listed):
     (warning,) = warn_of_codes(tasks(*targets))
     assert listed in warning
     assert "upload with target_kind=classes" in warning
@@ -47,25 +47,25 @@ def test_few_whole_numbers_that_repeat_are_warned_of(targets, listed):
         [np.full(20, 3.0)],  # nothing to tell apart
     ],
 )
-def test_other_numbers_are_not(targets):
+def test_other_numbers_cause_no_warning(targets):
     assert warn_of_codes(tasks(*targets)) == []
 
 
-def test_classes_and_tasks_without_targets_are_not():
+def test_classes_and_tasks_without_targets_cause_no_warning():
     bare = Task.from_rows("bare", np.ones((4, 1)))
     assert warn_of_codes([bare, *tasks(np.array(["0", "1"] * 4))]) == []
     assert warn_of_codes(tasks(np.array([0, 1] * 4))) == []  # integers are labels to algorithms
 
 
 @pytest.mark.parametrize("dtype", ["f8", "f4", "i8", "u1"])
-def test_the_type_of_an_upload_does_not_matter_and_who_says_so_is_not_warned(reader, dtype):
+def test_dtypes_do_not_matter_and_an_explicit_kind_causes_no_warning(reader, dtype):
     arrays = {"a/X": np.arange(8.0).reshape(8, 1), "a/y": np.tile([0, 1], 4).astype(dtype)}
     assert len(reader.read_npz(arrays)["manifest"]["warnings"]) == 1
     for kind in ("numbers", "classes"):
         assert reader.read_npz(arrays, target_kind=kind)["manifest"]["warnings"] == []
 
 
-def test_a_column_of_a_table_is_looked_at_like_an_array(reader):
+def test_a_column_of_a_table_is_checked_like_an_array(reader):
     body = b"task,x,y\n" + b"".join(b"a,%d,%d\n" % (i, i % 3) for i in range(9))
     (warning,) = reader.read(body, target_column="y")["manifest"]["warnings"]
     assert "3 distinct values (0, 1, 2)" in warning
