@@ -1,4 +1,4 @@
-"""The demo, as a newcomer runs it."""
+"""The demo, run as a user would."""
 
 import contextlib
 import os
@@ -12,14 +12,14 @@ import time
 import psutil
 import pytest
 
-#: The demo takes about ten seconds of one core; others may have the rest of the machine.
+#: The demo takes about ten seconds of one core, and longer on a busy machine.
 SHOW_TIMEOUT_S = 55
 STOP_TIMEOUT_S = 20
 
 
 @pytest.fixture
 def demo(tmp_path):
-    """The demo as a process whose temporary files go to a folder of the test."""
+    """Process of the demo, with its temporary files in the folder of the test."""
     env = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
     with subprocess.Popen(
         [sys.executable, "-m", "service", "demo"],

@@ -1,4 +1,4 @@
-"""What follows from the code is generated, and nothing else lists the algorithms."""
+"""Generated pages are up to date, and no other file lists the algorithms."""
 
 import ast
 import re
@@ -13,7 +13,7 @@ from service.generate import DOCS, pages
 from service.server.app import openapi_document
 
 SERVICE = Path(service.__file__).parent
-#: A script that shows three algorithms by name, as a user's own program would.
+#: Scripts that use algorithms by name, like a program of a user.
 SHOWS_ALGORITHMS = {"demo.py"}
 
 

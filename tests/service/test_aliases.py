@@ -1,4 +1,4 @@
-"""Aliases: names for versions that move, all at once, and stand wherever a version may."""
+"""Aliases: movable names of versions, accepted wherever a version is."""
 
 from concurrent.futures import ThreadPoolExecutor
 
@@ -16,16 +16,16 @@ ROWS = np.arange(10.0).reshape(2, 5)
 PATH = "/v1/models/aliased/aliases"
 
 
-# of the session: parallel runs may leave this module and come back to it
+# session scope, as parallel runs may switch between modules
 @pytest.fixture(scope="session")
 def versions(client, dataset):
-    """Three versions of one model that differ in the width of their answers."""
+    """Three versions of one model with different numbers of output columns."""
     return [client.train(dataset, "pca", model="aliased", k=k).wait() for k in (1, 2, 3)]
 
 
 @pytest.fixture
 def production(http):
-    """The alias production, which names version 2; gives its tag."""
+    """ETag of the alias production, which points at version 2."""
     there = http.get(f"{PATH}/production")
     condition = {"If-Match": there.headers["etag"]} if there.status_code == 200 else {}
     return move(http, 2, **condition).headers["etag"]
@@ -35,7 +35,7 @@ def move(http, version, alias="production", **headers):
     return http.put(f"{PATH}/{alias}", json={"version": version}, headers=headers)
 
 
-def refused(response, status, code):
+def assert_rejected(response, status, code):
     assert (response.status_code, response.json()["code"]) == (status, code), response.text
     return response.json()
 
@@ -59,9 +59,9 @@ def test_an_alias_is_created_read_moved_and_deleted(http, versions):
     assert moved.json()["moved_at"] > body["moved_at"]
     assert http.get("/v1/models/aliased@made").json()["version"] == 3
     assert http.delete(f"{PATH}/made").status_code == 204
-    refused(http.get(f"{PATH}/made"), 404, "not-found")
-    refused(http.delete(f"{PATH}/made"), 404, "not-found")
-    refused(http.get("/v1/models/aliased@made"), 404, "not-found")
+    assert_rejected(http.get(f"{PATH}/made"), 404, "not-found")
+    assert_rejected(http.delete(f"{PATH}/made"), 404, "not-found")
+    assert_rejected(http.get("/v1/models/aliased@made"), 404, "not-found")
     assert http.get("/v1/models/aliased/versions/3").status_code == 200
 
 
@@ -93,14 +93,14 @@ def test_the_etag_of_a_version_changes_when_its_alias_moves_away(http, productio
     before = http.get(path).headers["etag"]
     move(http, 3, **{"If-Match": production})
     assert http.get(path).headers["etag"] != before
-    refused(http.delete(path, headers={"If-Match": before}), 412, "precondition-failed")
+    assert_rejected(http.delete(path, headers={"If-Match": before}), 412, "precondition-failed")
 
 
 @pytest.mark.parametrize(
     "alias", ["1", "v1", "V12", "latest", "a.b", "a b", "_a", "ä", "a@b", "a" * 65, "a%0A"]
 )
 def test_an_invalid_alias_name_is_422(http, alias):
-    body = refused(move(http, 1, alias), 422, "invalid-request")
+    body = assert_rejected(move(http, 1, alias), 422, "invalid-request")
     assert body["errors"][0]["parameter"] == "path:alias"
 
 
@@ -122,17 +122,17 @@ def test_names_of_maximum_length_can_be_called(client, http, dataset):
 
 @pytest.mark.parametrize("version", [0, -1, "1", True, 1.0, None, 2**31])
 def test_a_version_that_is_not_a_number_is_422(http, version):
-    body = refused(move(http, version), 422, "invalid-request")
+    body = assert_rejected(move(http, version), 422, "invalid-request")
     assert body["errors"][0]["pointer"] == "/version"
 
 
 def test_an_unknown_version_or_model_is_404(http):
-    body = refused(move(http, 99), 404, "not-found")
+    body = assert_rejected(move(http, 99), 404, "not-found")
     assert body["errors"][0]["pointer"] == "/version"
     put = http.put("/v1/models/none/aliases/a", json={"version": 1})
-    refused(put, 404, "not-found")
-    # an alias of an alias is none
-    refused(
+    assert_rejected(put, 404, "not-found")
+    # an alias cannot point at an alias
+    assert_rejected(
         http.put("/v1/models/aliased@production/aliases/a", json={"version": 2}), 404, "not-found"
     )
 
@@ -141,28 +141,28 @@ def test_an_unknown_version_or_model_is_404(http):
 
 
 def test_a_move_requires_if_match(http, production):
-    told = refused(move(http, 3), 428, "precondition-required")
-    assert production in told["detail"]
-    refused(move(http, 3, **{"If-Match": '"stale"'}), 412, "precondition-failed")
-    refused(move(http, 3, **{"If-None-Match": "*"}), 412, "precondition-failed")
-    refused(move(http, 3, **{"If-Match": f"W/{production}"}), 412, "precondition-failed")
+    problem = assert_rejected(move(http, 3), 428, "precondition-required")
+    assert production in problem["detail"]
+    assert_rejected(move(http, 3, **{"If-Match": '"stale"'}), 412, "precondition-failed")
+    assert_rejected(move(http, 3, **{"If-None-Match": "*"}), 412, "precondition-failed")
+    assert_rejected(move(http, 3, **{"If-Match": f"W/{production}"}), 412, "precondition-failed")
     assert http.get("/v1/models/aliased@production").json()["version"] == 2
     assert move(http, 3, **{"If-Match": "*"}).status_code == 200
 
 
 def test_if_match_on_a_new_alias_is_412(http):
-    refused(move(http, 1, "new", **{"If-Match": '"any"'}), 412, "precondition-failed")
-    refused(http.get(f"{PATH}/new"), 404, "not-found")
+    assert_rejected(move(http, 1, "new", **{"If-Match": '"any"'}), 412, "precondition-failed")
+    assert_rejected(http.get(f"{PATH}/new"), 404, "not-found")
 
 
 def test_moving_an_alias_away_and_back_changes_its_etag(http, production):
     away = move(http, 3, **{"If-Match": production}).headers["etag"]
     move(http, 2, **{"If-Match": away})
-    refused(move(http, 1, **{"If-Match": production}), 412, "precondition-failed")
+    assert_rejected(move(http, 1, **{"If-Match": production}), 412, "precondition-failed")
 
 
 def test_a_delete_with_a_stale_etag_is_412(http, production):
-    refused(
+    assert_rejected(
         http.delete(f"{PATH}/production", headers={"If-Match": '"x"'}), 412, "precondition-failed"
     )
     path = f"{PATH}/production"
@@ -198,7 +198,7 @@ def test_the_client_moves_an_alias_and_reports_a_conflict(http, client, versions
     send = versions[2]._http.send
 
     def raced(method, path, **request):
-        if method == "PUT":  # somebody else is first
+        if method == "PUT":  # another client is first
             assert move(http, 2, **{"If-Match": "*"}).status_code == 200
         return send(method, path, **request)
 
@@ -222,7 +222,7 @@ def test_a_version_with_an_alias_cannot_be_deleted(client, http, dataset):
     client.delete_alias("protected", "old")
     client.delete_alias("protected", "champion")
     doomed.delete()
-    refused(http.get("/v1/models/protected"), 404, "not-found")
+    assert_rejected(http.get("/v1/models/protected"), 404, "not-found")
 
 
 def test_a_version_is_not_deleted_if_it_gets_an_alias_at_the_same_time(client, http, dataset):
@@ -253,7 +253,7 @@ def test_every_resource_of_a_version_is_available_by_its_alias(http, part):
     assert by_alias.content == by_number.content == both.content
     assert by_alias.headers["etag"] == by_number.headers["etag"]
     assert latest.content == http.get(f"/v1/models/aliased/versions/3{part}").content
-    refused(http.get(f"/v1/models/aliased@production/versions/3{part}"), 404, "not-found")
+    assert_rejected(http.get(f"/v1/models/aliased@production/versions/3{part}"), 404, "not-found")
 
 
 @needs_production
@@ -265,11 +265,11 @@ def test_relations_and_their_diagram_are_available_by_alias(http, client, datase
         assert by_alias.status_code == 200
         for other in ("aliased-relations", "aliased-relations/versions/1"):
             assert http.get(f"/v1/models/{other}/{part}").content == by_alias.content
-        refused(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
+        assert_rejected(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
 
 
 def test_the_report_is_available_by_alias(http, client, dataset):
-    refused(http.get("/v1/models/aliased@production/report"), 404, "no-report")
+    assert_rejected(http.get("/v1/models/aliased@production/report"), 404, "no-report")
     judged = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
     judged.set_alias("judged")
     report = http.get("/v1/models/aliased-report@judged/report").json()
@@ -281,11 +281,11 @@ def test_calls_use_the_new_version_as_soon_as_the_alias_has_moved(http, client, 
     body = {"task": "north", "inputs": ROWS.tolist()}
     for version in (1, 3, 2):
         move(http, version, **{"If-Match": "*"})
-        answer = http.post("/v1/models/aliased@production/transform", json=body).json()
-        assert (answer["model"], answer["version"]) == ("aliased", version)
+        result = http.post("/v1/models/aliased@production/transform", json=body).json()
+        assert (result["model"], result["version"]) == ("aliased", version)
         expected = versions[version - 1].transform(ROWS, task="north")
-        np.testing.assert_array_equal(answer["outputs"], expected)
-        Z = {"task": "north", "inputs": answer["outputs"]}
+        np.testing.assert_array_equal(result["outputs"], expected)
+        Z = {"task": "north", "inputs": result["outputs"]}
         back = http.post("/v1/models/aliased%40production/inverse-transform", json=Z).json()
         assert back["version"] == version
         remote = client.model("aliased@production")
@@ -299,9 +299,9 @@ def test_the_inference_protocol_accepts_aliases_in_names(http, versions):
     body = {"inputs": [flat], "parameters": {"task": "north"}}
     for name in ("aliased@production", "aliased@production.transform"):
         for suffix in ("", "/versions/2"):
-            answer = http.post(f"/v2/models/{name}{suffix}/infer", json=body).json()
-            assert (answer["model_name"], answer["model_version"]) == (name, "2")
-            outputs = np.reshape(answer["outputs"][0]["data"], answer["outputs"][0]["shape"])
+            result = http.post(f"/v2/models/{name}{suffix}/infer", json=body).json()
+            assert (result["model_name"], result["model_version"]) == (name, "2")
+            outputs = np.reshape(result["outputs"][0]["data"], result["outputs"][0]["shape"])
             np.testing.assert_array_equal(outputs, versions[1].transform(ROWS, task="north"))
         assert http.get(f"/v2/models/{name}").json()["versions"] == ["2"]
         stats = http.get(f"/v2/models/{name}/stats").json()["model_stats"]
@@ -309,7 +309,7 @@ def test_the_inference_protocol_accepts_aliases_in_names(http, versions):
         assert http.get(f"/v2/models/{name}/ready").json()["ready"] is True
         assert http.get(f"/v2/models/{name}/config").json()["output"][0]["dims"] == [-1, 2]
     for missing in ("aliased@production/versions/3", "aliased@none", "aliased@production.predict"):
-        refused(http.get(f"/v2/models/{missing}/ready"), 404, "not-found")
+        assert_rejected(http.get(f"/v2/models/{missing}/ready"), 404, "not-found")
     index = http.post("/v2/repository/index").json()
     named = {(e["name"], e["version"]) for e in index if "@production" in e["name"]}
     assert ("aliased@production", "2") in named
@@ -328,12 +328,12 @@ def test_adapt_resolves_an_alias_at_submission(http, client, dataset):
         "adapt": {"model": "warm@base"},
     }
     job = client.job(http.post("/v1/jobs", json=spec).json()["id"])
-    second.set_alias("base")  # too late for it
+    second.set_alias("base")  # too late
     assert job.wait().info["lineage"]["base"] == first.info["id"]
     spec["adapt"] = {"model": "warm@base", "version": first.version}
-    refused(http.post("/v1/jobs", json=spec), 404, "not-found")
+    assert_rejected(http.post("/v1/jobs", json=spec), 404, "not-found")
     spec["adapt"] = {"model": "warm@v1.2"}
-    refused(http.post("/v1/jobs", json=spec), 422, "invalid-request")
+    assert_rejected(http.post("/v1/jobs", json=spec), 422, "invalid-request")
 
 
 # --- beside the service --------------------------------------------------------------------------

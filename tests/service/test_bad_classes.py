@@ -1,4 +1,4 @@
-"""What can be wrong with tasks of classes, and what the service says of it."""
+"""Errors in tasks with classes, and how the service reports them."""
 
 import httpx
 import numpy as np
@@ -18,7 +18,7 @@ def rows(n=6, width=4):
 
 @pytest.fixture(scope="module")
 def upload(client):
-    """``upload(targets, **options)``: tasks of unlike width, one for each entry."""
+    """``upload(targets, **options)`` uploads tasks with different numbers of columns."""
 
     def send(targets, **options):
         X = {task: rows(width=3 + i) for i, task in enumerate(targets)}
@@ -30,7 +30,7 @@ def upload(client):
 
 @pytest.fixture(scope="module")
 def pair(client, upload):
-    """A model of two tasks, three and four columns wide."""
+    """A model of two tasks with three and four columns."""
     return client.train(upload({"door": TWO, "hall": TWO}), "mtda", model="pair", d=1).wait()
 
 
@@ -104,16 +104,16 @@ TABLE = "task,x,label\ndoor,1,{}\ndoor,2,{}\nhall,4,{}\nhall,5,{}\n"
 )
 @pytest.mark.parametrize("query", [{}, {"target_kind": "classes"}])
 def test_an_empty_label_in_a_table_is_the_only_issue(service, cells, task, row, query):
-    answer = send_table(service, TABLE.format(*cells), **query)
-    assert answer.status_code == 422
-    (issue,) = answer.json()["errors"]
+    response = send_table(service, TABLE.format(*cells), **query)
+    assert response.status_code == 422
+    (issue,) = response.json()["errors"]
     assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", task, row)
     assert f"line {row + 2}, column 'label', task '{task}': the target is empty" in str(issue)
 
 
 def test_empty_targets_before_numbers_are_separate_issues(service):
-    answer = send_table(service, TABLE.format("", "1.5", "2", "3"))
-    (issue,) = answer.json()["errors"]
+    response = send_table(service, TABLE.format("", "1.5", "2", "3"))
+    (issue,) = response.json()["errors"]
     assert (issue["code"], issue["task"], issue["row"]) == ("empty-cell", "door", 0)
 
 
@@ -122,9 +122,9 @@ def test_empty_targets_before_numbers_are_separate_issues(service):
     [(("a", "b", "7", "c"), "hall", 2), (("7", "8", "a", "9"), "hall", 2)],
 )
 def test_text_and_numbers_mixed_as_labels_name_the_task(service, cells, task, row):
-    answer = send_table(service, TABLE.format(*cells))
-    assert answer.status_code == 422
-    (issue,) = answer.json()["errors"]
+    response = send_table(service, TABLE.format(*cells))
+    assert response.status_code == 422
+    (issue,) = response.json()["errors"]
     assert (issue["code"], issue["task"], issue["row"]) == ("mixed-labels", task, row)
     assert f"task '{task}'" in issue["detail"]
     assert "target_kind=classes" in issue["detail"]
@@ -161,9 +161,9 @@ def test_rows_of_the_wrong_width_and_unknown_tasks_are_rejected(pair, method):
 @pytest.mark.parametrize("method", ["predict", "distances"])
 def test_a_call_without_a_task_is_rejected(service, pair, method):
     address = f"{service.url}/v1/models/{pair.name}/{method}"
-    answer = httpx.post(address, json={"inputs": [[0.0] * 3]})
-    assert (answer.status_code, answer.json()["code"]) == (422, "invalid-request")
-    assert answer.json()["errors"][0]["pointer"] == "/task"
+    response = httpx.post(address, json={"inputs": [[0.0] * 3]})
+    assert (response.status_code, response.json()["code"]) == (422, "invalid-request")
+    assert response.json()["errors"][0]["pointer"] == "/task"
 
 
 @pytest.mark.parametrize("method", ["predict", "distances"])

@@ -1,4 +1,4 @@
-"""Batch inference gives the same outputs as online inference."""
+"""Batch inference has the same outputs as online inference."""
 
 import hashlib
 import json
@@ -147,7 +147,7 @@ def test_the_dataset_of_the_outputs_has_the_same_tasks_rows_and_targets(
     for task in stored(service, made.id, tmp_path):
         np.testing.assert_array_equal(task.X, found[task.name])
         np.testing.assert_array_equal(task.y, targets[task.name])
-    # one can train on it, and then it cannot be deleted
+    # it can be used for training, and cannot be deleted then
     trained = client.train(made, "pca", model="on-features", k=1).wait()
     with pytest.raises(ServiceError, match="in-use"):
         client.delete_dataset(made.id)
@@ -405,7 +405,7 @@ def test_outputs_have_a_tag_and_can_be_deleted(client, http, model, source, tmp_
     rejected(http.get(path), 404, "not-found")
     rejected(http.delete(path), 404, "not-found")
     with pytest.raises(ServiceError, match="has no outputs"):
-        outputs.download(tmp_path / "gone.parquet")
+        outputs.download(tmp_path / "deleted.parquet")
     assert list(tmp_path.iterdir()) == []
     job = http.get(f"/v1/jobs/{outputs.info['id']}").json()
     assert (job["state"], job["output"], job["result"]) == ("succeeded", None, outputs.report)

@@ -24,7 +24,7 @@ RNG = np.random.default_rng(0)
 
 @pytest.fixture
 def run(tmp_path):
-    """``run(*arguments, url=...)``: the command in a process; gives its end."""
+    """``run(*arguments, url=...)`` runs the command and returns the completed process."""
 
     def run_command(*arguments, url=None, standard_input=None, **env):
         kept = {
@@ -45,7 +45,7 @@ def run(tmp_path):
 
 
 def assert_fails(end, *words, code=1):
-    """Check that a command has failed with a sentence."""
+    """Check that a command has failed with a message and without a traceback."""
     assert end.returncode == code, end
     assert "Traceback" not in end.stderr
     for word in words:
@@ -99,17 +99,15 @@ def test_train_list_and_transform(run, service, schools, tmp_path):
         end = run("transform", name, rows, *common, *target, url=service.url)
         assert end.returncode == 0, end
         if output == "out.npy":
-            answer = np.load(tmp_path / output)
+            result = np.load(tmp_path / output)
         elif output:
-            answer = np.loadtxt(tmp_path / output, delimiter=",", ndmin=2)
+            result = np.loadtxt(tmp_path / output, delimiter=",", ndmin=2)
         else:
-            answer = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
-        np.testing.assert_array_equal(answer, expected)
+            result = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
+        np.testing.assert_array_equal(result, expected)
 
 
-def test_integer_targets_cause_a_warning_unless_their_kind_is_set(
-    run, service, tmp_path
-):
+def test_integer_targets_cause_a_warning_unless_their_kind_is_set(run, service, tmp_path):
     lines = [
         "task,x,z,y",
         *(f"a,{x:.3f},{z:.3f},{int(x > 0)}" for x, z in RNG.normal(size=(16, 2))),
@@ -130,16 +128,16 @@ def test_an_alias_is_created_used_listed_and_deleted(run, client, service, datas
     made = run("alias", "cli-aliased/1", "champion", url=service.url)
     assert made.stdout == "cli-aliased@champion is version 1\n"
     end = run("transform", "cli-aliased@champion", "rows.npy", "--task", "north", url=service.url)
-    answer = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
+    result = np.loadtxt(end.stdout.splitlines(), delimiter=",", ndmin=2)
     X = np.load(tmp_path / "rows.npy")
-    np.testing.assert_array_equal(answer, first.transform(X, task="north"))
+    np.testing.assert_array_equal(result, first.transform(X, task="north"))
     assert re.search(
         r"champion\s+1$", run("aliases", "cli-aliased", url=service.url).stdout.strip()
     )
     moved = run("alias", "cli-aliased", "champion", url=service.url)
     assert moved.stdout == "cli-aliased@champion is version 2\n"
-    gone = run("alias", "cli-aliased", "champion", "--delete", url=service.url)
-    assert gone.stdout == "cli-aliased@champion is deleted\n"
+    deleted = run("alias", "cli-aliased", "champion", "--delete", url=service.url)
+    assert deleted.stdout == "cli-aliased@champion is deleted\n"
     assert_fails(run("aliases", "nobody", url=service.url), "no model 'nobody'")
     assert_fails(run("alias", "cli-aliased", "v2", url=service.url), "'v2' is reserved")
     assert_fails(run("alias", "cli-aliased/x", "a", url=service.url), "NAME/VERSION", code=2)
@@ -173,7 +171,7 @@ def test_infer_applies_a_model_to_a_whole_file(run, client, service, dataset, tm
 
 @pytest.fixture(scope="module")
 def cameras(client):
-    """A classifier of two tasks with widths of their own; one label has a comma."""
+    """A classifier of two tasks with different numbers of columns; a label has a comma."""
     rng = np.random.default_rng(7)
     X = {"door": rng.standard_normal((12, 3)), "hall": rng.standard_normal((12, 5))}
     y = {"door": ["ada", "bo, jr"] * 6, "hall": ["ada", "cy", "dé"] * 4}
@@ -182,7 +180,7 @@ def cameras(client):
 
 
 def run_rows(run, service, method, body, *options):
-    """Run a method on rows from the standard input; give what it wrote."""
+    """Run a method on rows from standard input; return its output."""
     end = run(
         method, "cli-cameras", "--task", "hall", *options, url=service.url, standard_input=body
     )
@@ -202,20 +200,20 @@ def test_every_method_writes_every_format(run, service, cameras, tmp_path, metho
     cells = np.array(lines).astype(expected.dtype).reshape(expected.shape)
     np.testing.assert_array_equal(cells, expected)
 
-    answer = json.loads(run_rows(run, service, method, body, "--format", "json"))
-    assert (answer["model"], answer["version"], answer["task"]) == (
+    result = json.loads(run_rows(run, service, method, body, "--format", "json"))
+    assert (result["model"], result["version"], result["task"]) == (
         model.name,
         model.version,
         "hall",
     )
-    np.testing.assert_array_equal(np.array(answer["outputs"]), expected)
+    np.testing.assert_array_equal(np.array(result["outputs"]), expected)
     columns = ["ada", "cy", "dé"] if method == "distances" else None
-    assert answer.get("classes") == columns
+    assert result.get("classes") == columns
 
     run_rows(run, service, method, body, "-o", str(tmp_path / "out.npy"))
     np.testing.assert_array_equal(np.load(tmp_path / "out.npy"), expected)
     run_rows(run, service, method, body, "-o", str(tmp_path / "out"), "-f", "json")
-    assert json.loads((tmp_path / "out").read_text(encoding="utf-8")) == answer
+    assert json.loads((tmp_path / "out").read_text(encoding="utf-8")) == result
 
 
 def test_labels_with_commas_are_quoted_and_a_byte_order_mark_is_skipped(run, service, cameras):
@@ -249,9 +247,7 @@ def test_rejected_rows_are_reported_in_a_sentence(run, service, body, words):
     assert_fails(end, *words)
 
 
-def test_train_accepts_a_dataset_id_and_the_url_from_the_environment(
-    run, service, dataset
-):
+def test_train_accepts_a_dataset_id_and_the_url_from_the_environment(run, service, dataset):
     end = run("train", dataset.id, "-a", "pca", "--model", "cli-id", SIBLING_URL=service.url)
     assert end.returncode == 0, end
     assert "model cli-id, version 1" in end.stdout

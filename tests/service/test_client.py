@@ -1,4 +1,4 @@
-"""The client against a real service, and against servers that fail in passing."""
+"""The client with a real service, and with servers that fail temporarily."""
 
 import json
 import threading
@@ -151,22 +151,22 @@ def test_names_may_have_any_characters(client, name):
     assert (caught.value.status, caught.value.code) == (404, "not-found")
 
 
-# --- failures in passing -------------------------------------------------------------------------
+# --- transient failures -------------------------------------------------------------------------
 
 
 @contextmanager
-def server_that_answers(*answers):
-    """Serve these answers one after the other, the last for ever; give address and requests."""
+def server_with_responses(*responses):
+    """Serve these responses in order, repeating the last one; yield URL and requests."""
     requests = []
 
     class Handler(BaseHTTPRequestHandler):
         protocol_version = "HTTP/1.1"
 
-        def answer(self):
+        def respond(self):
             body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
             requests.append((self.command, self.path, dict(self.headers), body))
-            status, headers, content = answers[min(len(requests), len(answers)) - 1]
-            if status is None:  # hang up
+            status, headers, content = responses[min(len(requests), len(responses)) - 1]
+            if status is None:  # close the connection
                 self.close_connection = True
                 return
             self.send_response(status)
@@ -176,7 +176,7 @@ def server_that_answers(*answers):
             self.end_headers()
             self.wfile.write(content)
 
-        do_GET = do_POST = do_DELETE = answer  # noqa: N815 - names of the base class
+        do_GET = do_POST = do_DELETE = respond  # noqa: N815 - names of the base class
 
         def log_message(self, *_):
             pass
@@ -203,8 +203,8 @@ BUSY = (503, {"Retry-After": "0"}, b"{}")
 
 
 def test_a_submission_is_retried_with_the_same_key_after_503_and_a_lost_connection():
-    answers = (BUSY, (None, {}, b""), BUSY, JOB)
-    with server_that_answers(*answers) as (url, requests), Client(url) as client:
+    responses = (BUSY, (None, {}, b""), BUSY, JOB)
+    with server_with_responses(*responses) as (url, requests), Client(url) as client:
         assert client.train("ds_1", "pca").id == "job_1"
     assert len(requests) == 4
     assert len({headers["Idempotency-Key"] for _, _, headers, _ in requests}) == 1
@@ -213,7 +213,7 @@ def test_a_submission_is_retried_with_the_same_key_after_503_and_a_lost_connecti
 
 def test_retry_after_is_honoured():
     wait = (503, {"Retry-After": "1"}, b"{}")
-    with server_that_answers(wait, JOB) as (url, _), Client(url) as client:
+    with server_with_responses(wait, JOB) as (url, _), Client(url) as client:
         began = time.monotonic()
         client.job("job_1")
         assert time.monotonic() - began >= 1
@@ -222,7 +222,7 @@ def test_retry_after_is_honoured():
 @pytest.mark.parametrize("given", ["Fri, 31 Dec 1999 23:59:59 GMT", "soon", "-1", "1e9", "nan"])
 def test_a_retry_after_that_is_not_a_number_is_ignored(given):
     odd = (503, {"Retry-After": given}, b"{}")
-    with server_that_answers(odd, JOB) as (url, _), Client(url) as client:
+    with server_with_responses(odd, JOB) as (url, _), Client(url) as client:
         began = time.monotonic()
         assert client.job("job_1").id == "job_1"
         assert time.monotonic() - began < 5
@@ -230,7 +230,7 @@ def test_a_retry_after_that_is_not_a_number_is_ignored(given):
 
 def test_the_last_error_is_raised_after_all_retries():
     with (
-        server_that_answers(BUSY) as (url, requests),
+        server_with_responses(BUSY) as (url, requests),
         Client(url) as client,
         pytest.raises(ServiceError) as caught,
     ):
@@ -241,9 +241,9 @@ def test_the_last_error_is_raised_after_all_retries():
 
 def test_a_client_error_is_not_retried():
     body = {"code": "not-found", "detail": "there is no job", "errors": []}
-    gone = (404, {}, json.dumps(body).encode())
+    not_found = (404, {}, json.dumps(body).encode())
     with (
-        server_that_answers(gone) as (url, requests),
+        server_with_responses(not_found) as (url, requests),
         Client(url) as client,
         pytest.raises(ServiceError, match="there is no job"),
     ):
@@ -256,7 +256,7 @@ def test_a_client_error_is_not_retried():
 )
 def test_an_error_page_of_a_proxy_is_a_service_error(content):
     with (
-        server_that_answers((500, {}, content)) as (url, _),
+        server_with_responses((500, {}, content)) as (url, _),
         Client(url) as client,
         pytest.raises(ServiceError) as caught,
     ):
@@ -265,7 +265,7 @@ def test_an_error_page_of_a_proxy_is_a_service_error(content):
 
 
 def test_no_service_is_a_transport_error():
-    with server_that_answers(JOB) as (url, _):
+    with server_with_responses(JOB) as (url, _):
         pass
     with Client(url) as client, pytest.raises(httpx.TransportError):
         client.health()

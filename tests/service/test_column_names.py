@@ -1,4 +1,4 @@
-"""Named columns are matched by name wherever they come in, and by position only without names."""
+"""Columns are matched by name in every input, and by position only without names."""
 
 import io
 import itertools
@@ -25,7 +25,7 @@ TASKS = ("a", "b")
 
 
 def rows(seed, n=9, d=3):
-    """Columns of very different scale, so that a wrong order is far off."""
+    """Columns of very different scale, so that a wrong order has a large error."""
     return np.random.default_rng(seed).normal(size=(n, d)) * 10.0 ** np.arange(d)
 
 
@@ -35,7 +35,7 @@ def columns_of(X, order=NAMES):
 
 @pytest.fixture(scope="module")
 def trained(client):
-    """A regression on frames; its weights differ, so that every column counts."""
+    """A regression on data frames with different weights, so that every column matters."""
     X = {task: rows(seed) for seed, task in enumerate(TASKS)}
     y = {task: Z @ [3.0, -0.5, 0.02] for task, Z in X.items()}
     frames = {task: pd.DataFrame(columns_of(Z)) for task, Z in X.items()}
@@ -186,7 +186,7 @@ def test_arrays_and_csv_without_a_header_are_matched_by_position(service, traine
         headers={"Content-Type": "application/json", "Accept": NPY},
     )
     np.testing.assert_array_equal(np.load(io.BytesIO(response.content)), expected)
-    # labels that pandas counts itself are no names
+    # default labels of pandas do not count as names
     np.testing.assert_array_equal(trained.predict(pd.DataFrame(X), task="a"), expected)
 
 
@@ -339,7 +339,7 @@ def test_tasks_with_different_column_names_keep_their_own(client, service):
             np.testing.assert_array_equal(found, expected)
     with pytest.raises(ServiceError, match=r"missing: 'p'; unknown: 'u'"):
         model.predict(X["door"], task="hall")
-    # one call of both tasks would need columns of two kinds
+    # one call with both tasks is impossible, as their column names differ
     body = as_csv({"u": np.ones(2), "v": np.ones(2), "w": np.ones(2)}).split(b"\n")
     table = b"\n".join(
         cell + tail for cell, tail in zip(body, (b",task", b",door", b",hall"), strict=True)
@@ -352,7 +352,7 @@ def test_tasks_with_different_column_names_keep_their_own(client, service):
         "'door' and 'hall' were trained on columns with different names"
         in response.json()["detail"]
     )
-    # what needs the same columns in every task does not take them
+    # algorithms that need the same columns in every task reject them
     with pytest.raises(ServiceError, match=r"'door' has a column 'u', but task 'hall' does not"):
         client.train(dataset, "pca", model="never")
 
@@ -409,7 +409,7 @@ def test_columns_of_adapted_tasks_are_matched_by_name(client):
             found = model.transform(pd.DataFrame(columns_of(X, turned)), task=task)
             assert found.tobytes() == model.transform(X, task=task).tobytes()
     assert by_name.transform(X, task="d").tobytes() == by_array.transform(X, task="d").tobytes()
-    # a second one, into a version that has taken a task already
+    # a second task, added to a version with an adapted task
     again = [
         client.adapt(by_array, client.upload({"e": new})).wait().transform(X, task="e")
         for new in (frame(11, turned), rows(11, 15))

@@ -1,4 +1,4 @@
-"""Calls answered ahead of the framework are answered as it would; what is slow goes to a thread."""
+"""Fast path on a shared server; slow requests are computed in a thread."""
 
 import json
 
@@ -11,7 +11,7 @@ ROWS = np.array([[1.0, 2, 3, 4, 5], [6, 7, 8, 9, 10]])
 V1 = {"task": "north", "inputs": ROWS.tolist()}
 TENSOR = {"name": "rows", "shape": [2, 5], "datatype": "FP64", "data": ROWS.ravel().tolist()}
 V2 = {"inputs": [TENSOR], "parameters": {"task": "north"}}
-#: Addresses that are not plain, and stand for the same as the plain ones.
+#: Ordinary URLs, and unusual ones for the same resource.
 ALIKE = [
     ("/v1/models/shared/transform", "/v1/models/shared/transform?task=north", V1),
     ("/v1/models/shared/transform", "/v1/models/%73hared/transform", V1),
@@ -68,18 +68,18 @@ def test_successful_calls_are_not_logged(service, http):
 
 
 def test_results_are_the_same_in_a_thread_and_on_the_event_loop(http, client, dataset):
-    """The first are computed in a thread, later ones where they arrive."""
+    """The first requests are computed in a thread, later ones on the event loop."""
     remote = client.train(dataset, "common-pca", model="many", k=2).wait()
     width = remote.transform(np.zeros((0, 5)), task="north").shape[1]
     body = {"task": "north", "inputs": ROWS.tolist()}
-    answers = {http.post("/v1/models/many/transform", json=body).content for _ in range(100)}
+    contents = {http.post("/v1/models/many/transform", json=body).content for _ in range(100)}
     assert width == 2
-    assert len(answers) == 1
+    assert len(contents) == 1
 
 
 def test_a_slow_call_raises_the_estimate_for_several_calls():
     estimator = LatencyEstimator()
-    assert estimator.estimate_ns("transform", 5) is None  # nobody knows
+    assert estimator.estimate_ns("transform", 5) is None  # not measured yet
     estimator.observe("transform", 5, 50_000)
     assert estimator.estimate_ns("transform", 5) == 50_000
     assert estimator.estimate_ns("transform", 5000) == 50_000_000
@@ -95,7 +95,7 @@ def test_a_slow_call_raises_the_estimate_for_several_calls():
 
 
 def test_an_invalidated_estimate_is_measured_again_once():
-    """By a call that is no larger: a larger one would say nothing of the time of any call."""
+    """Only by a call of at most the same size, as a larger one may be slow for its size."""
     estimator = LatencyEstimator()
     estimator.observe("transform", 100, 1000)
     estimator.invalidate("transform", 5)

@@ -1,4 +1,4 @@
-"""The fast path answers as the routes do, and answers nothing that is unusual."""
+"""The fast path responds like the routes, and passes unusual requests on."""
 
 import asyncio
 import gzip
@@ -65,7 +65,7 @@ def npy(rows=ROWS):
 
 MANY = np.random.default_rng(0).standard_normal((1500, 5))
 NPY, CSV = "application/x-npy", "text/csv"
-#: Path, body and headers of requests by POST.
+#: Path, body and headers of POST requests.
 CORPUS = [
     *((V1, body, {}) for body in (v1(), v1(task="b"), v1(inputs=[]), v1(inputs=MANY.tolist()))),
     *((V1, v1(), {"Accept": accept}) for accept in (NPY, CSV, "text/*", "*/*;q=0", "image/png")),
@@ -135,7 +135,7 @@ def front(launch_service):
 
 @pytest.fixture(scope="module")
 def routes(front, tmp_path_factory):
-    """The address of another process on the same database, without the fast path."""
+    """URL of another process on the same database, without the fast path."""
     folder = tmp_path_factory.mktemp("routes")
     settings = {"SIBLING_DATABASE_URL": front.database_url, "SIBLING_DATA_DIR": folder}
     listener = socket.create_server(("127.0.0.1", 0))
@@ -159,8 +159,8 @@ def routes(front, tmp_path_factory):
             process.wait(30)
 
 
-def answer(http, path, body, headers, method="POST"):
-    """Return status, headers and body, but for the date and an id that is made."""
+def fetch(http, path, body, headers, method="POST"):
+    """Return status, headers and body without the date and generated ids."""
     own = {"X-Request-Id": "same", "Content-Type": "application/json", **AUTH, **headers}
     given = {name: value for name, value in own.items() if value or name in headers}
     response = http.request(method, path, content=body, headers=given)
@@ -184,7 +184,7 @@ def both(front, routes):
                 pass
             assert time.monotonic() < deadline
             time.sleep(0.1)
-        for http in (first, second):  # the key is known from here on
+        for http in (first, second):  # the API key is cached from here on
             assert http.post(V2, content=v2(), headers=AUTH).status_code == 200
         yield first, second
 
@@ -192,9 +192,9 @@ def both(front, routes):
 @pytest.mark.parametrize("number", range(len(CORPUS)))
 def test_fast_path_and_routes_return_the_same_response(both, number):
     first, second = both
-    expected = answer(second, *CORPUS[number])
-    # in a thread at first, on the event loop later
-    assert {answer(first, *CORPUS[number]) for _ in range(3)} == {expected}
+    expected = fetch(second, *CORPUS[number])
+    # computed in a thread at first, on the event loop later
+    assert {fetch(first, *CORPUS[number]) for _ in range(3)} == {expected}
 
 
 def test_a_body_in_chunks_has_the_same_response(both):
@@ -203,13 +203,13 @@ def test_a_body_in_chunks_has_the_same_response(both):
         yield body[10:]
 
     for path, body in ((V1, v1()), (V2, v2(MANY)), (V2, b" " * 300_000), (V2, b"")):
-        first, second = (answer(http, path, parts(body), {}) for http in both)
+        first, second = (fetch(http, path, parts(body), {}) for http in both)
         assert first == second
 
 
 @pytest.mark.parametrize("method", ["GET", "PUT", "OPTIONS", "HEAD"])
 def test_other_http_methods_have_the_same_response(both, method):
-    first, second = (answer(http, V2, b"", {}, method) for http in both)
+    first, second = (fetch(http, V2, b"", {}, method) for http in both)
     assert first == second
 
 
@@ -226,17 +226,17 @@ def test_duplicate_headers_have_the_same_response(both):
         assert first.headers["content-type"] == second.headers["content-type"]
 
 
-# --- which requests it takes ---------------------------------------------------------------------
+# --- requests on the fast path --------------------------------------------------------------------
 
 
 class Handler:
-    """Stands for a handler, and tells what was parsed."""
+    """Fake handler that responds with the parsed request."""
 
     def __init__(self, _services, parsed, body, _clock):
-        self._told = f"{parsed.name} {parsed.version} {parsed.task} {len(body)}".encode()
+        self._text = f"{parsed.name} {parsed.version} {parsed.task} {len(body)}".encode()
 
     async def run(self):
-        return Reply(self._told, {"content-type": "text/plain"})
+        return Reply(self._text, {"content-type": "text/plain"})
 
 
 @pytest.fixture
@@ -260,16 +260,16 @@ def ask(app, url, *, method="POST", body=b"12345", headers=(("authorization", "m
 
 
 @pytest.mark.parametrize(
-    ("url", "told"),
+    ("url", "expected"),
     [
         ("/m/a/infer", "a None None 5"),
         ("/m/a.b@c/infer?task=t", "a.b@c None t 5"),
         ("/m/a/versions/12/infer", "a 12 None 5"),
     ],
 )
-def test_ordinary_requests_use_the_fast_path(app, url, told):
+def test_ordinary_requests_use_the_fast_path(app, url, expected):
     response = ask(app, url)
-    assert (response.status_code, response.text) == (200, told)
+    assert (response.status_code, response.text) == (200, expected)
     assert len(response.headers["x-request-id"]) == 32
 
 
@@ -287,7 +287,7 @@ def test_ordinary_requests_use_the_fast_path(app, url, told):
     ],
 )
 def test_unusual_requests_are_passed_to_the_framework(app, url, how):
-    assert ask(app, url, **how).status_code == 404  # which has no routes here
+    assert ask(app, url, **how).status_code == 404  # the framework has no routes here
 
 
 def test_the_cache_of_urls_is_bounded(app):

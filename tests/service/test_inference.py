@@ -1,4 +1,4 @@
-"""A model answers over HTTP exactly as it does offline, and says what is wrong with rows."""
+"""Inference over HTTP equals the offline model; invalid rows are rejected with their location."""
 
 import io
 import threading
@@ -47,7 +47,7 @@ def read_npy(response):
     return np.load(io.BytesIO(response.content), allow_pickle=False)
 
 
-def assert_refused(response, status, code, *words):
+def assert_rejected(response, status, code, *words):
     assert response.headers["content-type"] == "application/problem+json", response.text
     body = response.json()
     assert (response.status_code, body["code"]) == (status, code), body
@@ -68,36 +68,36 @@ def test_every_format_equals_the_offline_model_bit_for_bit(http, offline, X, tas
     body = send_json(http, rows, task=task, path=path).json()
     assert (body["model"], body["version"], body["task"]) == ("shared", 1, task)
     as_json = send_npy(http, as_npy(rows), task=task, path=path, Accept="*/*").json()
-    answers = [
+    results = [
         np.array(body["outputs"]),
         read_npy(send_json(http, rows, task=task, path=path, Accept=NPY)),
         read_npy(send_npy(http, as_npy(rows), task=task, path=path)),
         np.array(as_json["outputs"]),
     ]
-    for answer in answers:
-        assert answer.dtype == np.float64
-        assert answer.tobytes() == expected.tobytes()
+    for result in results:
+        assert result.dtype == np.float64
+        assert result.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("dtype", ["<f4", "<f2", ">f8", ">f4", "<i8", ">i2", "|u1", "<u8"])
 def test_every_numeric_dtype_of_npy_is_accepted(http, offline, X, dtype):
     rows = np.abs(X).astype(dtype)
-    answer = read_npy(send_npy(http, as_npy(rows)))
-    np.testing.assert_array_equal(answer, offline.transform(rows, task="north"))
+    result = read_npy(send_npy(http, as_npy(rows)))
+    np.testing.assert_array_equal(result, offline.transform(rows, task="north"))
 
 
 @pytest.mark.parametrize("version", [(1, 0), (2, 0), (3, 0)])
 def test_every_npy_version_and_fortran_order_are_accepted(http, offline, X, version):
     rows = np.asfortranarray(X)
-    answer = read_npy(send_npy(http, as_npy(rows, version=version)))
-    np.testing.assert_allclose(answer, offline.transform(X, task="north"), rtol=1e-13)
+    result = read_npy(send_npy(http, as_npy(rows, version=version)))
+    np.testing.assert_allclose(result, offline.transform(X, task="north"), rtol=1e-13)
 
 
 def test_integers_in_json_are_accepted(http, offline):
     rows = [[1, 2, 3, 4, 5], [2**63, -1, 0.5, 1e300, 2**64 - 1]]
-    answer = np.array(send_json(http, rows).json()["outputs"])
+    result = np.array(send_json(http, rows).json()["outputs"])
     expected = offline.transform(np.array(rows, dtype=float), task="north")
-    assert answer.tobytes() == expected.tobytes()
+    assert result.tobytes() == expected.tobytes()
 
 
 def test_zero_rows_return_zero_rows_of_the_right_width(http):
@@ -105,13 +105,13 @@ def test_zero_rows_return_zero_rows_of_the_right_width(http):
     assert read_npy(send_json(http, [], Accept=NPY)).shape == (0, 2)
     assert read_npy(send_npy(http, as_npy(np.empty((0, 5))))).shape == (0, 2)
     wrong = send_npy(http, as_npy(np.empty((0, 4))))
-    assert_refused(wrong, 422, "invalid-data", "north", "5 numbers", "(0, 4)")
+    assert_rejected(wrong, 422, "invalid-data", "north", "5 numbers", "(0, 4)")
 
 
 def test_outputs_are_in_the_order_of_the_rows(http, offline):
     rows = np.random.default_rng(0).standard_normal((20_000, 5))
-    answer = np.array(send_json(http, rows).json()["outputs"])
-    np.testing.assert_array_equal(answer, offline.transform(rows, task="north"))
+    result = np.array(send_json(http, rows).json()["outputs"])
+    np.testing.assert_array_equal(result, offline.transform(rows, task="north"))
 
 
 # --- rows that do not fit ------------------------------------------------------------------------
@@ -123,7 +123,7 @@ def test_an_unknown_task_lists_the_known_ones(http):
         send_npy(http, as_npy(np.ones((1, 5))), task="west"),
         send_json(http, [], task=""),
     ):
-        assert_refused(response, 422, "unknown-task", "'north'", "'süd'", "'a/b'")
+        assert_rejected(response, 422, "unknown-task", "'north'", "'süd'", "'a/b'")
 
 
 ROW = [1.0] * 5
@@ -150,7 +150,7 @@ ROW = [1.0] * 5
     ],
 )
 def test_a_row_of_the_wrong_width_is_rejected_with_its_location(http, rows, pointer, words):
-    body = assert_refused(
+    body = assert_rejected(
         send_json(http, rows), 422, "invalid-data", "task 'north'", "5 numbers", words
     )
     (entry,) = body["errors"]
@@ -160,14 +160,14 @@ def test_a_row_of_the_wrong_width_is_rejected_with_its_location(http, rows, poin
 @pytest.mark.parametrize("inputs", [None, 1, "x", {}, True])
 def test_inputs_that_are_not_a_list_are_rejected(http, inputs):
     response = send_json(http, inputs)
-    assert_refused(response, 422, "invalid-request", "task 'north'", "5 numbers")
+    assert_rejected(response, 422, "invalid-request", "task 'north'", "5 numbers")
 
 
 @pytest.mark.parametrize("text", [b"NaN", b"-Infinity", b"1e999", b"+1", b".5", b"0x1"])
 def test_an_invalid_json_number_is_400(http, text):
     body = b'{"task": "north", "inputs": [[1, 2, 3, 4, ' + text + b"]]}"
     response = http.post(PATH, content=body, headers={"Content-Type": "application/json"})
-    assert_refused(response, 400, "malformed-json")
+    assert_rejected(response, 400, "malformed-json")
 
 
 @pytest.mark.parametrize(
@@ -181,14 +181,14 @@ def test_an_invalid_json_number_is_400(http, text):
 )
 def test_missing_unknown_and_mistyped_fields_are_named(http, body, pointer):
     response = http.post(PATH, json=body)
-    assert assert_refused(response, 422, "invalid-request")["errors"][0]["pointer"] == pointer
+    assert assert_rejected(response, 422, "invalid-request")["errors"][0]["pointer"] == pointer
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
 def test_a_non_finite_value_in_npy_is_located(http, value):
     rows = np.ones((3, 5))
     rows[2, 1] = value
-    body = assert_refused(
+    body = assert_rejected(
         send_npy(http, as_npy(rows)), 422, "invalid-data", "task 'north', row 2, column 1"
     )
     assert body["errors"][0]["row"] == 2
@@ -200,13 +200,13 @@ def test_rows_that_overflow_are_rejected(http, offline):
         send_json(http, [1.7e308 * direction]),
         send_npy(http, as_npy(1.7e308 * direction[np.newaxis])),
     ):
-        assert_refused(response, 422, "invalid-data", "task 'north'", "overflow")
+        assert_rejected(response, 422, "invalid-data", "task 'north'", "overflow")
 
 
 @pytest.mark.parametrize("shape", [(5,), (), (1, 4), (2, 1, 5), (5, 1)])
 def test_an_npy_array_of_the_wrong_shape_is_rejected(http, shape):
     response = send_npy(http, as_npy(np.ones(shape)))
-    assert_refused(response, 422, "invalid-data", "task 'north'", "5 numbers", str(shape))
+    assert_rejected(response, 422, "invalid-data", "task 'north'", "5 numbers", str(shape))
 
 
 def header_only(header):
@@ -251,12 +251,12 @@ def test_an_invalid_npy_body_is_rejected(http, body):
     response = send_npy(http, body)
     assert response.status_code in (400, 422)
     if response.status_code == 400:
-        assert_refused(response, 400, "malformed-body", ".npy")
+        assert_rejected(response, 400, "malformed-body", ".npy")
 
 
 def test_npy_requires_a_task_in_the_query(http):
     response = http.post(PATH, content=GOOD, headers={"Content-Type": NPY})
-    assert_refused(response, 422, "invalid-request", "task")
+    assert_rejected(response, 422, "invalid-request", "task")
 
 
 # --- models, methods, formats --------------------------------------------------------------------
@@ -267,13 +267,13 @@ def test_npy_requires_a_task_in_the_query(http):
     ["/v1/models/none/transform", "/v1/models/shared/versions/99/transform"],
 )
 def test_an_unknown_model_or_version_is_404(http, path):
-    assert_refused(send_json(http, [ROW], path=path), 404, "not-found", path.split("/")[3])
+    assert_rejected(send_json(http, [ROW], path=path), 404, "not-found", path.split("/")[3])
 
 
 def test_an_unsupported_method_lists_the_supported_ones(http):
     for path in ("/v1/models/shared/predict", "/v1/models/shared/versions/1/predict"):
         response = send_json(http, [ROW], path=path)
-        assert_refused(response, 422, "unsupported-method", "transform, inverse_transform")
+        assert_rejected(response, 422, "unsupported-method", "transform, inverse_transform")
 
 
 @pytest.mark.parametrize(
@@ -281,13 +281,13 @@ def test_an_unsupported_method_lists_the_supported_ones(http):
 )
 def test_an_unsupported_content_type_is_415_and_lists_the_supported_ones(http, content_type):
     response = http.post(PATH, content=b"1", headers={"Content-Type": content_type})
-    assert_refused(response, 415, "unsupported-media-type", "application/json", NPY)
+    assert_rejected(response, 415, "unsupported-media-type", "application/json", NPY)
 
 
 @pytest.mark.parametrize("accept", ["text/html", "image/*", "application/msword", "a/b, x"])
 def test_an_unsupported_accept_header_is_406_and_lists_the_supported_types(http, accept):
     response = send_json(http, [ROW], Accept=accept)
-    assert_refused(response, 406, "not-acceptable", "application/json", NPY)
+    assert_rejected(response, 406, "not-acceptable", "application/json", NPY)
 
 
 @pytest.mark.parametrize(
@@ -323,9 +323,9 @@ def test_the_latest_version_is_used_until_it_is_deleted(client, http, dataset):
     second.delete()
     assert width() == 1
     gone = send_json(http, [ROW], path=f"{path}/versions/2/transform")
-    assert_refused(gone, 404, "not-found", "version 2")
+    assert_rejected(gone, 404, "not-found", "version 2")
     first.delete()
-    assert_refused(send_json(http, [ROW], path=f"{path}/transform"), 404, "not-found")
+    assert_rejected(send_json(http, [ROW], path=f"{path}/transform"), 404, "not-found")
 
 
 def test_concurrent_calls_get_their_own_results(service, offline):
@@ -340,8 +340,8 @@ def test_concurrent_calls_get_their_own_results(service, offline):
             return [remote.transform(rows, task="süd") for _ in range(3)]
 
     with ThreadPoolExecutor(32) as pool:
-        answers = list(pool.map(call, inputs))
-    for rows, outputs in zip(inputs, answers, strict=True):
+        responses = list(pool.map(call, inputs))
+    for rows, outputs in zip(inputs, responses, strict=True):
         expected = offline.transform(rows, task="süd")
         assert all(output.tobytes() == expected.tobytes() for output in outputs)
 
@@ -361,14 +361,14 @@ def test_overload_is_503_with_retry_after_while_health_responds(start_service):
 
             with httpx.Client(base_url=service.url, timeout=40) as http:
                 path = f"/v1/models/{model.name}/transform"
-                answer = send_npy(http, body, task="a", path=path, Accept="application/json")
-                return answer, http.get("/v2/health/ready")
+                response = send_npy(http, body, task="a", path=path, Accept="application/json")
+                return response, http.get("/v2/health/ready")
 
         with ThreadPoolExecutor(16) as pool:
-            answers = list(pool.map(call, range(16)))
-    statuses = {answer.status_code for answer, _ in answers}
+            responses = list(pool.map(call, range(16)))
+    statuses = {response.status_code for response, _ in responses}
     assert statuses == {200, 503}
-    refused = next(answer for answer, _ in answers if answer.status_code == 503)
-    assert refused.json()["code"] == "unavailable"
-    assert int(refused.headers["retry-after"]) >= 1
-    assert {health.status_code for _, health in answers} == {200}
+    rejected = next(response for response, _ in responses if response.status_code == 503)
+    assert rejected.json()["code"] == "unavailable"
+    assert int(rejected.headers["retry-after"]) >= 1
+    assert {health.status_code for _, health in responses} == {200}

@@ -1,4 +1,4 @@
-"""Every format says the same: the bits of the offline model, by names, by order, by task."""
+"""Every body format has the same result as the offline model, bit for bit."""
 
 import gzip
 import io
@@ -24,7 +24,7 @@ NAMES = ("reading", "writing", "maths")
 
 @pytest.fixture(scope="module")
 def named(client, tmp_path_factory):
-    """A model that was trained on named columns, over HTTP and offline."""
+    """Offline copy of a model that was trained on named columns."""
     rng = np.random.default_rng(1)
     lines = [",".join(("task", *NAMES))]
     lines += [f"{t},{','.join(map(repr, rng.standard_normal(3).tolist()))}" for t in "aabbabab"]
@@ -36,7 +36,7 @@ def named(client, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def http(http, named):
-    """The shared server with that model, for whichever test comes first."""
+    """Client of the shared server, which has that model."""
     del named
     return http
 
@@ -105,7 +105,7 @@ def columns_of(X, names=NAMES):
     return {name: X[:, j] for j, name in enumerate(names)}
 
 
-def refused(response, status, code, *words):
+def assert_rejected(response, status, code, *words):
     body = response.json()
     assert (response.status_code, body["code"]) == (status, code), body
     for word in words:
@@ -113,29 +113,29 @@ def refused(response, status, code, *words):
     return body
 
 
-# --- the same answer -----------------------------------------------------------------------------
+# --- the same result -----------------------------------------------------------------------------
 
 
 @tables
 @pytest.mark.parametrize("accept", [JSON, NPY, ARROW, PARQUET, CSV])
 def test_every_table_format_equals_the_offline_model_bit_for_bit(http, named, X, kind, accept):
-    answer = outputs(call(http, TABLES[kind](columns_of(X)), kind, accept=accept))
-    assert answer.tobytes() == named.transform(X, task="a").tobytes()
+    result = outputs(call(http, TABLES[kind](columns_of(X)), kind, accept=accept))
+    assert result.tobytes() == named.transform(X, task="a").tobytes()
 
 
 @tables
 def test_columns_are_matched_by_name_in_any_order(http, named, X, kind):
     shuffled = {name: X[:, NAMES.index(name)] for name in ("maths", "reading", "writing")}
-    answer = outputs(call(http, TABLES[kind](shuffled), kind))
-    np.testing.assert_array_equal(answer, named.transform(X, task="a"))
+    result = outputs(call(http, TABLES[kind](shuffled), kind))
+    np.testing.assert_array_equal(result, named.transform(X, task="a"))
 
 
 @tables
 def test_columns_of_inverse_transform_are_matched_by_position(http, named, X, kind):
     Z = X[:, :2]
     body = TABLES[kind](columns_of(Z, ("transform_0", "transform_1")))
-    answer = outputs(call(http, body, kind, method="inverse-transform"))
-    np.testing.assert_array_equal(answer, named.inverse_transform(Z, task="a"))
+    result = outputs(call(http, body, kind, method="inverse-transform"))
+    np.testing.assert_array_equal(result, named.inverse_transform(Z, task="a"))
 
 
 def test_csv_without_a_header_is_matched_by_position(http, named, X):
@@ -147,11 +147,11 @@ def test_csv_without_a_header_is_matched_by_position(http, named, X):
 def test_a_task_column_has_the_task_of_each_row(http, named, X, kind):
     tasks = ["a", "b", "a", "a", "b", "b", "a"]
     body = TABLES[kind]({"task": tasks, **columns_of(X)})
-    answer = outputs(call(http, body, kind, params={}))
+    result = outputs(call(http, body, kind, params={}))
     expected = np.stack(
         [named.transform(row[None], task=t)[0] for row, t in zip(X, tasks, strict=True)]
     )
-    np.testing.assert_allclose(answer, expected, rtol=1e-12)
+    np.testing.assert_allclose(result, expected, rtol=1e-12)
 
 
 def test_json_may_have_a_task_per_row(http, named, X):
@@ -167,8 +167,8 @@ def test_json_may_have_a_task_per_row(http, named, X):
 def test_every_numeric_type_of_arrow_is_accepted(http, named, kind):
     X = np.array([[1, 2, 3], [4, 5, 6]])
     body = as_arrow({name: pa.array(X[:, j]).cast(kind) for j, name in enumerate(NAMES)})
-    answer = outputs(call(http, body, ARROW))
-    np.testing.assert_array_equal(answer, named.transform(X.astype(float), task="a"))
+    result = outputs(call(http, body, ARROW))
+    np.testing.assert_array_equal(result, named.transform(X.astype(float), task="a"))
 
 
 @pytest.mark.parametrize("compression", ["snappy", "zstd", "gzip", "none"])
@@ -183,22 +183,24 @@ def test_common_compressions_of_parquet_are_accepted(http, named, X, compression
 @tables
 def test_a_missing_or_unknown_column_is_named(http, X, kind):
     lacking = TABLES[kind](columns_of(X[:, :2], NAMES[:2]))
-    refused(call(http, lacking, kind), 422, "invalid-data", "'maths'", "task 'a'")
+    assert_rejected(call(http, lacking, kind), 422, "invalid-data", "'maths'", "task 'a'")
     more = TABLES[kind]({**columns_of(X), "age": X[:, 0]})
-    refused(call(http, more, kind), 422, "invalid-data", "'age'")
+    assert_rejected(call(http, more, kind), 422, "invalid-data", "'age'")
 
 
 @tables
 def test_a_table_needs_its_task_exactly_once(http, X, kind):
-    refused(call(http, TABLES[kind](columns_of(X)), kind, params={}), 422, "invalid-request")
+    assert_rejected(
+        call(http, TABLES[kind](columns_of(X)), kind, params={}), 422, "invalid-request"
+    )
     both = TABLES[kind]({"task": ["a"] * 7, **columns_of(X)})
-    refused(call(http, both, kind), 422, "invalid-request", "'task'")
+    assert_rejected(call(http, both, kind), 422, "invalid-request", "'task'")
 
 
 @tables
 def test_an_unknown_task_in_a_row_lists_the_known_ones(http, X, kind):
     body = TABLES[kind]({"task": ["a"] * 6 + ["z"], **columns_of(X)})
-    refused(call(http, body, kind, params={}), 422, "unknown-task", "'z'", "'a', 'b'")
+    assert_rejected(call(http, body, kind, params={}), 422, "unknown-task", "'z'", "'a', 'b'")
 
 
 @tables
@@ -206,19 +208,19 @@ def test_a_non_finite_value_is_located_by_its_row_in_the_table(http, X, kind):
     X = X.copy()
     X[5, 1] = np.nan
     body = TABLES[kind]({"task": ["b", "a"] * 3 + ["b"], **columns_of(X)})
-    refused(call(http, body, kind, params={}), 422, "invalid-data", "'a', row 5, column 1")
+    assert_rejected(call(http, body, kind, params={}), 422, "invalid-data", "'a', row 5, column 1")
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
 def test_columns_of_strings_and_tasks_of_numbers_are_rejected(http, X, kind):
     wrong = {**columns_of(X), "maths": ["1"] * 7}
-    refused(call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "string")
+    assert_rejected(call(http, TABLES[kind](wrong), kind), 422, "invalid-data", "'maths'", "string")
     numbered = {"task": list(range(7)), **columns_of(X)}
-    answer = call(http, TABLES[kind](numbered), kind, params={})
-    refused(answer, 422, "invalid-data", "'task'", "int64")
+    response = call(http, TABLES[kind](numbered), kind, params={})
+    assert_rejected(response, 422, "invalid-data", "'task'", "int64")
     # with the task in the query it is a column of the model, which has none of that name
-    answer = call(http, TABLES[kind](numbered), kind)
-    refused(answer, 422, "invalid-data", "unknown: 'task', remove")
+    response = call(http, TABLES[kind](numbered), kind)
+    assert_rejected(response, 422, "invalid-data", "unknown: 'task', remove")
 
 
 @pytest.mark.parametrize("cell", ["x", "1_000", "٣", "0x1", "1,000", '"', "true"])
@@ -235,8 +237,10 @@ def test_integers_that_are_inexact_as_float64_are_rejected_with_their_location(h
     body = io.BytesIO()
     np.save(body, X)
     for kind, content in ((NPY, body.getvalue()), (ARROW, as_arrow(columns_of(X)))):
-        answer = refused(call(http, content, kind), 422, "invalid-data", "2**53", str(2**53 + 1))
-        assert answer["errors"][0]["row"] == 1
+        problem = assert_rejected(
+            call(http, content, kind), 422, "invalid-data", "2**53", str(2**53 + 1)
+        )
+        assert problem["errors"][0]["row"] == 1
 
 
 # --- bodies that are cut, damaged, or small and yet large ----------------------------------------
@@ -247,7 +251,7 @@ def test_a_truncated_table_never_causes_an_internal_error(http, X, kind):
     body = TABLES[kind](columns_of(X))
     for end in range(0, len(body) - 1, 7):
         response = call(http, body[:end], kind)
-        # an IPC stream may end before its end is told, after any message
+        # a truncated IPC stream is valid if it ends after a message
         assert response.status_code in (200, 400, 422), (end, response.text)
 
 
@@ -267,20 +271,20 @@ def test_a_corrupt_table_never_crashes_the_service(http, X, kind):
 def test_compressed_arrow_buffers_are_rejected(http):
     for codec in ("lz4", "zstd"):
         body = as_arrow(columns_of(np.ones((1000, 3))), compression=codec)
-        refused(call(http, body, ARROW), 400, "malformed-body", "compressed", "Parquet")
+        assert_rejected(call(http, body, ARROW), 400, "malformed-body", "compressed", "Parquet")
 
 
 def test_a_small_parquet_file_with_many_rows_is_rejected(http):
     zeros = np.zeros(30_000_000)
     body = as_parquet(dict.fromkeys(NAMES, zeros), compression="zstd")
     assert len(body) < MIB
-    refused(call(http, body, PARQUET), 413, "body-too-large", "bytes")
+    assert_rejected(call(http, body, PARQUET), 413, "body-too-large", "bytes")
 
 
 @pytest.mark.parametrize("end", [b"\n", b"\r"])
 def test_a_csv_with_too_many_lines_is_rejected_before_parsing(http, end):
     body = (b"," + end) * 1_000_001
-    refused(call(http, body, CSV), 413, "too-many-rows", "1000001")
+    assert_rejected(call(http, body, CSV), 413, "too-many-rows", "1000001")
 
 
 @pytest.mark.parametrize("coding", ["gzip", "x-gzip", "deflate", "identity", "GZIP"])
@@ -345,5 +349,5 @@ def test_too_many_rows_and_too_large_outputs_are_rejected(start_service):
     with Client(service.url) as client:
         k = client.model("m").transform(np.ones((1, 5)), task="a").shape[1]
     assert send("inverse-transform", 1200, k).status_code == 200
-    refused(send("inverse-transform", 1500, k), 413, "too-many-rows", "50000")
-    refused(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")
+    assert_rejected(send("inverse-transform", 1500, k), 413, "too-many-rows", "50000")
+    assert_rejected(send("transform", 2001, 5), 413, "too-many-rows", "2001", "2000")

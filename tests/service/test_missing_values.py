@@ -1,4 +1,4 @@
-"""Latent variable models over HTTP: missing values, reconstruction, variance, labels if any."""
+"""Latent variable models over HTTP: missing values, reconstruction, variance and labels."""
 
 import httpx
 import numpy as np
@@ -37,23 +37,23 @@ def test_missing_values_over_http_equal_the_offline_model(
     served = getattr(latent, method)(rows, task="bob")
     np.testing.assert_array_equal(served, expected)
     holes = [[None if np.isnan(x) else x for x in row] for row in rows.tolist()]
-    answer = httpx.post(
+    response = httpx.post(
         f"{service.url}/v1/models/latent/{method}", json={"task": "bob", "inputs": holes}
     )
-    assert answer.json()["outputs"] == served.tolist()
+    assert response.json()["outputs"] == served.tolist()
 
 
 def test_values_that_are_neither_numbers_nor_missing_are_located(service, latent):
     rows = [[1.0, None, 2.0, "x", 1.0, 1.0]]
     url = f"{service.url}/v1/models/{latent.name}"
-    answer = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows})
-    assert answer.status_code == 422
-    assert "row 0, column 3 is a string" in answer.json()["detail"]
-    answer = httpx.post(f"{url}/inverse-transform", json={"task": "bob", "inputs": [[None, 1.0]]})
-    assert "row 0, column 0 is null" in answer.json()["detail"]
-    answer = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]})
-    assert answer.status_code == 422
-    assert "row 0 has no value at all" in answer.json()["detail"]
+    response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": rows})
+    assert response.status_code == 422
+    assert "row 0, column 3 is a string" in response.json()["detail"]
+    response = httpx.post(f"{url}/inverse-transform", json={"task": "bob", "inputs": [[None, 1.0]]})
+    assert "row 0, column 0 is null" in response.json()["detail"]
+    response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]})
+    assert response.status_code == 422
+    assert "row 0 has no value at all" in response.json()["detail"]
 
 
 def test_a_model_without_labels_does_not_support_predict(client, written):

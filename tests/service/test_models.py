@@ -1,4 +1,4 @@
-"""Models: what is told of them, their artifacts, their pages."""
+"""Models: metadata, artifacts and pages."""
 
 import hashlib
 
@@ -10,7 +10,7 @@ from algorithms.registry import ALGORITHMS, load_model
 from service.client import ServiceError
 from service.models.schemas import Report
 
-#: They refuse the tasks used here: these want shared rows, or two classes.
+#: Algorithms that need other tasks: shared rows, or two classes.
 OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}
 
 
@@ -29,10 +29,10 @@ def test_a_model_has_its_lineage(client, dataset, algorithm):
     full = ALGORITHMS[algorithm].Params().model_dump(mode="json")
     assert lineage["params"] == full
     assert {"python", "numpy", "scipy", "sibling"} <= lineage["software"].keys()
-    # what bits depend on beside versions, as every attempt had it
+    # bits also depend on the environment, which is equal for all attempts
     assert lineage["software"]["threads"] == str(job.info["threads"])
     assert model.tasks == dataset.tasks
-    # some need more than these tasks have, such as labels
+    # some algorithms need more than these tasks have, such as labels
     assert {"transform", "predict"} & set(model.info["methods"])
     assert set(model.info["methods"]) <= set(ALGORITHMS[algorithm].Model.methods())
     for by_task in model.metrics.values():
@@ -55,7 +55,7 @@ def test_versions_with_the_same_bytes_have_different_etags(client, http, dataset
     assert one.json()["artifact_sha256"] == two.json()["artifact_sha256"]
     stale = http.get("/v1/models/twins", headers={"If-None-Match": one.headers["etag"]})
     assert (stale.status_code, stale.json()["version"]) == (200, 2)
-    # the bytes are shared: deleting one version leaves the other whole
+    # the bytes are shared: deleting one version keeps those of the other
     path = "/v1/models/twins/versions/1"
     assert http.delete(path, headers={"If-Match": one.headers["etag"]}).status_code == 204
     artifact = http.get("/v1/models/twins/versions/2/artifact")
@@ -129,10 +129,10 @@ def test_a_version_number_is_never_reused(client, dataset):
 
 
 def test_a_deleted_version_is_404_and_its_job_remains(client, dataset):
-    job = client.train(dataset, "pca", model="gone", k=1)
+    job = client.train(dataset, "pca", model="deleted", k=1)
     model = job.wait()
     model.delete()
-    for act in (model.history, model.delete, lambda: client.model("gone")):
+    for act in (model.history, model.delete, lambda: client.model("deleted")):
         with pytest.raises(ServiceError, match="not-found"):
             act()
     assert job.refresh().state == "succeeded"
@@ -167,8 +167,8 @@ def test_a_report_with_the_names_of_earlier_versions_is_read() -> None:
         "single_task",
         "multi_task",
     ]
-    (told,) = found["overall"]
-    assert told == {
+    (entry,) = found["overall"]
+    assert entry == {
         "baseline": "pca",
         "role": "single_task",
         "variant": "",

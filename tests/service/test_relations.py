@@ -1,4 +1,4 @@
-"""How the tasks of a model are related, as numbers and as a picture."""
+"""Relations between the tasks of a model, as numbers and as a diagram."""
 
 import xml.etree.ElementTree as ET
 
@@ -14,7 +14,7 @@ SVG = "{http://www.w3.org/2000/svg}"
 
 @pytest.fixture(scope="module")
 def related(client):
-    """A model of three tasks, of which two have one function and the names are awkward."""
+    """A model of three tasks, two with the same function, with unusual names."""
     rng = np.random.default_rng(5)
     X = {name: rng.standard_normal((30, 4)) for name in ("<b>&", "south", "south too")}
     w = rng.standard_normal((2, 4))
@@ -24,14 +24,14 @@ def related(client):
 
 
 def test_related_tasks_are_listed_side_by_side(related):
-    told = related.relations()
-    assert set(told["names"]) == {"<b>&", "south", "south too"}
-    assert told["names"].index("<b>&") != 1
-    assert "'south' and 'south too' are most strongly related" in told["sentence"]
-    strength = np.array(told["strength"])
+    relations = related.relations()
+    assert set(relations["names"]) == {"<b>&", "south", "south too"}
+    assert relations["names"].index("<b>&") != 1
+    assert "'south' and 'south too' are most strongly related" in relations["sentence"]
+    strength = np.array(relations["strength"])
     np.testing.assert_array_equal(strength, strength.T)
     np.testing.assert_allclose(np.diag(strength), 1.0)
-    at = [told["names"].index(name) for name in ("south", "south too")]
+    at = [relations["names"].index(name) for name in ("south", "south too")]
     assert strength[*at] == np.abs(strength - np.eye(3)).max()
 
 

@@ -1,4 +1,4 @@
-"""What serves a model is looked up once after each commit, and never told as it was before."""
+"""Model names are resolved once after each commit, and never to an outdated version."""
 
 import asyncio
 import contextlib
@@ -23,19 +23,19 @@ FOUND = ResolvedModel(
 
 
 def count_queries(database):
-    """Return the queries of a database from now on, as they come."""
+    """Return a list that collects the queries of a database from now on."""
     queries = []
 
-    def note(_connection, _cursor, statement, *_):
+    def record(_connection, _cursor, statement, *_):
         if statement.startswith("SELECT"):
             queries.append(statement)
 
-    sa.event.listen(database.engine, "before_cursor_execute", note)
+    sa.event.listen(database.engine, "before_cursor_execute", record)
     return queries
 
 
 def commit(database, name):
-    """Commit as another process does, and wait for as long as answers from before may come."""
+    """Commit as another process would, and wait until cached results have expired."""
     other = Database(database.url)
     with other.write() as session:
         session.add(ModelRow(id=new_id("mod"), owner="ada", name=name, latest_version=0))
@@ -116,7 +116,7 @@ def test_the_change_token_changes_with_every_commit_and_nothing_else(database):
 
 
 def test_a_commit_that_this_process_has_read_changes_the_token_at_once(tmp_path):
-    """Whoever was told of it calls the model after it, not the one before."""
+    """A client that has seen a new version calls that version, not the previous one."""
     database = Database(f"sqlite:///{tmp_path / 'read.db'}")
     with database.write() as session:
         session.execute(sa.text("CREATE TABLE t (x)"))
@@ -131,7 +131,7 @@ def test_a_commit_that_this_process_has_read_changes_the_token_at_once(tmp_path)
 
 
 def test_reading_the_change_token_does_not_wait_for_a_writer(tmp_path):
-    """The event loop asks for it: it must not stand still."""
+    """It is read on the event loop, which must not block."""
     path = tmp_path / "locked.db"
     database = Database(f"sqlite:///{path}")
     with database.write() as session:
@@ -150,7 +150,7 @@ def test_reading_the_change_token_does_not_wait_for_a_writer(tmp_path):
 
 
 def test_concurrent_callers_share_one_query(database):
-    """After a commit nobody knows what a name stands for, and all who call ask at that moment."""
+    """After a commit the cache is empty, and all pending requests resolve the name at once."""
     resolver = ModelResolver(database, single_process=True)
     pool = ComputePool(Metrics(), threads=2, queue_size=2, processes=1)
     n_found = 0
@@ -164,14 +164,14 @@ def test_concurrent_callers_share_one_query(database):
     def fail():
         raise Problem("not-found", "there is none")
 
-    async def come(how):
-        await asyncio.gather(*(resolver.resolve_in_pool(TARGET, how, pool.run) for _ in range(50)))
+    async def resolve_all(find):
+        await asyncio.gather(*(resolver.resolve_in_pool(TARGET, find, pool.run) for _ in range(50)))
 
-    asyncio.run(come(find))
+    asyncio.run(resolve_all(find))
     assert n_found == 1
-    if database.is_sqlite:  # elsewhere it is forgotten by the clock
+    if database.is_sqlite:  # with other databases the entry expires
         assert resolver.cached(TARGET) is FOUND
     commit(database, "m")
-    asyncio.run(come(fail))
+    asyncio.run(resolve_all(fail))
     assert resolver.cached(TARGET) is None
     pool.close()

@@ -1,4 +1,4 @@
-"""Counts of inference: bounded, true over all processes, and not lost with one of them."""
+"""Inference statistics: bounded, summed over processes, and kept when a process ends."""
 
 import os
 import subprocess
@@ -46,7 +46,7 @@ def test_quantiles_assume_uniform_values_within_each_bucket():
     buckets = [*zip(bounds, np.cumsum(n), strict=True), (np.inf, n.sum())]
     for q in (0.05, 0.3, 0.5, 0.9, 0.99):
         assert quantile(q, buckets) == pytest.approx(np.quantile(values, q), rel=0.02)
-    assert quantile(0.5, [(0.1, 0), (np.inf, 10)]) == 0.1  # more is not known
+    assert quantile(0.5, [(0.1, 0), (np.inf, 10)]) == 0.1  # the last bucket has no upper bound
 
 
 def test_keys_are_bounded_and_further_requests_are_counted_together(monkeypatch):
@@ -82,10 +82,10 @@ def test_totals_include_processes_that_have_ended(tmp_path):
     environment = {**os.environ, "PROMETHEUS_MULTIPROC_DIR": str(tmp_path), "PYTHONPATH": "."}
     for n_rows, total in ((1, 1), (10, 11), (100, 111)):
         command = [sys.executable, "-c", COUNT, str(n_rows)]
-        told = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
-        read, *lines = told.stdout.splitlines()
+        done = subprocess.run(command, env=environment, check=True, capture_output=True, text=True)
+        read, *lines = done.stdout.splitlines()
         assert int(read) == total
-        # what a process that ended had in hand is not pending
+        # requests of an ended process are not pending
         assert "sibling_inference_pending 1.0" in lines
     requests = 'sibling_http_requests_total{method="POST",route="/x",status="200"} 3.0'
     assert requests in lines

@@ -1,4 +1,4 @@
-"""The Open Inference Protocol as its text has it: what is asked, answered, refused."""
+"""The Open Inference Protocol: requests, responses and errors as in its specification."""
 
 import gzip
 import json
@@ -15,7 +15,7 @@ from algorithms.registry import ALGORITHMS, load_model
 from service.client.errors import JobFailed, ServiceError
 
 DEFINITIONS = json.loads((Path(__file__).parent / "data/open_inference_protocol.json").read_text())
-#: The protocol's own document, which has fewer kinds of answers.
+#: OpenAPI document of the protocol, which has fewer kinds of responses.
 PUBLISHED = json.loads((Path(__file__).parent / "data/dataplane.json").read_text())
 PUBLISHED_KINDS = {
     "server": "MetadataServerResponse",
@@ -23,7 +23,7 @@ PUBLISHED_KINDS = {
     "infer": "InferenceResponse",
     "error": "InferenceErrorResponse",
 }
-# "bytes" is no word of JSON's: it stands for what is not in it
+# "bytes" is not a type of JSON Schema; it stands for binary tensors
 TENSOR = PUBLISHED["components"]["schemas"]["TensorData"]
 TENSOR["oneOf"] = [one for one in TENSOR["oneOf"] if one.get("type") != "bytes"]
 NUMBERS = {
@@ -50,13 +50,13 @@ def offline(model, tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def labelled(client, dataset, tmp_path_factory):
-    """A classifier, over HTTP and offline."""
+    """Offline copy of a classifier."""
     model = client.train(dataset, "mtda", model="v2-classifier", d=2).wait()
     return load_model(model.download(tmp_path_factory.mktemp("artifact") / "model.safetensors"))
 
 
 def checked(response, kind, status=200):
-    """Return the body, which is as the protocol has it."""
+    """Check a response against the schemas of the protocol, and return its body."""
     assert response.status_code == status, response.text
     length = response.headers.get(LENGTH)
     content = response.content if length is None else response.content[: int(length)]
@@ -69,7 +69,7 @@ def checked(response, kind, status=200):
     return body
 
 
-def refused(response, status, code, *words):
+def assert_rejected(response, status, code, *words):
     assert response.headers["content-type"] == "application/json"
     body = checked(response, "error", status)
     assert (body["code"], body["status"]) == (code, status), body
@@ -146,7 +146,7 @@ def test_the_index_lists_every_name_of_every_model(http):
         checked(http.get(path), "model")
         assert http.get(f"{path}/ready").status_code == 200
     assert checked(http.post("/v2/repository/index", json={"ready": True}), "index") == index
-    refused(http.post("/v2/repository/index", content=b"[1"), 400, "malformed-json")
+    assert_rejected(http.post("/v2/repository/index", content=b"[1"), 400, "malformed-json")
 
 
 @pytest.mark.parametrize(
@@ -165,23 +165,23 @@ def test_the_index_lists_every_name_of_every_model(http):
     ],
 )
 def test_an_unknown_model_is_404_with_an_error(http, path):
-    refused(http.get(path), 404, "not-found")
+    assert_rejected(http.get(path), 404, "not-found")
 
 
 @pytest.mark.parametrize("version", ["0", "-1", "x", "1.5", str(2**40)])
 def test_an_invalid_version_is_400(http, version):
-    refused(http.get(f"/v2/models/shared/versions/{version}"), 400, "invalid-request")
+    assert_rejected(http.get(f"/v2/models/shared/versions/{version}"), 400, "invalid-request")
 
 
 def test_a_wrong_method_is_405_with_an_error(http):
     response = http.get("/v2/models/shared/infer")
-    refused(response, 405, "method-not-allowed")
+    assert_rejected(response, 405, "method-not-allowed")
     assert response.headers["allow"] == "OPTIONS, POST"
 
 
 @pytest.fixture(scope="module")
 def numbers(client):
-    """Tasks that share their rows and have numbers as targets, which the others' task has not."""
+    """Tasks with shared rows and numeric targets, for algorithms that need them."""
     rng = np.random.default_rng(0)
     X = rng.standard_normal((12, 5))
     return client.upload(
@@ -199,21 +199,21 @@ def test_responses_of_every_algorithm_match_its_metadata(http, client, dataset, 
         remote = client.train(numbers, name, model=f"v2-{name}").wait()
     for method in remote.info["methods"]:
         called = f"v2-{name}.{method}"
-        told = checked(http.get(f"/v2/models/{called}"), "model")
-        assert told["properties"]["method"] == method
-        width = told["inputs"][0]["shape"][1]
+        metadata = checked(http.get(f"/v2/models/{called}"), "model")
+        assert metadata["properties"]["method"] == method
+        width = metadata["inputs"][0]["shape"][1]
         assert width > 0
         response = infer(http, ask(tensor(np.ones((3, width)))), name=called)
         outputs = checked(response, "infer")["outputs"]
-        assert [output["name"] for output in outputs] == [o["name"] for o in told["outputs"]]
-        for output, expected in zip(outputs, told["outputs"], strict=True):
+        assert [output["name"] for output in outputs] == [o["name"] for o in metadata["outputs"]]
+        for output, expected in zip(outputs, metadata["outputs"], strict=True):
             assert output["datatype"] == expected["datatype"]
             assert len(output["shape"]) == len(expected["shape"]), (called, output, expected)
             for n, of in zip(output["shape"], expected["shape"], strict=True):
                 assert of in (-1, n), (called, output, expected)
 
 
-# --- what is asked -------------------------------------------------------------------------------
+# --- requests -------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("datatype", NUMBERS)
@@ -233,8 +233,8 @@ def test_every_datatype_is_converted_to_float64(http, offline, datatype, way):
 
 
 @pytest.mark.parametrize("datatype", ["FP16", "FP32"])
-def test_numbers_of_json_are_what_they_are_in_binary(http, datatype):
-    """A caller who has 0.1 of four bytes writes 0.1, and means the number it has."""
+def test_json_numbers_are_rounded_to_their_datatype(http, datatype):
+    """A client writes 0.1 for the FP32 number nearest to 0.1, and expects that number."""
     rows = np.array([[0.1, -3.3, 1e-3, 7.7, 100.1]], NUMBERS[datatype])
     written = [0.1, -3.3, 1e-3, 7.7, 100.1]
     head = without(tensor(rows, datatype), "data")
@@ -253,31 +253,33 @@ def test_responses_have_model_version_and_id(http):
 
 
 def test_model_and_version_may_be_repeated_from_the_url(http):
-    """As KServe's own client does."""
+    """As the KServe client does."""
     for name in ("shared", "shared/versions/1"):
         for more in ({"model_version": None}, {"model_version": "1"}, {}):
             checked(infer(http, ask(model_name="shared", **more), name=name), "infer")
-    refused(infer(http, ask(model_name="other")), 400, "invalid-request", "other", "shared")
+    assert_rejected(infer(http, ask(model_name="other")), 400, "invalid-request", "other", "shared")
     wrong = infer(http, ask(model_version="2"), name="shared/versions/1")
-    assert refused(wrong, 400, "invalid-request")["errors"][0]["pointer"] == "/model_version"
+    assert (
+        assert_rejected(wrong, 400, "invalid-request")["errors"][0]["pointer"] == "/model_version"
+    )
 
 
 def test_binary_and_json_may_be_mixed(http, offline):
     tasks = ["süd", "north", "a/b"]
     packed = b"".join(struct.pack("<I", len(t.encode())) + t.encode() for t in tasks)
-    told = {"name": "task", "shape": [3], "datatype": "BYTES"}
+    task_tensor = {"name": "task", "shape": [3], "datatype": "BYTES"}
     expected = np.stack(
         [offline.transform(row[None], task=t)[0] for row, t in zip(ROWS * 1.0, tasks, strict=True)]
     )
     rows = ROWS.astype("<f8").tobytes()
     of_rows = without(tensor(), "data") | {"parameters": {"binary_data_size": len(rows)}}
-    of_tasks = told | {"parameters": {"binary_data_size": len(packed)}}
+    of_tasks = task_tensor | {"parameters": {"binary_data_size": len(packed)}}
     for inputs, tail in (
-        ([tensor(), told | {"data": tasks}], b""),
+        ([tensor(), task_tensor | {"data": tasks}], b""),
         ([tensor(), of_tasks], packed),
-        ([of_rows, told | {"data": tasks}], rows),
+        ([of_rows, task_tensor | {"data": tasks}], rows),
         ([of_tasks, of_rows], packed + rows),
-        ([of_rows, told | {"shape": [3, 1], "data": [[t] for t in tasks]}], rows),
+        ([of_rows, task_tensor | {"shape": [3, 1], "data": [[t] for t in tasks]}], rows),
     ):
         body = checked(infer(http, ask(*inputs, task=None), tail=tail), "infer")
         np.testing.assert_allclose(array_of(body["outputs"][0]), expected, rtol=1e-12)
@@ -307,9 +309,9 @@ def test_a_raw_binary_request_has_rows_of_float64(http, offline):
     assert checked(response, "infer")["outputs"][0]["shape"] == [3, 2]
     assert response.content[length:] == offline.transform(ROWS * 1.0, task="north").tobytes()
     cut = http.post(path, content=content[:-8], headers={LENGTH: "0"})
-    refused(cut, 400, "invalid-data", "40 bytes", "112 bytes")
+    assert_rejected(cut, 400, "invalid-data", "40 bytes", "112 bytes")
     nameless = http.post("/v2/models/shared/infer", content=content, headers={LENGTH: "0"})
-    refused(nameless, 400, "invalid-request", "task")
+    assert_rejected(nameless, 400, "invalid-request", "task")
 
 
 def test_labels_and_classes_are_returned_as_strings(http, labelled):
@@ -367,7 +369,7 @@ def test_statistics_count_calls_rows_and_failures(http, client, dataset):
     assert {s["name"] for s in every} >= {"v2-counted", "v2-counted.inverse_transform"}
 
 
-# --- what is refused -----------------------------------------------------------------------------
+# --- errors -----------------------------------------------------------------------------
 
 NAMED = {"name": "task", "shape": [1], "datatype": "BYTES", "data": ["north"]}
 BINARY = without(tensor(), "data") | {"parameters": {"binary_data_size": 120}}
@@ -424,7 +426,7 @@ BINARY = without(tensor(), "data") | {"parameters": {"binary_data_size": 120}}
     ],
 )
 def test_an_invalid_request_is_rejected_with_its_location(http, body, words):
-    entry = refused(infer(http, body), 400, "invalid-request", *words)["errors"][0]
+    entry = assert_rejected(infer(http, body), 400, "invalid-request", *words)["errors"][0]
     assert "pointer" in entry or "parameter" in entry
 
 
@@ -449,7 +451,7 @@ def test_an_invalid_request_is_rejected_with_its_location(http, body, words):
     ],
 )
 def test_invalid_values_are_reported_with_row_and_column(http, entry, words):
-    refused(infer(http, ask(entry)), 400, "invalid-data", *words)
+    assert_rejected(infer(http, ask(entry)), 400, "invalid-data", *words)
 
 
 @pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
@@ -457,7 +459,7 @@ def test_a_non_finite_binary_value_is_located(http, value):
     rows = ROWS.astype(float)
     rows[1, 3] = value
     response = infer(http, ask(BINARY), tail=rows.tobytes())
-    refused(response, 400, "invalid-data", "task 'north', row 1, column 3")
+    assert_rejected(response, 400, "invalid-data", "task 'north', row 1, column 3")
 
 
 @pytest.mark.parametrize(
@@ -484,17 +486,23 @@ def test_an_invalid_header_length_is_rejected(http, length):
     headers = {LENGTH: length.encode()}
     content = json.dumps(ask()).encode()
     response = http.post("/v2/models/shared/infer", content=content, headers=headers)
-    refused(response, 400, "invalid-request")
+    assert_rejected(response, 400, "invalid-request")
 
 
 def test_binary_sizes_must_match_the_tensors(http):
     rows = ROWS.astype("<f8").tobytes()
-    refused(infer(http, ask(BINARY), tail=rows + b"x"), 400, "malformed-body", "1 bytes follow")
+    assert_rejected(
+        infer(http, ask(BINARY), tail=rows + b"x"), 400, "malformed-body", "1 bytes follow"
+    )
     short = BINARY | {"parameters": {"binary_data_size": 112}}
-    refused(infer(http, ask(short), tail=rows[:112]), 400, "invalid-request", "120 bytes, got 112")
+    assert_rejected(
+        infer(http, ask(short), tail=rows[:112]), 400, "invalid-request", "120 bytes, got 112"
+    )
     for size in (-1, 10**30, "120", 120.0, True):
         wrong = BINARY | {"parameters": {"binary_data_size": size}}
-        refused(infer(http, ask(wrong), tail=rows), 400, "invalid-request", "binary_data_size")
+        assert_rejected(
+            infer(http, ask(wrong), tail=rows), 400, "invalid-request", "binary_data_size"
+        )
 
 
 @pytest.mark.parametrize(
@@ -504,7 +512,7 @@ def test_truncated_or_invalid_strings_are_rejected(http, packed):
     entry = {"name": "task", "shape": [1], "datatype": "BYTES"}
     entry["parameters"] = {"binary_data_size": len(packed)}
     response = infer(http, ask(tensor(), entry, task=None), tail=packed)
-    refused(response, 400, "invalid-request", "BYTES")
+    assert_rejected(response, 400, "invalid-request", "BYTES")
 
 
 @pytest.mark.parametrize(
@@ -521,12 +529,12 @@ def test_truncated_or_invalid_strings_are_rejected(http, packed):
     ],
 )
 def test_invalid_json_is_rejected(http, content, code):
-    refused(infer(http, content), 400, code)
+    assert_rejected(infer(http, content), 400, code)
 
 
 def test_an_unsupported_content_type_is_415(http):
     response = infer(http, ask(), **{"Content-Type": "text/csv"})
-    refused(response, 415, "unsupported-media-type", "application/octet-stream")
+    assert_rejected(response, 415, "unsupported-media-type", "application/octet-stream")
 
 
 def test_keys_are_required_if_configured(start_service):
@@ -538,9 +546,9 @@ def test_keys_are_required_if_configured(start_service):
     with httpx.Client(base_url=service.url) as http:
         checked(http.get("/v2"), "server")
         assert http.get("/v2/health/ready").status_code == 200
-        refused(http.get("/v2/models/none"), 401, "unauthenticated")
-        refused(infer(http, ask()), 401, "unauthenticated")
-        refused(infer(http, ask(), Authorization=f"Bearer {KEY}"), 404, "not-found")
+        assert_rejected(http.get("/v2/models/none"), 401, "unauthenticated")
+        assert_rejected(infer(http, ask()), 401, "unauthenticated")
+        assert_rejected(infer(http, ask(), Authorization=f"Bearer {KEY}"), 404, "not-found")
 
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43

@@ -1,4 +1,4 @@
-"""A client that nobody here wrote calls models: all its ways, all its options."""
+"""Calls with tritonclient, in every form and with every option."""
 
 import asyncio
 import re
@@ -105,15 +105,15 @@ def test_each_row_may_have_its_own_task(client_of, offline, is_binary):
         np.testing.assert_allclose(found[i::3], expected, rtol=1e-12)
 
 
-@pytest.mark.parametrize("asked", ["gzip", "deflate", None])
+@pytest.mark.parametrize("accepted", ["gzip", "deflate", None])
 @pytest.mark.parametrize("sent", ["gzip", "deflate", None])
-def test_every_compression(client_of, offline, sent, asked):
+def test_every_compression(client_of, offline, sent, accepted):
     result = client_of.infer(
         "shared",
         [rows_input(ROWS)],
         parameters={"task": "north"},
         request_compression_algorithm=sent,
-        response_compression_algorithm=asked,
+        response_compression_algorithm=accepted,
     )
     expected = offline.transform(ROWS, task="north")
     np.testing.assert_array_equal(result.as_numpy("transform"), expected)
@@ -149,8 +149,8 @@ def test_the_asyncio_client(address, offline):
 
     found = [result.as_numpy("transform") for result in asyncio.run(call())]
     expected = [offline.transform(part, task="north") for part in np.array_split(ROWS, 5)]
-    for i, answer in enumerate(found):
-        np.testing.assert_array_equal(answer, expected[i // 2])
+    for i, result in enumerate(found):
+        np.testing.assert_array_equal(result, expected[i // 2])
 
 
 @pytest.mark.parametrize("is_binary", [True, False])
@@ -185,7 +185,7 @@ def test_the_client_raises_with_the_error_message(client_of):
 
 
 def test_a_model_is_loaded_and_unloaded(client_of, client, http):
-    """What the gauge of the cache tells is what was asked for, and calls never mind."""
+    """The metric of the model cache shows loading and unloading; calls work in any case."""
     dataset = client.upload({"north": ROWS + 7}, name="of a model with bytes of its own")
     client.train(dataset, "pca", model="loaded", k=3).wait().set_alias("production")
 
@@ -213,7 +213,7 @@ def test_loading_an_unknown_model_is_an_error(client_of, http, model):
         for name in ("none", f"{model.name}.nothing", f"{model.name}@none"):
             with pytest.raises(InferenceServerException, match="there is no model"):
                 act(name)
-    with pytest.raises(InferenceServerException, match="'config' is not taken"):
+    with pytest.raises(InferenceServerException, match="parameter 'config' is not supported"):
         client_of.load_model(model.name, config="{}")
     path = f"/v2/repository/models/{model.name}/load"
     for body in ("[]", '{"parameters": 1}', '{"parameters": {"a": 1}}'):

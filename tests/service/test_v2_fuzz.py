@@ -1,4 +1,4 @@
-"""Whatever is sent to the protocol: never a defect, never a hang, and health answers after."""
+"""Fuzzing of the protocol: no input causes an internal error or a hang."""
 
 import contextlib
 import json
@@ -20,7 +20,7 @@ from service.inference.v2.request import read_request
 LENGTH = "Inference-Header-Content-Length"
 PATH = "/v2/models/shared/infer"
 DATATYPES = ["FP16", "FP32", "FP64", "INT8", "INT64", "UINT8", "UINT64", "BYTES", "BOOL", "x"]
-#: Sizes of the pieces that a body comes in.
+#: Sizes of the chunks of a body.
 PIECES = (1, 7, 64)
 SPEC = InputSpec("north", "transform", 5, allow_missing=False, columns=lambda: None)
 
@@ -36,7 +36,7 @@ dims = st.lists(st.integers(-3, 7) | st.sampled_from([2**31, 2**63, 2**70]), max
 
 
 def nearly(**fields):
-    """Return objects with these fields, of which any may be missing, or hold anything."""
+    """Return a strategy for objects with these fields, each possibly missing or invalid."""
     return st.fixed_dictionaries(
         {}, optional={name: st.one_of(value, json_values) for name, value in fields.items()}
     )
@@ -58,7 +58,7 @@ requests = nearly(
 
 
 def decode(content, length=None):
-    """Read a body as the service does, down to the matrix; a problem is an answer."""
+    """Parse a body into a matrix as the service does; return None if it is rejected."""
     with contextlib.suppress(Problem):
         _, call = read_request(content, length, ("north", None, None))
         rows = call.rows.as_matrix(SPEC)
@@ -151,7 +151,7 @@ def test_bodies_may_arrive_in_chunks_or_end_early(service, http, size):
     host, port = service.url.removeprefix("http://").split(":")
 
     def send(n_bytes, *, is_chunked):
-        """Send so much of the body, then hang up; give what came back."""
+        """Send a part of the body, close the connection, and return the response."""
         framing = "Transfer-Encoding: chunked" if is_chunked else f"Content-Length: {len(content)}"
         with socket.create_connection((host, int(port)), timeout=10) as connection:
             connection.sendall(f"{head}{framing}\r\nConnection: close\r\n\r\n".encode())
@@ -168,8 +168,8 @@ def test_bodies_may_arrive_in_chunks_or_end_early(service, http, size):
     for is_chunked in (True, False):
         assert send(len(content), is_chunked=is_chunked).startswith(b"HTTP/1.1 200 ")
         for n_bytes in range(0, len(content), max(size, len(content) // 12)):
-            answer = send(n_bytes, is_chunked=is_chunked)
-            assert not answer.startswith((b"HTTP/1.1 5", b"HTTP/1.1 2")), answer
+            response = send(n_bytes, is_chunked=is_chunked)
+            assert not response.startswith((b"HTTP/1.1 5", b"HTTP/1.1 2")), response
     assert http.get("/v2/health/ready").status_code == 200
 
 
@@ -190,7 +190,7 @@ def test_errors_about_limits_have_the_limit(start_service):
     with httpx.Client(base_url=service.url) as http:
         content, length = body_of(100)
         headers = {LENGTH: str(length)}
-        for body in (content, iter([content])):  # of a length that is told, and in chunks
+        for body in (content, iter([content])):  # with a Content-Length, and chunked
             response = http.post(PATH, content=body, headers=headers)
             assert response.status_code == 413
             assert "2000" in response.json()["error"]
@@ -208,14 +208,14 @@ def test_overload_is_503_with_retry_after_while_health_responds(start_service):
 
     def call(_):
         with httpx.Client(base_url=service.url, timeout=40) as http:
-            answer = http.post(PATH, content=content, headers={LENGTH: str(length)})
-            return answer, http.get("/v2/health/ready").status_code
+            response = http.post(PATH, content=content, headers={LENGTH: str(length)})
+            return response, http.get("/v2/health/ready").status_code
 
     with ThreadPoolExecutor(16) as pool:
-        answers = list(pool.map(call, range(16)))
-    assert {answer.status_code for answer, _ in answers} == {200, 503}
-    refused = next(answer for answer, _ in answers if answer.status_code == 503)
-    assert refused.json()["code"] == "unavailable"
-    assert refused.json()["error"]
-    assert int(refused.headers["retry-after"]) >= 1
-    assert {health for _, health in answers} == {200}
+        responses = list(pool.map(call, range(16)))
+    assert {response.status_code for response, _ in responses} == {200, 503}
+    rejected = next(response for response, _ in responses if response.status_code == 503)
+    assert rejected.json()["code"] == "unavailable"
+    assert rejected.json()["error"]
+    assert int(rejected.headers["retry-after"]) >= 1
+    assert {health for _, health in responses} == {200}

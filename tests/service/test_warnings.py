@@ -37,7 +37,7 @@ def test_dataset_job_and_model_warn_of_integer_targets_that_may_be_classes(clien
     assert job.info["warnings"] == [warning]
     model = job.wait()
     assert warning in model.info["warnings"]
-    # a new task with such targets gives the same warning
+    # a new task with such targets causes the same warning
     rng = np.random.default_rng(3)
     new = client.upload({"c": rng.normal(size=(12, 3))}, {"c": np.tile([0.0, 1.0], 6)})
     adapted = client.adapt(model, new)

@@ -1,4 +1,4 @@
-"""The routes of datasets in a small app: its database, blobs and child processes are real."""
+"""An app with only the routes of datasets; database, blobs and child processes are real."""
 
 import io
 import json
@@ -31,12 +31,12 @@ from service.settings import Settings
 
 CSV = "text/csv"
 NPZ = "application/x-npz"
-# what bounds the child, which has its own tests
+# limits of the child process, which have their own tests
 MEMORY_BYTES, TIMEOUT_S = 2**30, 60
 
 
 def npz(arrays: dict[str, Any]) -> bytes:
-    """Return the bytes of arrays as NumPy writes them."""
+    """Return arrays as .npz bytes."""
     file = io.BytesIO()
     np.savez(file, **arrays)
     return file.getvalue()
@@ -44,7 +44,7 @@ def npz(arrays: dict[str, Any]) -> bytes:
 
 @dataclass(frozen=True)
 class Reader:
-    """Reads uploads as the child process does, but in this one: no server and no database."""
+    """Parser of uploads in this process, without server and database."""
 
     folder: Path
     limits: Limits
@@ -59,27 +59,27 @@ class Reader:
         return cast("dict[str, Any]", json.loads(json.dumps(result, allow_nan=False)))
 
     def read_npz(self, arrays: dict[str, Any], **options: Any) -> dict[str, Any]:
-        """Read arrays as NumPy writes them."""
+        """Parse arrays as .npz."""
         return self.read(npz(arrays), NPZ, **options)
 
-    def tasks(self, answer: dict[str, Any]) -> TaskSet:
-        """Return the tasks of a valid upload as a training process reads them."""
-        assert "issues" not in answer, answer
-        return read_tasks(self.folder / "content", answer["manifest"])
+    def tasks(self, result: dict[str, Any]) -> TaskSet:
+        """Return the tasks of a valid upload as a training process loads them."""
+        assert "issues" not in result, result
+        return read_tasks(self.folder / "content", result["manifest"])
 
     @staticmethod
-    def assert_rejected(answer: dict[str, Any], code: str, *says: str, **place: Any) -> None:
-        """Check code, words and place of the first issue."""
-        first = answer["issues"][0]
+    def assert_rejected(result: dict[str, Any], code: str, *words: str, **place: Any) -> None:
+        """Check code, words and location of the first issue."""
+        first = result["issues"][0]
         assert first["code"] == code, first
-        for words in says:
-            assert words in first["detail"]
+        for word in words:
+            assert word in first["detail"]
         assert {name: first.get(name) for name in place} == place
 
 
 @dataclass(frozen=True)
 class App:
-    """An app and what is below it."""
+    """An app with its services and its data directory."""
 
     api: FastAPI
     services: Services
@@ -103,35 +103,35 @@ class App:
         headers: dict[str, str] | None = None,
         **query: Any,
     ) -> httpx.Response:
-        """Upload a body; the options of a CSV name the column `task`, unless they are given."""
+        """Upload a body."""
         sent = {"content-type": media_type, **(headers or {})}
         return self.send(
             "POST", "/v1/datasets", params={"name": "d", **query}, content=body, headers=sent
         )
 
     def upload_npz(self, arrays: dict[str, Any], **query: Any) -> httpx.Response:
-        """Upload arrays as NumPy writes them."""
+        """Upload arrays as .npz."""
         return self.upload(npz(arrays), NPZ, **query)
 
     def tasks(self, dataset_id: str) -> TaskSet:
-        """Return the tasks of a dataset as a training process reads them."""
+        """Return the tasks of a dataset as a training process loads them."""
         with self.services.database.read() as session:
             row = session.get_one(DatasetRow, dataset_id)
         path = self.services.blobs.path(row.content_blob_id, row.content_sha256)
         return read_tasks(path, row.manifest)
 
     def assert_rejected(
-        self, response: httpx.Response, code: str, *says: str, **place: Any
+        self, response: httpx.Response, code: str, *words: str, **place: Any
     ) -> dict[str, Any]:
-        """Check status, code, words, place, and that nothing is left; give the first issue."""
+        """Check status, code, words, location, and that nothing is left; return the first issue."""
         assert response.status_code == 422, response.text
         assert response.headers["content-type"] == "application/problem+json"
         problem = response.json()
         assert problem["code"] == "invalid-dataset"
         first = cast("dict[str, Any]", problem["errors"][0])
         assert first["code"] == code, first
-        for words in says:
-            assert words in first["detail"]
+        for word in words:
+            assert word in first["detail"]
         assert {name: first.get(name) for name in place} == place
         assert self.left_behind() == {}
         return first
@@ -150,7 +150,7 @@ class App:
 
 @pytest.fixture
 def make_reader(tmp_path: Path) -> Callable[..., Reader]:
-    """Return a function that makes a reader with given limits."""
+    """Return a function that creates a parser with given limits."""
     defaults = Limits.from_settings(Settings())
     return lambda **limits: Reader(tmp_path, defaults.model_copy(update=limits))
 
@@ -162,7 +162,7 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
 
 @pytest.fixture
 def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
-    """Return a function that makes an app with given settings, on one data folder."""
+    """Return a function that creates an app with given settings on one data directory."""
 
     def make(**settings: Any) -> App:
         values = Settings(
@@ -190,6 +190,6 @@ def app(make_app: Callable[..., App]) -> App:
 
 @pytest.fixture(scope="session")
 def uploads(launch_service: Any, uploads_to: Any) -> Iterator[Any]:
-    """A server that answers uploads once they are read; what others upload may be there too."""
+    """A server that responds to uploads once they are parsed; it is shared by several tests."""
     with launch_service(SIBLING_WORKER_SLOTS=1, SIBLING_INGEST_WAIT_S=40) as service:
         yield uploads_to(service)

@@ -1,4 +1,4 @@
-"""Bad archives, read as the child process reads them: each is refused with a sentence."""
+"""Invalid archives, parsed as in the child process: each is rejected with a message."""
 
 import io
 import struct
@@ -13,7 +13,7 @@ X = np.arange(6.0).reshape(3, 2)
 
 @pytest.fixture
 def issue_of(make_reader):
-    """Return a function that reads an archive, and gives the first of its issues."""
+    """Return a function that parses an archive and returns the first issue."""
     reader = make_reader(tasks=5, features=300, name_length=50)
 
     def read(body, **options):
@@ -43,7 +43,7 @@ def npy(array) -> bytes:
 
 
 def npy_header(text: str, data: bytes = b"") -> bytes:
-    """Return a .npy file with a header of our own making."""
+    """Return a .npy file with a custom header."""
     head = text.encode("latin1") + b"\n"
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head + data
 

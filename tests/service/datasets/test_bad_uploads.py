@@ -1,4 +1,4 @@
-"""Every bad upload is refused with a sentence and its place, and leaves nothing behind."""
+"""Every invalid upload is rejected with a message and a location, and leaves nothing."""
 
 import io
 import pickle
@@ -31,7 +31,7 @@ def uploads(launch_service, uploads_to):
 
 @pytest.fixture
 def refuse(uploads):
-    """Return a function that uploads, and checks that the upload is refused without a trace."""
+    """Return a function that uploads, and checks that the upload is rejected and leaves nothing."""
 
     def upload(body, media_type="text/csv", *, status=422, code="invalid-dataset", **query):
         before = uploads.traces()
@@ -64,7 +64,7 @@ def npy(array) -> bytes:
 
 
 def npy_header(text: str) -> bytes:
-    """Return a .npy file with a header of our own making."""
+    """Return a .npy file with a custom header."""
     return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(text) + 1) + text.encode() + b"\n"
 
 
@@ -121,7 +121,7 @@ def test_an_npz_declared_as_csv_is_rejected(refuse):
 
 
 DENSE = npz(t__X=np.random.default_rng(0).normal(size=(200, 20)))
-#: One of each kind of issue; all of them are in the tests of each format.
+#: One example of each kind of issue; the tests of each format have all of them.
 FILES = {
     "a cell": (b"task,a,b\ns,1,2\nt,3,oops\n", "text/csv", "'oops'"),
     "a header": (b"task,a,a\ns,1,2\n", "text/csv", "'a'"),

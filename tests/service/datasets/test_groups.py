@@ -1,4 +1,4 @@
-"""Groups of rows: read in every layout, stored, and never divided."""
+"""Groups of rows: read in every layout, stored, and never split."""
 
 import numpy as np
 import pytest
@@ -13,12 +13,12 @@ CSV = "task,a,b,who\nn,1,2,p1\nn,3,4,p1\nn,5,6,p2\ns,7,8,p2\n"
 
 
 def test_a_column_of_a_table_has_the_groups(reader) -> None:
-    answer = reader.read(CSV.encode(), group_column="who")
-    tasks = reader.tasks(answer)
+    result = reader.read(CSV.encode(), group_column="who")
+    tasks = reader.tasks(result)
     assert tasks["n"].groups.tolist() == ["p1", "p1", "p2"]
     assert tasks["s"].groups.tolist() == ["p2"]
     assert tasks["n"].feature_names == ("a", "b")
-    assert answer["manifest"]["groups"] == ["p1", "p2"]
+    assert result["manifest"]["groups"] == ["p1", "p2"]
 
 
 def test_tasks_of_a_multi_target_table_share_the_groups(reader) -> None:
@@ -78,7 +78,7 @@ def test_equal_groups_match_across_tasks_and_types(tmp_path) -> None:
     assert found["a"].groups.tolist() == ["1", "1", "2", "3"]
     assert found["b"].groups.tolist() == ["1", "x", "x", "y"]
     assert found["c"].groups is None
-    # of b no row but those of x can be held out: rows of the group 1 are in a as well
+    # of b, only the rows of x can be held out, as group 1 also has rows in a
     assert [task.n_divisible for task in summaries(manifest)] == [4, 4, 4]
 
 

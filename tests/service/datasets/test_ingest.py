@@ -1,4 +1,4 @@
-"""What becomes of uploads when processes die, run out of memory or of time."""
+"""Uploads when processes die, or exceed their memory or time."""
 
 import io
 import os
@@ -50,7 +50,7 @@ LIMITS = Limits(
     decompressed_bytes=1000, decompression_ratio=10, tasks=5, features=5, name_length=20
 )
 
-#: Reads the upload in the folder that is the argument, as the service does.
+#: Script that ingests the upload in a folder as the service does.
 READ = f"""
 import sys
 from pathlib import Path
@@ -67,7 +67,7 @@ def ingest_task(folder, memory_bytes=2**29):
 
 
 def test_a_parser_that_crashes_is_an_issue(tmp_path):
-    (tmp_path / "upload").mkdir()  # to open it is an error that no parser expects
+    (tmp_path / "upload").mkdir()  # opening a folder raises an error that no parser expects
     (issue,) = supervision.read_upload(ingest_task(tmp_path))["issues"]
     assert issue["code"] == "parser-crashed"
     assert "status 1" in issue["detail"]
@@ -82,7 +82,7 @@ def test_a_parser_without_memory_to_start_is_an_issue(tmp_path):
 
 @pytest.fixture
 def stuck_reader(tmp_path):
-    """Return a process and the reader it has started, which waits on its upload for ever."""
+    """Return a process and its child, which waits forever for its upload."""
     os.mkfifo(tmp_path / "upload")
     secret = {
         "SIBLING_DATABASE_URL": "postgresql://secret@nowhere/db",
@@ -100,7 +100,7 @@ def wait_for_reader(pid):
     deadline = time.monotonic() + 30
     while time.monotonic() < deadline:
         for child in psutil.Process(pid).children():
-            # the last of the limits it sets on itself, before it opens the upload
+            # the last limit that the child sets before it opens the upload
             if child.rlimit(psutil.RLIMIT_CPU)[0] == 61:
                 return child
         time.sleep(0.05)

@@ -1,4 +1,4 @@
-"""Large and broken uploads to a real server, which must keep nothing of them."""
+"""Too large and aborted uploads to a real server, which must store nothing of them."""
 
 import http.client
 import socket
@@ -7,7 +7,7 @@ from urllib.parse import urlsplit
 import pytest
 
 MB = 1_000_000
-#: Many chunks of the database, and more than sockets keep.
+#: Many chunks of the database, and more than socket buffers.
 LIMIT_MB = 100
 
 
@@ -32,7 +32,7 @@ def test_an_aborted_upload_leaves_nothing(uploads, wait_until):
 
 @pytest.mark.parametrize("is_told", [True, False])
 def test_a_body_above_the_limit_is_rejected(uploads, wait_until, is_told):
-    """With its length told it is refused unread; without, once it is too long."""
+    """With Content-Length it is rejected unread; without, when it exceeds the limit."""
     address = urlsplit(uploads.service.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
     connection.putrequest("POST", "/v1/datasets?name=d")

@@ -1,4 +1,4 @@
-"""A dataset from upload to deletion: what is shown, what is refused, what survives."""
+"""A dataset from upload to deletion."""
 
 import io
 from concurrent.futures import ThreadPoolExecutor
@@ -12,7 +12,7 @@ NPZ = "application/x-npz"
 
 @pytest.fixture
 def new(uploads):
-    """Return a function that uploads a dataset unlike all others."""
+    """Return a function that uploads a new dataset, different from all others."""
 
     def upload(number: int, **query):
         response = uploads.post(CSV + f"u,{number},1\nu,0,1\n".encode(), **query)
@@ -61,9 +61,9 @@ def test_the_same_bytes_are_one_dataset_unless_options_differ(uploads, new):
 def test_ten_equal_uploads_at_once_create_one_dataset(uploads):
     body = CSV + b"u,10,10\nu,0,10\n"
     with ThreadPoolExecutor(10) as pool:
-        answers = list(pool.map(lambda _: uploads.post(body), range(10)))
-    assert {answer.status_code for answer in answers} <= {200, 201, 202}
-    assert len({answer.json()["id"] for answer in answers}) == 1
+        responses = list(pool.map(lambda _: uploads.post(body), range(10)))
+    assert {response.status_code for response in responses} <= {200, 201, 202}
+    assert len({response.json()["id"] for response in responses}) == 1
 
 
 def test_a_request_repeated_with_its_idempotency_key_has_one_effect(uploads):
@@ -150,14 +150,14 @@ def test_a_dataset_of_a_model_cannot_be_deleted(uploads):
     job = uploads.http.post("/v1/jobs", json=spec).json()
     path = f"/v1/datasets/{dataset_id}"
     while not job["is_final"]:
-        refused = uploads.http.delete(path)
-        assert (refused.status_code, refused.json()["code"]) == (409, "in-use")
-        assert job["id"] in refused.json()["detail"] or "kept" in refused.json()["detail"]
+        rejected = uploads.http.delete(path)
+        assert (rejected.status_code, rejected.json()["code"]) == (409, "in-use")
+        assert job["id"] in rejected.json()["detail"] or "kept" in rejected.json()["detail"]
         job = uploads.http.get(f"/v1/jobs/{job['id']}", params={"wait": 1}).json()
     assert job["state"] == "succeeded"
-    refused = uploads.http.delete(path)
-    assert refused.status_code == 409
-    assert "kept, version 1" in refused.json()["detail"]
+    rejected = uploads.http.delete(path)
+    assert rejected.status_code == 409
+    assert "kept, version 1" in rejected.json()["detail"]
     assert uploads.http.delete("/v1/models/kept/versions/1").status_code == 204
     assert uploads.http.delete(path).status_code == 204
 
@@ -207,9 +207,9 @@ def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
     first = slow.post(body)
     assert first.status_code == 202
     path = f"/v1/datasets/{first.json()['id']}"
-    told = slow.get(first.json()["id"], wait=30).json()
-    assert told["state"] == "rejected"
-    place = told["issues"][0]
+    dataset = slow.get(first.json()["id"], wait=30).json()
+    assert dataset["state"] == "rejected"
+    place = dataset["issues"][0]
     assert (place["task"], place["row"], place["column"]) == ("s", 0, "a")
     assert slow.http.get(f"{path}/manifest").json()["code"] == "wrong-state"
     assert slow.http.delete(path).status_code == 204
@@ -220,7 +220,7 @@ def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
 def test_many_slow_uploads_do_not_block_other_requests(slow):
     bodies = [big_csv(12_000) + f"x{i},1,2,3,4,5,6,7,8\n".encode() for i in range(12)]
     made = [slow.post(body).json()["id"] for body in bodies]
-    answer = slow.http.get("/v1/datasets")
-    assert answer.elapsed.total_seconds() < 1
+    response = slow.http.get("/v1/datasets")
+    assert response.elapsed.total_seconds() < 1
     states = [slow.get(dataset_id, wait=50).json()["state"] for dataset_id in made]
     assert states == ["ready"] * len(made)

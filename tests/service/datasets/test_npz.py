@@ -30,7 +30,7 @@ def npy(array) -> bytes:
 
 
 def archive(members, *, method=zipfile.ZIP_STORED) -> bytes:
-    """Return an archive of (name, bytes), also of kinds that NumPy does not write."""
+    """Return an archive of (name, bytes), also with compressions that NumPy does not write."""
     file = io.BytesIO()
     with zipfile.ZipFile(file, "w", method) as zipped:
         for name, data in members:
@@ -49,8 +49,8 @@ def header_of(shape: str, descr: str = "'<f8'") -> bytes:
 
 def test_tasks_with_different_columns_are_read(reader):
     y = np.array([0.5, 1.5, 2.5])
-    answer = reader.read_npz({"a/X": X, "a/y": y, "b c/X": X[:2, :1]})
-    tasks = reader.tasks(answer)
+    result = reader.read_npz({"a/X": X, "a/y": y, "b c/X": X[:2, :1]})
+    tasks = reader.tasks(result)
     assert tasks.names == ("a", "b c")
     assert tasks["a"].y.tolist() == y.tolist()
     assert tasks["b c"].X.tolist() == [[0], [2]]
@@ -59,8 +59,8 @@ def test_tasks_with_different_columns_are_read(reader):
 def test_tasks_of_a_table_are_in_the_order_of_their_first_rows(reader):
     task = np.array(["z", "a", "z"])
     y = np.array(["cat", "dog", "dog"])
-    answer = reader.read_npz({"X": X, "task": task, "y": y, "feature_names": np.array(["p", "q"])})
-    tasks = reader.tasks(answer)
+    result = reader.read_npz({"X": X, "task": task, "y": y, "feature_names": np.array(["p", "q"])})
+    tasks = reader.tasks(result)
     assert tasks.names == ("z", "a")
     assert tasks["z"].X.tolist() == [[0, 1], [4, 5]]
     assert tasks["z"].y.tolist() == ["cat", "dog"]
@@ -69,8 +69,8 @@ def test_tasks_of_a_table_are_in_the_order_of_their_first_rows(reader):
 
 def test_one_covariance_matrix_or_a_stack_is_read(reader):
     C = np.array([[2.0, 1.0], [1.0, 2.0]])
-    answer = reader.read_npz({"a/C": C, "b/C": np.stack([C, 2 * C])})
-    tasks = reader.tasks(answer)
+    result = reader.read_npz({"a/C": C, "b/C": np.stack([C, 2 * C])})
+    tasks = reader.tasks(result)
     assert tasks["a"].input == "covariances"
     assert tasks["a"].X.tolist() == [C.tolist()]
     assert tasks["b"].n_samples == 2
@@ -78,15 +78,15 @@ def test_one_covariance_matrix_or_a_stack_is_read(reader):
 
 def test_tasks_with_the_same_column_names_get_the_same_order(reader):
     names = {"a": ["p", "q"], "b": ["q", "p"], "c": ["q", "r"]}
-    answer = reader.read_npz(
+    result = reader.read_npz(
         {f"{task}/X": X for task in names}
         | {f"{task}/feature_names": np.array(own) for task, own in names.items()}
     )
-    tasks = reader.tasks(answer)
+    tasks = reader.tasks(result)
     assert [task.feature_names for task in tasks] == [("p", "q"), ("p", "q"), ("q", "r")]
     assert tasks["b"].X.tolist() == X[:, ::-1].tolist()
     assert tasks["c"].X.tolist() == X.tolist()
-    manifest = answer["manifest"]
+    manifest = result["manifest"]
     assert manifest["feature_names"] is None
     assert [task["feature_names"] for task in manifest["tasks"]] == [["p", "q"]] * 2 + [["q", "r"]]
     assert [task.feature_names for task in summaries(manifest)] == [
@@ -96,89 +96,89 @@ def test_tasks_with_the_same_column_names_get_the_same_order(reader):
 
 def test_column_names_of_a_task_override_those_of_the_file(reader):
     arrays = {"a/X": X, "b/X": X, "feature_names": np.array(["p", "q"])}
-    answer = reader.read_npz(arrays | {"b/feature_names": np.array(["q", "p"])})
-    tasks = reader.tasks(answer)
+    result = reader.read_npz(arrays | {"b/feature_names": np.array(["q", "p"])})
+    tasks = reader.tasks(result)
     assert tasks["b"].X.tolist() == X[:, ::-1].tolist()
-    assert answer["manifest"]["feature_names"] == ["p", "q"]
-    assert not any("feature_names" in task for task in answer["manifest"]["tasks"])
+    assert result["manifest"]["feature_names"] == ["p", "q"]
+    assert not any("feature_names" in task for task in result["manifest"]["tasks"])
 
 
 def test_covariances_in_another_order_are_reordered_by_rows_and_columns(reader):
     C = np.array([[4.0, 1.0, 2.0], [1.0, 5.0, 3.0], [2.0, 3.0, 6.0]])
     turn = [2, 0, 1]
     names = np.array(["p", "q", "r"])
-    answer = reader.read_npz({
+    result = reader.read_npz({
         "a/C": C, "a/feature_names": names,
         "b/C": C[np.ix_(turn, turn)], "b/feature_names": names[turn],
     })  # fmt: skip
-    tasks = reader.tasks(answer)
+    tasks = reader.tasks(result)
     assert tasks["b"].feature_names == ("p", "q", "r")
     assert tasks["b"].X.tolist() == tasks["a"].X.tolist() == [C.tolist()]
 
 
 def test_a_manifest_without_names_by_task_is_still_read(reader):
-    answer = reader.read_npz({"a/X": X, "feature_names": np.array(["p", "q"])})
-    assert answer["manifest"].keys() >= {"format", "tasks", "feature_names"}
-    assert reader.tasks(answer)["a"].feature_names == ("p", "q")
-    answer["manifest"]["feature_names"] = None
-    assert reader.tasks(answer)["a"].feature_names is None
+    result = reader.read_npz({"a/X": X, "feature_names": np.array(["p", "q"])})
+    assert result["manifest"].keys() >= {"format", "tasks", "feature_names"}
+    assert reader.tasks(result)["a"].feature_names == ("p", "q")
+    result["manifest"]["feature_names"] = None
+    assert reader.tasks(result)["a"].feature_names is None
 
 
 def test_integer_targets_are_classes_if_requested(reader):
     arrays = {"a/X": X, "a/y": np.array([3, 1, 3])}
-    answer = reader.read_npz(arrays, target_kind="classes")
-    task = reader.tasks(answer)["a"]
+    result = reader.read_npz(arrays, target_kind="classes")
+    task = reader.tasks(result)["a"]
     assert (task.target, task.y.tolist()) == ("classes", [3, 1, 3])
 
 
 @pytest.mark.parametrize("dtype", [">f8", "<f4", ">f4", "f2", "i1", "u1", ">i4", "i8", "u8", "?"])
 def test_every_numeric_dtype_is_read(reader, dtype):
-    answer = reader.read_npz({"a/X": X.astype(dtype)})
-    assert reader.tasks(answer)["a"].X.tolist() == X.astype(dtype).tolist()
+    result = reader.read_npz({"a/X": X.astype(dtype)})
+    assert reader.tasks(result)["a"].X.tolist() == X.astype(dtype).tolist()
 
 
 def test_arrays_in_fortran_order_are_read(reader):
-    answer = reader.read_npz({"a/X": np.asfortranarray(X)})
-    assert reader.tasks(answer)["a"].X.tolist() == X.tolist()
+    result = reader.read_npz({"a/X": np.asfortranarray(X)})
+    assert reader.tasks(result)["a"].X.tolist() == X.tolist()
 
 
 def test_a_truncated_archive_is_rejected(reader):
     file = io.BytesIO()
     np.savez(file, **{"a/X": X})
-    answer = reader.read(file.getvalue()[:-40], NPZ)
-    reader.assert_rejected(answer, "corrupt-archive", "not a complete .npz")
+    result = reader.read(file.getvalue()[:-40], NPZ)
+    reader.assert_rejected(result, "corrupt-archive", "not a complete .npz")
 
 
 def test_a_flipped_bit_is_detected_by_the_checksum(reader):
     good = archive([("a/X.npy", npy(X))])
     position = good.index(X.tobytes())
-    answer = reader.read(good[:position] + b"\xff" + good[position + 1 :], NPZ)
-    reader.assert_rejected(answer, "corrupt-archive", "CRC")
+    result = reader.read(good[:position] + b"\xff" + good[position + 1 :], NPZ)
+    reader.assert_rejected(result, "corrupt-archive", "CRC")
 
 
 def test_a_corrupt_compressed_stream_is_rejected(reader):
     good = archive(
         [("a/X.npy", npy(np.arange(4000.0).reshape(-1, 2)))], method=zipfile.ZIP_DEFLATED
     )
-    answer = reader.read(good[:200] + b"\xff" * 50 + good[250:], NPZ)
-    reader.assert_rejected(answer, "corrupt-archive")
+    result = reader.read(good[:200] + b"\xff" * 50 + good[250:], NPZ)
+    reader.assert_rejected(result, "corrupt-archive")
 
 
 def test_an_array_of_objects_is_rejected_by_name(reader):
-    answer = reader.read_npz({"a/X": X, "b/X": np.array([[object()]], dtype=object)[:, :0]})
-    reader.assert_rejected(answer, "object-array", "'b/X'", "not read")
+    result = reader.read_npz({"a/X": X, "b/X": np.array([[object()]], dtype=object)[:, :0]})
+    reader.assert_rejected(result, "object-array", "'b/X'", "not read")
 
 
 def test_a_decompression_bomb_is_rejected_by_its_ratio(reader):
     bomb = archive([("a/X.npy", header_of("(4194304, 1)") + bytes(2**25))], method=8)
-    answer = reader.read(bomb, NPZ)
-    reader.assert_rejected(answer, "decompression-limit", "times as large")
+    result = reader.read(bomb, NPZ)
+    reader.assert_rejected(result, "decompression-limit", "times as large")
 
 
 def test_a_decompression_bomb_is_rejected_by_its_size(make_reader):
     reader = make_reader(decompressed_bytes=10_000)
-    answer = reader.read(archive([("a/X.npy", bytes(20_000))]), NPZ)
-    reader.assert_rejected(answer, "decompression-limit", "limit of 10000")
+    result = reader.read(archive([("a/X.npy", bytes(20_000))]), NPZ)
+    reader.assert_rejected(result, "decompression-limit", "limit of 10000")
 
 
 def test_wrong_sizes_in_the_directory_are_detected(reader):
@@ -190,8 +190,8 @@ def test_wrong_sizes_in_the_directory_are_detected(reader):
 
 @pytest.mark.parametrize("shape", ["(1000000000000, 1000)", "(2**70, 1)", "(-1, 2)", "5", "(3, 3)"])
 def test_a_shape_that_does_not_match_the_size_is_rejected(reader, shape):
-    answer = reader.read(archive([("a/X.npy", header_of(shape) + X.tobytes())]), NPZ)
-    reader.assert_rejected(answer, "corrupt-array", "'a/X'")
+    result = reader.read(archive([("a/X.npy", header_of(shape) + X.tobytes())]), NPZ)
+    reader.assert_rejected(result, "corrupt-array", "'a/X'")
 
 
 @pytest.mark.parametrize(
@@ -206,20 +206,20 @@ def test_a_shape_that_does_not_match_the_size_is_rejected(reader, shape):
     ],
 )
 def test_a_corrupt_header_is_rejected(reader, header):
-    answer = reader.read(archive([("a/X.npy", header)]), NPZ)
-    reader.assert_rejected(answer, "corrupt-array", "a/X")
+    result = reader.read(archive([("a/X.npy", header)]), NPZ)
+    reader.assert_rejected(result, "corrupt-array", "a/X")
 
 
 @pytest.mark.parametrize("dtype", ["c16", "M8[s]", "S3", "f16", "V8"])
 def test_other_dtypes_are_rejected(reader, dtype):
     array = np.zeros((2, 2), dtype)
-    answer = reader.read_npz({"a/X": array})
-    reader.assert_rejected(answer, "unsupported-dtype", "'a/X'")
+    result = reader.read_npz({"a/X": array})
+    reader.assert_rejected(result, "unsupported-dtype", "'a/X'")
 
 
 def test_strings_instead_of_numbers_are_rejected(reader):
-    answer = reader.read_npz({"a/X": np.array([["one", "two"]])})
-    reader.assert_rejected(answer, "not-a-number", "'a/X'", task="a")
+    result = reader.read_npz({"a/X": np.array([["one", "two"]])})
+    reader.assert_rejected(result, "not-a-number", "'a/X'", task="a")
 
 
 def test_invalid_code_points_are_rejected(reader):
@@ -232,44 +232,44 @@ def test_invalid_code_points_are_rejected(reader):
 def test_a_non_finite_value_is_located(reader):
     bad = X.copy()
     bad[2, 1] = np.nan
-    answer = reader.read_npz({"a/X": X, "b/X": bad})
-    reader.assert_rejected(answer, "not-finite", "'b/X'", task="b", row=2, column=1)
+    result = reader.read_npz({"a/X": X, "b/X": bad})
+    reader.assert_rejected(result, "not-finite", "'b/X'", task="b", row=2, column=1)
 
 
 def test_a_non_finite_target_is_located_by_its_row(reader):
-    answer = reader.read_npz({"a/X": X, "a/y": np.array([1.0, np.inf, 2.0])})
-    reader.assert_rejected(answer, "not-finite", "'a/y'", task="a", row=1)
+    result = reader.read_npz({"a/X": X, "a/y": np.array([1.0, np.inf, 2.0])})
+    reader.assert_rejected(result, "not-finite", "'a/y'", task="a", row=1)
 
 
 def test_integers_that_are_inexact_as_float64_are_rejected(reader):
-    answer = reader.read_npz({"a/X": np.array([[2**53 + 1]])})
-    reader.assert_rejected(answer, "inexact-integer", "2**53", task="a")
+    result = reader.read_npz({"a/X": np.array([[2**53 + 1]])})
+    reader.assert_rejected(result, "inexact-integer", "2**53", task="a")
 
 
 def test_fractions_are_rejected_as_labels(reader):
-    answer = reader.read_npz({"a/X": X, "a/y": np.array([1, 1.5, 2])}, target_kind="classes")
-    reader.assert_rejected(answer, "invalid-label", "1.5 in row 1", task="a", row=1)
+    result = reader.read_npz({"a/X": X, "a/y": np.array([1, 1.5, 2])}, target_kind="classes")
+    reader.assert_rejected(result, "invalid-label", "1.5 in row 1", task="a", row=1)
 
 
 @pytest.mark.parametrize("name", ["../a/X.npy", "/a/X.npy", "a//X.npy", "a\\X.npy", "./a/X.npy"])
 def test_names_that_are_paths_are_rejected(reader, name):
-    answer = reader.read(archive([(name, npy(X))]), NPZ)
-    reader.assert_rejected(answer, "unexpected-array")
+    result = reader.read(archive([(name, npy(X))]), NPZ)
+    reader.assert_rejected(result, "unexpected-array")
 
 
 def test_duplicate_member_names_are_rejected(reader):
-    answer = reader.read(archive([("a/X.npy", npy(X)), ("a/X.npy", npy(X))]), NPZ)
-    reader.assert_rejected(answer, "duplicate-array", "'a/X.npy'")
+    result = reader.read(archive([("a/X.npy", npy(X)), ("a/X.npy", npy(X))]), NPZ)
+    reader.assert_rejected(result, "duplicate-array", "'a/X.npy'")
 
 
 def test_tasks_that_differ_only_in_unicode_form_are_rejected(reader):
-    answer = reader.read_npz({"é/X": X, "e\u0301/X": X})
-    reader.assert_rejected(answer, "duplicate-task", task="é")
+    result = reader.read_npz({"é/X": X, "e\u0301/X": X})
+    reader.assert_rejected(result, "duplicate-task", task="é")
 
 
 def test_a_member_that_is_not_an_array_is_rejected(reader):
-    answer = reader.read(archive([("a/X.npy", npy(X)), ("readme.txt", b"hi")]), NPZ)
-    reader.assert_rejected(answer, "unexpected-array", "'readme.txt'")
+    result = reader.read(archive([("a/X.npy", npy(X)), ("readme.txt", b"hi")]), NPZ)
+    reader.assert_rejected(result, "unexpected-array", "'readme.txt'")
 
 
 def test_an_empty_archive_is_rejected(reader):
@@ -277,8 +277,8 @@ def test_an_empty_archive_is_rejected(reader):
 
 
 def test_an_unsupported_compression_is_rejected(reader):
-    answer = reader.read(archive([("a/X.npy", npy(X))], method=zipfile.ZIP_LZMA), NPZ)
-    reader.assert_rejected(answer, "corrupt-archive", "savez")
+    result = reader.read(archive([("a/X.npy", npy(X))], method=zipfile.ZIP_LZMA), NPZ)
+    reader.assert_rejected(result, "corrupt-archive", "savez")
 
 
 @pytest.mark.parametrize(
@@ -317,16 +317,16 @@ def test_arrays_that_match_no_layout_are_rejected(reader, arrays, code):
 
 
 def test_options_of_tables_are_rejected(reader):
-    answer = reader.read_npz({"a/X": X}, task_column="task")
-    reader.assert_rejected(answer, "unused-option", parameter="query:task_column")
+    result = reader.read_npz({"a/X": X}, task_column="task")
+    reader.assert_rejected(result, "unused-option", parameter="query:task_column")
 
 
 def test_issues_of_several_tasks_are_reported_at_once(reader):
     bad = np.full((1, 2), np.nan)
-    answer = reader.read_npz({"a/X": bad, "b/X": X[0], "c/X": X, "c/y": X})
-    told = [(e["task"], e["code"]) for e in answer["issues"]]
+    result = reader.read_npz({"a/X": bad, "b/X": X[0], "c/X": X, "c/y": X})
+    found = [(e["task"], e["code"]) for e in result["issues"]]
     expected = {("a", "not-finite"), ("b", "wrong-shape"), ("c", "wrong-shape")}
-    assert set(told) == expected
+    assert set(found) == expected
 
 
 NUMBERS = arrays_of.arrays(
@@ -375,7 +375,7 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
     deadline=None, max_examples=300, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 def test_a_corrupt_archive_is_read_or_rejected(tmp_path, data):
-    """No damage, wherever it strikes, ends in anything but tasks or a issue."""
+    """A corrupt archive has tasks or issues, whatever bytes are changed."""
     file = io.BytesIO()
     np.savez_compressed(file, **{"a/X": X, "a/y": np.array(["p", "q", "r"]), "b/C": np.eye(2)})
     body = bytearray(file.getvalue())

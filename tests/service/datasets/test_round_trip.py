@@ -1,4 +1,4 @@
-"""What is uploaded is what is stored, bit for bit, in every layout that is read."""
+"""Every layout is stored as uploaded, bit for bit."""
 
 import csv
 import io
@@ -29,19 +29,19 @@ floats = st.floats(allow_nan=False, allow_infinity=False)
 
 @pytest.fixture
 def read(reader):
-    """Return a function that reads an upload here, and gives the manifest and the tasks."""
+    """Return a function that parses an upload here and returns manifest and tasks."""
 
     def read_and_store(body, media_type, **options):
-        answer = reader.read(body, media_type, **options)
-        tasks = reader.tasks(answer)
-        return answer["manifest"], tasks
+        result = reader.read(body, media_type, **options)
+        tasks = reader.tasks(result)
+        return result["manifest"], tasks
 
     return read_and_store
 
 
 @pytest.fixture(scope="module")
 def stored(uploads, tmp_path_factory):
-    """Return a function that uploads, and gives the manifest and the tasks as they are stored."""
+    """Return a function that uploads and returns manifest and tasks as stored."""
     database = uploads.database
     blobs = BlobStore(database, tmp_path_factory.mktemp("cache"), cache_bytes=2**30)
 
@@ -94,12 +94,12 @@ def targets(draw, n):
 
 
 def expected_targets(y):
-    """Return targets as they are kept: text stays, every number is a float."""
+    """Return targets as stored: numbers become floats, text stays text."""
     return y if y is None or y.dtype.kind == "U" else y.astype(np.float64)
 
 
 def check(manifest, tasks, wanted) -> None:
-    """Compare with what was sent: ``[(name, X, y)]``."""
+    """Compare with the data that was sent: ``[(name, X, y)]``."""
     assert list(tasks.names) == [name for name, _, _ in wanted]
     for task, entry, (_, X, y) in zip(tasks, manifest["tasks"], wanted, strict=True):
         assert same_bits(task.X, np.ascontiguousarray(X, dtype=np.float64))
@@ -150,7 +150,7 @@ def test_a_csv_with_interleaved_tasks_is_restored(read, data):
     X = data.draw(hnp.arrays("<f8", (n, d), elements=_elements()))
     pool = data.draw(st.lists(names, min_size=1, max_size=3, unique=True))
     labels = np.array(data.draw(st.lists(st.sampled_from(pool), min_size=n, max_size=n)))
-    # a letter first, so that text is text
+    # starts with a letter, so that it is not a number
     text = np.array(["k" + t for t in data.draw(st.lists(names, min_size=n, max_size=n))])
     y = data.draw(st.sampled_from([None, X[:, 0], text]))
     file = io.StringIO(newline="")

@@ -58,9 +58,9 @@ def test_the_same_bytes_with_other_options_are_another_dataset(app):
 
 def test_concurrent_equal_uploads_create_one_dataset(app):
     with ThreadPoolExecutor(4) as pool:
-        answers = list(pool.map(lambda _: app.upload(TABLE), range(4)))
-    assert {a.status_code for a in answers} <= {200, 201, 202}
-    assert len({a.json()["id"] for a in answers}) == 1
+        responses = list(pool.map(lambda _: app.upload(TABLE), range(4)))
+    assert {r.status_code for r in responses} <= {200, 201, 202}
+    assert len({r.json()["id"] for r in responses}) == 1
     assert app.left_behind()["datasets"] == 1
 
 
@@ -269,7 +269,7 @@ def test_a_slow_upload_is_202_and_becomes_ready(make_app):
     url = response.headers["location"]
     early = response.headers["etag"]
     assert wait_for(app, url, "ready")["n_tasks"] == 2
-    # what was seen while it was read is not what it is now
+    # the state may have changed since it was read
     assert app.send("GET", url, headers={"if-none-match": early}).status_code == 200
 
 

@@ -1,4 +1,4 @@
-"""A large upload passes through the server, and not into its memory."""
+"""Large uploads are streamed, so the server needs little memory."""
 
 import io
 import threading
@@ -12,7 +12,7 @@ import pytest
 
 MIB = 2**20
 BODY_BYTES = 160 * MIB
-#: Growth of the server's memory that 160 MiB may cost; whole, they would cost all of it.
+#: Maximum growth of the server's memory during an upload of 160 MiB.
 GROWTH_BYTES = 64 * MIB
 ANSWER_S = 1.0
 UPLOAD_S = 60
@@ -24,7 +24,7 @@ def uploads(start_service, uploads_to):
 
 
 def npz_stream(size):
-    """Return a valid .npz of about this size, piece by piece; it is never whole anywhere."""
+    """Yield a valid .npz of about this size in chunks."""
     n_rows = size // (256 * 8)
     head = io.BytesIO()
     np.lib.format.write_array_header_1_0(
@@ -46,7 +46,7 @@ def npz_stream(size):
 
 
 class _Sink(io.RawIOBase):
-    """Keeps what is written until it is taken."""
+    """Writable buffer whose content can be removed."""
 
     def __init__(self) -> None:
         self._parts = bytearray()
@@ -65,7 +65,7 @@ class _Sink(io.RawIOBase):
 
 
 class _Peak(threading.Thread):
-    """Watches the memory of a process every few milliseconds."""
+    """Thread that measures the memory of a process every few milliseconds."""
 
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
@@ -84,7 +84,7 @@ class _Peak(threading.Thread):
 
 
 def warm(uploads) -> None:
-    """Make the server import and allocate what any upload needs."""
+    """Upload something small, so that later growth is due to the size of the upload."""
     dataset_id = uploads.post(b"task,a\ns,1\n").json()["id"]
     assert uploads.get(dataset_id, wait=30).json()["state"] == "ready"
 
@@ -119,7 +119,7 @@ def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
     record_property("growth_mib", growth / MIB)
     print(  # noqa: T201 - shown with -s, for whoever measures
         f"\nupload {uploaded_s:.1f} s, ready {ready_s:.1f} s, growth {growth / MIB:.0f} MiB, "
-        f"slowest of {len(delays)} answers {max(delays):.3f} s"
+        f"slowest of {len(delays)} responses {max(delays):.3f} s"
     )
     assert state == "ready"
     assert growth < GROWTH_BYTES

@@ -1,4 +1,4 @@
-"""What a kill of the server, and an upload that needs too much, leave behind."""
+"""Uploads after a kill of the server, and uploads that exceed their limits."""
 
 import io
 import signal
@@ -41,7 +41,7 @@ def test_exceeding_the_memory_or_time_limit_names_the_limit(start_service, uploa
     assert uploads.post(CSV).status_code == 201
     before = uploads.traces()
     file = io.BytesIO()
-    # four times as large once it is of 64 bits
+    # four times as large after conversion to float64
     np.savez(file, **{"t/X": np.ones((2**18, 200), "float16")})
     large = uploads.post(file.getvalue(), NPZ)
     assert (large.status_code, large.json()["code"]) == (422, "invalid-dataset")

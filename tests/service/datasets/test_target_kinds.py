@@ -1,4 +1,4 @@
-"""Numeric targets that look like codes of classes are warned of; others are not."""
+"""Numeric targets that look like class codes cause a warning; others do not."""
 
 import numpy as np
 import pytest
@@ -40,11 +40,11 @@ def test_repeated_small_integers_cause_a_warning(targets, listed):
     [
         [RNG.integers(1, 71, 200).astype(float), RNG.integers(1, 71, 30).astype(float)],
         [np.tile(np.arange(11.0), 20)],  # ratings from 0 to 10
-        [np.tile([0.0, 0.5, 1.0], 9)],  # not whole
+        [np.tile([0.0, 0.5, 1.0], 9)],  # not integers
         [np.tile([0.0, 1.0], 9), np.linspace(0, 1, 9)],  # of all tasks together
         [np.tile([0.0, 1.0, 2.0, 3.0, 4.0, 5.0], 4), np.tile([6.0, 7.0, 8.0, 9.0, 10.0], 4)],
         [np.arange(5.0)],  # codes would repeat
-        [np.full(20, 3.0)],  # nothing to tell apart
+        [np.full(20, 3.0)],  # only one class
     ],
 )
 def test_other_numbers_cause_no_warning(targets):

@@ -407,9 +407,9 @@ def test_many_requests_with_one_idempotency_key_make_one_job(faulty):
         return httpx.post(url, json=spec, headers=headers, timeout=50)
 
     with ThreadPoolExecutor(50) as pool:
-        answers = list(pool.map(submit, range(50)))
-    assert {answer.status_code for answer in answers} <= {200, 202}
-    (job_id,) = {answer.json()["id"] for answer in answers}
+        responses = list(pool.map(submit, range(50)))
+    assert {response.status_code for response in responses} <= {200, 202}
+    (job_id,) = {response.json()["id"] for response in responses}
     faulty.client.job(job_id).wait()
     assert faulty.n_models("one") == 1
 
