@@ -246,6 +246,14 @@ def test_the_trace_ratio_is_that_of_the_scatter_matrices(algorithm, classifier) 
         assert model.metrics["trace_ratio"]["t"] == pytest.approx(ratio)
 
 
+@over_family
+def test_the_trace_ratio_does_not_depend_on_the_unit_of_the_rows(algorithm) -> None:
+    task = task_of(12, n=5)
+    small = Task.from_rows("t", 1e-4 * task.X, y=task.y)
+    ratio, other = (fit(algorithm, one, d=2).metrics["trace_ratio"]["t"] for one in (task, small))
+    assert other == pytest.approx(ratio)
+
+
 def test_a_scaled_task_has_total_variance_one() -> None:
     task = task_of(13)
     scaled = estimate_scatters(task, standardise="scale")

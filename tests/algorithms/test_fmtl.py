@@ -7,7 +7,7 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC, LinearSVR
 
 from algorithms.fmtl import FMTL, FMTLParams
-from algorithms.fmtl.alternating import solve_alternating
+from algorithms.fmtl.alternating import Preconditioner, solve_alternating
 from algorithms.fmtl.newton import solve_newton
 from algorithms.fmtl.spectral import solve_spectral
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -871,3 +871,13 @@ def test_more_tasks_than_features_do_not_stop_short(loss, C) -> None:
     model = fit(shared, kernel="linear", C=C, tolerance=1e-5)
     assert model.fit_info["solver"] == "spectral"
     assert model.fit_info["relative_gap"] <= 1e-5
+
+
+def test_the_preconditioner_is_the_inverse_of_its_approximation() -> None:
+    rng = np.random.default_rng(31)
+    Qt = np.linalg.qr(rng.standard_normal((7, 3)))[0].T
+    S, mu, theta = np.array([5.0, 2.0, 1.0]), 0.3, np.array([0.0, 0.5, 40.0])
+    K = Qt.T @ np.diag(S) @ Qt + mu * (np.eye(7) - Qt.T @ Qt)
+    R = rng.standard_normal((3, 7))
+    expected = [np.linalg.solve(np.eye(7) + t * K, r) for t, r in zip(theta, R, strict=True)]
+    np.testing.assert_allclose(Preconditioner(Qt, S, mu).apply(R, theta), expected, atol=1e-12)

@@ -327,8 +327,9 @@ def test_unlike_classes_are_not_pooled() -> None:
     tasks = TaskSet(
         (Task.from_rows("t", X, y=["a", "b"] * 4), Task.from_rows("u", X, y=["a", "c"] * 4))
     )
+    message = r"'t' has the classes \('a', 'b'\), task 'u' \('a', 'c'\)"
     for algorithm in (Ridge(), LogisticRegression()):
-        with pytest.raises(InvalidData, match="'u'"):
+        with pytest.raises(InvalidData, match=message):
             fit(algorithm, tasks, form="pooled")
 
 
