@@ -51,4 +51,6 @@ TRANSITIONS: Final[dict[JobState, frozenset[JobState]]] = {
 }
 
 FINAL: Final = frozenset(state for state, targets in TRANSITIONS.items() if not targets)
+#: The states that are not final.
+UNFINISHED: Final = tuple(state for state in JobState if state not in FINAL)
 ACTIVE: Final = frozenset({JobState.SUBMITTED, JobState.RUNNING})

@@ -58,10 +58,14 @@ class DatasetRow(Row):
     """A set of tasks: uploaded → ingesting → ready | rejected."""
 
     __tablename__ = "datasets"
-    __table_args__ = (UniqueConstraint("owner", "fingerprint"),)
+    __table_args__ = (
+        UniqueConstraint("owner", "fingerprint"),
+        Index("ix_datasets_list", "owner", "id"),
+        Index("ix_datasets_state", "state"),
+    )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
-    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
     name: Mapped[str] = mapped_column(sa.String(200))
     state: Mapped[str] = mapped_column(sa.String(16))
     media_type: Mapped[str] = mapped_column(sa.String(100))
@@ -70,8 +74,8 @@ class DatasetRow(Row):
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
     upload_sha256: Mapped[str] = mapped_column(sa.String(64))
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger)
-    upload_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
-    content_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
+    upload_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    content_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
     content_sha256: Mapped[str | None] = mapped_column(sa.String(64))
     manifest: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     issues: Mapped[list[Any]] = mapped_column(default=list)
@@ -87,11 +91,18 @@ class JobRow(Row):
     """Queued work, such as one training of one model, or one batch inference."""
 
     __tablename__ = "jobs"
-    __table_args__ = (Index("ix_jobs_queue", "state", "priority"),)
+    __table_args__ = (
+        Index("ix_jobs_queue", "state", "owner", "priority", "root_id", "id"),
+        Index("ix_jobs_state", "state", "id"),
+        Index("ix_jobs_list", "owner", "parent_id", "id"),
+        Index("ix_jobs_list_by_state", "owner", "state", "parent_id", "id"),
+        Index("ix_jobs_children", "parent_id", "state"),
+        Index("ix_jobs_dataset", "dataset_id", "state"),
+    )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
-    owner: Mapped[str] = mapped_column(sa.String(200), index=True)
-    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"), index=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
     algorithm: Mapped[str] = mapped_column(sa.String(64))
     params: Mapped[dict[str, Any]]
     seed: Mapped[int] = mapped_column(sa.BigInteger)
@@ -103,13 +114,13 @@ class JobRow(Row):
     #: Number of threads; None: its share of the machine that first runs it.
     threads: Mapped[int | None]
     #: The parent of a child job.
-    parent_id: Mapped[str | None] = mapped_column(
-        ForeignKey("jobs.id", ondelete="CASCADE"), index=True
-    )
+    parent_id: Mapped[str | None] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"))
+    #: The parent of a child job, otherwise the job itself: a child job is as old as its parent.
+    root_id: Mapped[str] = mapped_column(sa.String(40))
     #: What the job does other than one fit; see ``service.jobs.studies.plans``.
     plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
 
-    state: Mapped[str] = mapped_column(sa.String(16), index=True)
+    state: Mapped[str] = mapped_column(sa.String(16))
     attempt: Mapped[int] = mapped_column(default=0)
     #: Attempts that count against ``max_attempts``; one that never started does not.
     counted_attempts: Mapped[int] = mapped_column(default=0)
@@ -126,13 +137,23 @@ class JobRow(Row):
     #: Result of a job that creates no model.
     result: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: The outputs of a batch inference, as Parquet.
-    output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
+    output_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
     #: Checkpoint from which the next attempt continues.
-    checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"))
+    checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
     traceparent: Mapped[str | None] = mapped_column(sa.String(100))
     created_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
+
+
+class TurnRow(Row):
+    """The last turn of an owner in the queue."""
+
+    __tablename__ = "owner_turns"
+
+    owner: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
+    #: Number of the last submission of the owner's jobs; submissions of all owners are numbered.
+    turn: Mapped[int] = mapped_column(sa.BigInteger)
 
 
 class AttemptRow(Row):
@@ -208,7 +229,7 @@ class VersionRow(Row):
     warnings: Mapped[list[Any]]
     #: Report of search, comparison and evaluation.
     report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
-    artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"))
+    artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"), index=True)
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -236,7 +257,7 @@ class IdempotencyRow(Row):
     key: Mapped[str] = mapped_column(sa.String(200), primary_key=True)
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
     #: Id of the resource that the first request created.
-    resource_id: Mapped[str] = mapped_column(sa.String(40))
+    resource_id: Mapped[str] = mapped_column(sa.String(40), index=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 

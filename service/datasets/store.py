@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from service.blobs import Blob, delete_blob, release_blob
 from service.database import now
-from service.job_states import FINAL
+from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
 from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
@@ -121,7 +121,7 @@ def needed_by(session: Session, dataset_id: str) -> list[str]:
     """Return what still uses a dataset: unfinished jobs, and models trained on it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
-        .where(JobRow.dataset_id == dataset_id, JobRow.state.notin_(FINAL))
+        .where(JobRow.dataset_id == dataset_id, JobRow.state.in_(UNFINISHED))
         .order_by(JobRow.id)
     )
     models = session.execute(

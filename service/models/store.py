@@ -9,7 +9,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import release_blob
-from service.job_states import FINAL
+from service.job_states import UNFINISHED
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
 #: Separates model and alias; model names cannot contain it.
@@ -141,8 +141,9 @@ def needed_by(session: Session, version: VersionRow) -> list[str]:
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(
-            JobRow.owner == sa.select(ModelRow.owner).where(ModelRow.id == version.model_id),
-            JobRow.state.notin_(FINAL),
+            JobRow.owner
+            == sa.select(ModelRow.owner).where(ModelRow.id == version.model_id).scalar_subquery(),
+            JobRow.state.in_(UNFINISHED),
             JobRow.plan["version_id"].as_string() == version.id,
         )
         .order_by(JobRow.id)

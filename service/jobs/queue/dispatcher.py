@@ -15,7 +15,7 @@ from sqlalchemy.orm import Session
 
 from service.database import Database
 from service.job_states import JobState
-from service.jobs.queue import child_store, queries, store
+from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.jobs.queue.pool import WorkerPool
@@ -49,6 +49,8 @@ class Dispatcher:
         Time that running jobs have to end by themselves once the service is stopped.
     stop_timeout_s
         Further time that they have to store a checkpoint and stop.
+    priority_across_owners
+        Whether a job with a higher priority comes before the jobs of all other owners.
     """
 
     def __init__(
@@ -60,6 +62,7 @@ class Dispatcher:
         heartbeat_timeout_s: float,
         drain_timeout_s: float,
         stop_timeout_s: float,
+        priority_across_owners: bool = False,
     ) -> None:
         self._database = database
         self._open_engine = open_engine
@@ -68,6 +71,7 @@ class Dispatcher:
         self._heartbeat_timeout_s = heartbeat_timeout_s
         self._drain_timeout_s = drain_timeout_s
         self._stop_timeout_s = stop_timeout_s
+        self._priority_across_owners = priority_across_owners
         self._futures: dict[Key, Any] = {}
         self._liveness: LivenessTracker[Key] = LivenessTracker()
         self._ended_at: dict[Key, float] = {}
@@ -152,12 +156,12 @@ class Dispatcher:
         n_slots = engine.slots()  # before the write: a scheduler that hangs must not lock the rows
         with self._database.write() as session:
             n_free = n_slots - len(queries.active(session))
-            jobs = queries.next_queued(session, n_free) if n_free > 0 else []
-            submitted = [job for job in jobs if store.submit(session, job)]
-        for job in submitted:  # after the commit: a worker must find the committed row
-            key = (job.id, job.attempt + 1)
+            submitted = admission.admit(
+                session, n_free, priority_across_owners=self._priority_across_owners
+            )
+        for key in submitted:  # after the commit: a worker must find the committed row
             self._futures[key] = engine.submit(*key, on_done=self.wake)
-            log.info("job.submitted", job_id=job.id, attempt=key[1])
+            log.info("job.submitted", job_id=key[0], attempt=key[1])
 
     def _reconcile(self) -> None:
         """Requeue or end the jobs whose attempts were lost."""

@@ -1,4 +1,4 @@
-"""SQL queries over jobs: pages, events, attempts, counts, and the order of the queue."""
+"""SQL queries over jobs: pages, events, attempts and counts."""
 
 from collections.abc import Sequence
 from datetime import datetime
@@ -8,7 +8,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database, now
-from service.job_states import ACTIVE, FINAL, JobState
+from service.job_states import ACTIVE, UNFINISHED, JobState
 from service.observability.metrics import QueueState
 from service.rows import AttemptRow, EventRow, JobRow
 
@@ -65,36 +65,6 @@ def has_queued(session: Session) -> bool:
     return session.scalar(query.limit(1)) is not None
 
 
-def next_queued(session: Session, limit: int) -> list[JobRow]:
-    """Return the jobs to submit next: by priority, then active jobs of the owner, then age."""
-    # a child job is as old as its parent
-    age = (sa.func.coalesce(JobRow.parent_id, JobRow.id), JobRow.id)
-    rank = sa.func.row_number().over(
-        partition_by=JobRow.owner, order_by=(JobRow.priority.desc(), *age)
-    )
-    queued = (
-        sa.select(JobRow.id, JobRow.owner, JobRow.priority, rank.label("rank"))
-        .where(JobRow.state == JobState.QUEUED)
-        .subquery()
-    )
-    active_jobs = (
-        sa.select(JobRow.owner, sa.func.count().label("n"))
-        .where(JobRow.state.in_(ACTIVE))
-        .group_by(JobRow.owner)
-        .subquery()
-    )
-    # an owner's r-th queued job would be its (n + r)-th active one
-    turn = sa.func.coalesce(active_jobs.c.n, 0) + queued.c.rank
-    query = (
-        sa.select(JobRow)
-        .join(queued, queued.c.id == JobRow.id)
-        .outerjoin(active_jobs, active_jobs.c.owner == queued.c.owner)
-        .order_by(queued.c.priority.desc(), turn, *age)
-        .limit(limit)
-    )
-    return list(session.scalars(query))
-
-
 def count_waiting(session: Session, owner: str) -> int:
     """Return the number of queued and waiting jobs of an owner, without child jobs."""
     query = sa.select(sa.func.count()).where(
@@ -107,19 +77,18 @@ def count_waiting(session: Session, owner: str) -> int:
 
 def count_by_state(session: Session) -> dict[str, int]:
     """Return the number of jobs in each state that is not final."""
-    states = [state for state in JobState if state not in FINAL]
     query = (
         sa.select(JobRow.state, sa.func.count())
-        .where(JobRow.state.in_(states))
+        .where(JobRow.state.in_(UNFINISHED))
         .group_by(JobRow.state)
     )
-    return dict.fromkeys(map(str, states), 0) | dict(session.execute(query).tuples().all())
+    return dict.fromkeys(map(str, UNFINISHED), 0) | dict(session.execute(query).tuples().all())
 
 
 def oldest_queued(session: Session) -> datetime | None:
     """Return the creation time of the oldest queued job."""
-    query = sa.select(sa.func.min(JobRow.created_at)).where(JobRow.state == JobState.QUEUED)
-    return session.scalar(query)
+    query = sa.select(JobRow.created_at).where(JobRow.state == JobState.QUEUED)
+    return session.scalar(query.order_by(JobRow.id).limit(1))  # ids sort by time of creation
 
 
 def queue_state(database: Database) -> QueueState | None:

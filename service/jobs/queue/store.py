@@ -1,7 +1,8 @@
 """SQL of jobs. Every state transition is one UPDATE whose WHERE names the state and attempt."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
@@ -34,6 +35,18 @@ class NewJob:
     warnings: list[str] = field(default_factory=list)
 
 
+class Queued(Protocol):
+    """A queued job, as it was read."""
+
+    @property
+    def id(self) -> str:
+        """Id of the job."""
+
+    @property
+    def attempt(self) -> int:
+        """Number of the last attempt, 0 before the first one."""
+
+
 @dataclass(frozen=True, slots=True)
 class AttemptFailure:
     """Reason for which an attempt ended without a result."""
@@ -53,7 +66,15 @@ def create(
 ) -> JobRow:
     """Create a job and return its row."""
     values = {name: getattr(job, name) for name in NewJob.__dataclass_fields__}
-    row = JobRow(id=new_id("job"), state=state, attempt=0, parent_id=parent_id, **values)
+    job_id = new_id("job")
+    row = JobRow(
+        id=job_id,
+        state=state,
+        attempt=0,
+        parent_id=parent_id,
+        root_id=parent_id or job_id,
+        **values,
+    )
     session.add(row)
     session.flush()
     add_event(session, row.id, 0, "state", {"state": state})
@@ -67,8 +88,20 @@ def get(session: Session, job_id: str, *, owner: str | None = None) -> JobRow | 
 
 
 def add_event(session: Session, job_id: str, attempt: int, kind: str, data: dict[str, Any]) -> None:
-    """Add an event to a job."""
+    """Add an event to a job.
+
+    The id of an event is taken while the transaction holds the lock of the job's row. Otherwise
+    PostgreSQL could commit a higher id of the same job first, and a reader that has seen the
+    higher one would never look for the lower one.
+    """
+    _lock(session, job_id)
     session.add(EventRow(job_id=job_id, attempt=attempt, kind=kind, data=data))
+
+
+def _lock(session: Session, job_id: str) -> None:
+    """Lock a row until the session ends. SQLite has only one writer at a time."""
+    if session.get_bind().dialect.name == "postgresql":
+        session.execute(sa.select(JobRow.id).where(JobRow.id == job_id).with_for_update())
 
 
 def move(
@@ -125,19 +158,31 @@ def update_one(session: Session, statement: sa.Update, **values: Any) -> bool:
     return result.rowcount == 1
 
 
-def submit(session: Session, job: JobRow) -> bool:
-    """Mark a queued job as submitted, with its next attempt; return False if it has moved."""
-    return move(
-        session,
-        job.id,
-        job.attempt,
-        JobState.QUEUED,
-        JobState.SUBMITTED,
-        attempt=job.attempt + 1,
-        worker=None,
-        progress=None,
-        is_release_requested=False,
+def submit(session: Session, jobs: Sequence[Queued]) -> list[tuple[str, int]]:
+    """Mark queued jobs as submitted; return the id and new attempt of those that had not moved."""
+    if not jobs:
+        return []
+    rows = sa.tuple_(JobRow.id, JobRow.attempt).in_([(job.id, job.attempt) for job in jobs])
+    statement = (
+        sa.update(JobRow)
+        .where(rows, JobRow.state == JobState.QUEUED)
+        .values(
+            state=JobState.SUBMITTED,
+            attempt=JobRow.attempt + 1,
+            worker=None,
+            progress=None,
+            is_release_requested=False,
+        )
+        .returning(JobRow.id, JobRow.attempt)
+        .execution_options(synchronize_session=False)
     )
+    submitted = [(job_id, attempt) for job_id, attempt in session.execute(statement)]
+    data = {"state": JobState.SUBMITTED}
+    session.add_all(  # the update has locked the rows; see add_event
+        EventRow(job_id=job_id, attempt=attempt, kind="state", data=data)
+        for job_id, attempt in submitted
+    )
+    return submitted
 
 
 def claim(

@@ -13,7 +13,7 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 from service.client import Client, JobFailed, ServiceError
 from service.job_states import JobState
-from service.jobs.queue import child_store, queries, store
+from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.studies.child_jobs import ChildJob
 
 LOST = store.AttemptFailure("worker-lost", "gone")
@@ -59,7 +59,7 @@ def end(database):
         with database.write() as session:
             job = store.get(session, job_id)
             attempt = job.attempt + 1
-            assert store.submit(session, job)
+            assert store.submit(session, [job])
             assert store.claim(session, job_id, attempt, "w")
             here = (session, job_id, attempt, JobState.RUNNING)
             assert store.move(*here, state, **values)
@@ -103,7 +103,7 @@ def test_child_progress_changes_with_every_change_of_a_child_job_and_nothing_els
 
     def submit():
         with database.write() as session:
-            store.submit(session, store.get(session, children[0]))
+            store.submit(session, [store.get(session, children[0])])
 
     def claim():
         with database.write() as session:
@@ -138,7 +138,7 @@ def test_the_progress_of_a_parent_is_that_of_its_child_jobs(parent, end, update,
     job_id, children = parent()
     end(children[0])
     with database.write() as session:
-        store.submit(session, store.get(session, children[1]))
+        store.submit(session, [store.get(session, children[1])])
         store.claim(session, children[1], 1, "w")
         store.record_heartbeat(session, children[1], 1, "w", {"fraction": 0.5})
     row = update(job_id)
@@ -165,7 +165,7 @@ def test_a_cancel_of_the_parent_cancels_all_child_jobs(parent, end, update, data
     job_id, children = parent()
     end(children[0])
     with database.write() as session:
-        store.submit(session, store.get(session, children[1]))
+        store.submit(session, [store.get(session, children[1])])
         store.claim(session, children[1], 1, "w")
     with database.write() as session:
         store.request_cancel(session, store.get(session, job_id))
@@ -189,7 +189,7 @@ def test_child_jobs_are_as_old_as_their_parent_and_count_once_in_the_queue(paren
     job_id, children = parent()
     with database.read() as session:
         assert queries.count_waiting(session, "ada") == 2
-        assert {job.id for job in queries.next_queued(session, 3)} == set(children)
+        assert {job.id for job in admission.next_queued(session, 3)} == set(children)
         listed = queries.list_page(session, "ada", after=None, limit=9, state=None, parent=job_id)
         assert {job.id for job in listed} == set(children)
 

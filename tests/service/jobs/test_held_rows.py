@@ -22,7 +22,7 @@ def databases(postgres):
 def running(database, new_job):
     job_id = new_job()
     with database.write() as session:
-        store.submit(session, store.get(session, job_id))
+        store.submit(session, [store.get(session, job_id)])
     with database.write() as session:
         store.claim(session, job_id, 1, "w")
     return job_id

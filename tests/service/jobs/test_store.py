@@ -5,7 +5,7 @@ import sqlalchemy as sa
 
 from service.blobs import BlobStore
 from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
-from service.jobs.queue import queries, store
+from service.jobs.queue import admission, queries, store
 from service.rows import BlobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")
@@ -18,7 +18,7 @@ def begin(database):
     def run(job_id, worker="w"):
         with database.write() as session:
             job = store.get(session, job_id)
-            assert store.submit(session, job)
+            assert store.submit(session, [job])
         with database.write() as session:
             assert store.claim(session, job_id, job.attempt + 1, worker)
         return job.attempt + 1
@@ -49,7 +49,7 @@ def test_an_illegal_transition_raises_and_changes_nothing(database, new_job, rea
 def test_only_one_of_many_workers_claims_an_attempt(database, new_job):
     job_id = new_job()
     with database.write() as session:
-        assert store.submit(session, store.get(session, job_id))
+        assert store.submit(session, [store.get(session, job_id)])
     claimed = []
 
     def claim(worker):
@@ -117,7 +117,7 @@ def test_a_retry_on_another_machine_has_the_threads_of_the_first_attempt(
     job_id = new_job(threads=requested)
     for attempt, share in ((1, 2), (2, 5)):
         with database.write() as session:
-            assert store.submit(session, store.get(session, job_id))
+            assert store.submit(session, [store.get(session, job_id)])
         with database.write() as session:
             assert store.claim(session, job_id, attempt, f"w{attempt}", threads=share)
         assert read_job(job_id).threads == used
@@ -138,7 +138,7 @@ def test_a_released_attempt_is_not_counted(database, new_job, read_job, begin):
 def test_a_submitted_job_that_never_started_is_queued_again_uncounted(database, new_job, read_job):
     job_id = new_job(max_attempts=1)
     with database.write() as session:
-        store.submit(session, store.get(session, job_id))
+        store.submit(session, [store.get(session, job_id)])
     with database.write() as session:
         store.mark_lost(session, store.get(session, job_id), LOST)
     row = read_job(job_id)
@@ -162,7 +162,7 @@ def test_a_queued_job_is_cancelled_at_once_and_a_submitted_one_before_it_starts(
     queued, submitted = new_job(), new_job()
     with database.write() as session:
         store.request_cancel(session, store.get(session, queued))
-        store.submit(session, store.get(session, submitted))
+        store.submit(session, [store.get(session, submitted)])
         store.request_cancel(session, store.get(session, submitted))
     assert read_job(queued).state == "cancelled"
     assert read_job(submitted).state == "submitted"
@@ -176,7 +176,7 @@ def test_the_queue_is_ordered_by_priority_then_fairness_then_age(database, new_j
     bob = [new_job("bob") for _ in range(2)]
     urgent = new_job("ada", priority=5)
     with database.read() as session:
-        order = [job.id for job in queries.next_queued(session, 10)]
+        order = [job.id for job in admission.next_queued(session, 10)]
     assert order[0] == urgent
     # ada's urgent job counts as her first, so bob's first comes before her others
     assert order[1:] == [bob[0], ada[0], bob[1], ada[1], ada[2]]
@@ -185,10 +185,10 @@ def test_the_queue_is_ordered_by_priority_then_fairness_then_age(database, new_j
 def test_an_owner_with_active_jobs_comes_after_one_without(database, new_job):
     first = new_job("ada")
     with database.write() as session:
-        store.submit(session, store.get(session, first))
+        store.submit(session, [store.get(session, first)])
     ada, bob = new_job("ada"), new_job("bob")
     with database.read() as session:
-        assert [job.id for job in queries.next_queued(session, 2)] == [bob, ada]
+        assert [job.id for job in admission.next_queued(session, 2)] == [bob, ada]
 
 
 def test_every_transition_and_heartbeat_adds_an_event_in_order(database, new_job, begin):
