@@ -102,6 +102,11 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(
         10_000, ge=1, description="Maximum number of queued jobs per owner."
     )
+    priority_across_owners: bool = Field(
+        default=False,
+        description="Start a job of higher priority before the jobs of all other owners. By "
+        "default, owners take turns, and priorities order the jobs of one owner.",
+    )
     heartbeat_interval_s: float = Field(
         0.25, gt=0, description="Time between two heartbeats of a running job, in seconds."
     )

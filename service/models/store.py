@@ -30,10 +30,15 @@ def list_models(
     session: Session, owner: str, *, after: str | None, limit: int
 ) -> Sequence[NamedVersion]:
     """Return the latest version of each model, by name, after the name ``after``."""
-    query = _versions(owner).where(VersionRow.version == _latest()).order_by(ModelRow.name)
+    has_version = sa.exists().where(VersionRow.model_id == ModelRow.id)
+    models = sa.select(ModelRow.id).where(ModelRow.owner == owner, has_version)
     if after is not None:
-        query = query.where(ModelRow.name > after)
-    return _named(session, query.limit(limit))
+        models = models.where(ModelRow.name > after)
+    # the page first: PostgreSQL would look for the latest version of every model of the owner
+    page = models.order_by(ModelRow.name).limit(limit).subquery()
+    query = _versions(owner).join(page, page.c.id == ModelRow.id)
+    query = query.where(VersionRow.version == _latest()).order_by(ModelRow.name)
+    return _named(session, query)
 
 
 def list_versions(

@@ -101,4 +101,5 @@ def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
         heartbeat_timeout_s=settings.heartbeat_timeout_s,
         drain_timeout_s=settings.drain_timeout_s,
         stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_interval_s,
+        priority_across_owners=settings.priority_across_owners,
     )
