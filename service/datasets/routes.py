@@ -158,7 +158,7 @@ def delete_dataset(dataset_id: str, request: Request, services: Context, owner: 
             )
         needed = store.needed_by(session, dataset_id)
         if needed:
-            detail = f"dataset '{dataset_id}' is used by {'; '.join(needed[:20])}"
+            detail = f"dataset '{dataset_id}' is used by {'; '.join(needed)}"
             raise Problem("in-use", detail)
         store.delete(session, row)
     return Response(status_code=204)

@@ -14,6 +14,8 @@ from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
 from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
+#: Number of jobs and of models that are named as users of a dataset.
+MAX_NAMED: Final = 20
 #: Age at which an incomplete upload is considered abandoned.
 _ABANDONED_AFTER: Final = timedelta(days=1)
 _UNFINISHED: Final = ("uploaded", "ingesting")
@@ -118,21 +120,22 @@ def delete(session: Session, row: DatasetRow) -> None:
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
-    """Return what still uses a dataset: unfinished jobs, and models trained on it."""
+    """Return what still uses a dataset, at most some: unfinished jobs, models trained on it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.in_(UNFINISHED))
         .order_by(JobRow.id)
+        .limit(MAX_NAMED)
     )
     models = session.execute(
         sa.select(ModelRow.name, VersionRow.version)
         .join(VersionRow, VersionRow.model_id == ModelRow.id)
         .where(VersionRow.dataset_id == dataset_id)
-        .order_by(ModelRow.name, VersionRow.version)
+        .limit(MAX_NAMED)
     )
     return [
         *(f"job {job_id}" for job_id in jobs),
-        *(f"model {name}, version {version}" for name, version in models),
+        *(f"model {name}, version {version}" for name, version in sorted(models)),
     ]
 
 

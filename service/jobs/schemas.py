@@ -36,7 +36,12 @@ def _parse_flag(value: Any) -> Any:
 class JobLimits(WireModel):
     """Priority and limits of a job."""
 
-    priority: int = Field(0, ge=-100, le=100, description="Of the jobs of one owner, those of higher priority start first.")
+    priority: int = Field(
+        0,
+        ge=-100,
+        le=100,
+        description="Of the jobs of one owner, those of higher priority start first.",
+    )
     timeout_s: float | None = Field(None, gt=0, description="Seconds that one attempt may take.")
     memory_mb: int | None = Field(
         None, ge=512, le=2**20, description="Memory limit of the child process, in MiB."

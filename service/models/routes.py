@@ -79,7 +79,7 @@ def delete_version(
             raise Problem("in-use", detail)
         needed = store.needed_by(session, found.row)
         if needed:
-            detail = f"version {version} of '{name}' is used by {'; '.join(needed[:20])}"
+            detail = f"version {version} of '{name}' is used by {'; '.join(needed)}"
             raise Problem("in-use", detail)
         store.delete_version(session, found)
     services.resolver.wait_for_replicas()

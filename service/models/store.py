@@ -12,6 +12,8 @@ from service.blobs import release_blob
 from service.job_states import UNFINISHED
 from service.rows import AliasRow, JobRow, ModelRow, VersionRow
 
+#: Number of jobs and of models that are named as users of something.
+MAX_NAMED: Final = 20
 #: Separates model and alias; model names cannot contain it.
 ALIAS_SEPARATOR: Final = "@"
 _ALIAS_OF_VERSION: Final = AliasRow.version_id == VersionRow.id
@@ -142,7 +144,7 @@ def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]
 
 
 def needed_by(session: Session, version: VersionRow) -> list[str]:
-    """Return what still uses a version: unfinished jobs, and models adapted from it."""
+    """Return what still uses a version, at most some: unfinished jobs, models adapted from it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(
@@ -152,12 +154,14 @@ def needed_by(session: Session, version: VersionRow) -> list[str]:
             JobRow.plan["version_id"].as_string() == version.id,
         )
         .order_by(JobRow.id)
+        .limit(MAX_NAMED)
     )
     later = session.execute(
         sa.select(ModelRow.name, VersionRow.version)
         .join(VersionRow, VersionRow.model_id == ModelRow.id)
         .where(VersionRow.base_id == version.id)
         .order_by(ModelRow.name, VersionRow.version)
+        .limit(MAX_NAMED)
     )
     return [
         *(f"job {job_id}" for job_id in jobs),
