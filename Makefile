@@ -32,8 +32,8 @@ docs: $(VENV)/.runtime
 	$(BIN)/python -m service.generate
 
 # Lock files with versions and hashes, without registry addresses.
-LOCK := uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
-lock:
+LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
+lock: $(VENV)/.dev
 	$(LOCK) pyproject.toml --extra build -o requirements.lock
 	$(LOCK) pyproject.toml --extra build --extra dev -o requirements-dev.lock
 
