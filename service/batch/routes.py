@@ -1,4 +1,4 @@
-"""Batch inference over HTTP: submit it, fetch and delete its outputs."""
+"""HTTP routes of batch inference: submission, and download and deletion of outputs."""
 
 from typing import Final
 
@@ -18,7 +18,7 @@ from service.http.routing import Owner, secured
 from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs.queue import store
-from service.jobs.routes import Wait, no_job, wait_for
+from service.jobs.routes import ValidateOnly, Wait, no_job, wait_for
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
 from service.rows import BlobRow, JobRow
@@ -59,10 +59,10 @@ async def submit_inference(
     owner: Owner,
     *,
     idempotency_key: IdempotencyKey = None,
-    validate_only: bool = False,
+    validate_only: ValidateOnly = False,
     wait: Wait = 0,
 ) -> Response:
-    """Queue a batch inference: one method of a model, applied to the rows of a dataset."""
+    """Queue a batch inference, which applies a method of a model to all rows of a dataset."""
     if validate_only:
         found = await run_in_threadpool(submission.prepare, services, spec, owner)
         fields = {
@@ -118,7 +118,7 @@ def get_output(job_id: str, request: Request, services: Context, owner: Owner) -
     responses=problems("not-found", "wrong-state", "precondition-failed", "invalid-request"),
 )
 def delete_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
-    """Delete the outputs of a batch inference. A dataset made of them stays."""
+    """Delete the outputs of a batch inference, but not the dataset created from them."""
     with services.database.write() as session:
         job = store.get(session, job_id, owner=owner)
         blob = None if job is None else store.output_of(session, job)
@@ -133,7 +133,7 @@ def _check(job_id: str, job: JobRow | None, blob: BlobRow | None) -> tuple[JobRo
     if job is None:
         raise no_job(job_id)
     if JobState(job.state) not in FINAL:
-        raise Problem("wrong-state", f"job '{job_id}' is {job.state}; wait for its end")
+        raise Problem("wrong-state", f"job '{job_id}' is {job.state}; wait until it has ended")
     if blob is None:
         raise Problem("not-found", f"job '{job_id}' has no outputs")
     return job, blob

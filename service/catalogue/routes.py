@@ -25,5 +25,5 @@ def get_algorithm(name: str) -> Algorithm:
     """Return one algorithm."""
     if name not in ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
-        raise Problem("not-found", f"there is no algorithm '{name}'; the algorithms are {known}")
+        raise Problem("not-found", f"there is no algorithm '{name}'; expected one of {known}")
     return Algorithm.describe(ALGORITHMS[name])

@@ -136,6 +136,7 @@ def _add_method(method: str) -> None:
             endpoint,
             methods=["POST"],
             name=f"{method}_{endpoint.__name__.removeprefix('call_')}",
+            summary=f"Apply {method} of {version_text}",
             description=f"Apply `{method}` of {version_text} of a model to rows.",
             **_DOCS,
         )

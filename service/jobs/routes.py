@@ -40,6 +40,9 @@ Wait = Annotated[
     float,
     Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the job."),
 ]
+ValidateOnly = Annotated[
+    bool, Query(description="Whether to only validate the specification, and create no job.")
+]
 
 
 class JobQuery(PageQuery):
@@ -82,7 +85,7 @@ async def submit_job(
     owner: Owner,
     *,
     idempotency_key: IdempotencyKey = None,
-    validate_only: bool = False,
+    validate_only: ValidateOnly = False,
     wait: Wait = 0,
 ) -> Response:
     """Queue a training job."""

@@ -1,4 +1,4 @@
-"""The start page: datasets, jobs as they run, and models."""
+"""The start page, which shows datasets, jobs with their progress, and models."""
 
 from functools import cache
 from pathlib import Path
@@ -9,7 +9,7 @@ from fastapi.responses import HTMLResponse
 
 router = APIRouter(include_in_schema=False)
 
-#: Scripts and styles come from this page alone, and it talks to this service alone.
+#: Only inline scripts and styles, and only requests to this service.
 _POLICY: Final = (
     "default-src 'none'; connect-src 'self'; style-src 'unsafe-inline'; "
     "script-src 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"

@@ -35,7 +35,7 @@ _DONE: Final[dict[str, Any]] = {
 }
 
 
-@router.post("/{name}/load", name="v2_load", **_DONE)
+@router.post("/{name}/load", name="v2_load", summary="Load a model", **_DONE)
 async def load(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Load the latest version of a model, or the version of an alias, into memory."""
     await _check_parameters(request, known=())
@@ -43,7 +43,7 @@ async def load(name: Name, request: Request, services: Context, owner: Owner) ->
     return Response()
 
 
-@router.post("/{name}/unload", name="v2_unload", **_DONE)
+@router.post("/{name}/unload", name="v2_unload", summary="Unload a model", **_DONE)
 async def unload(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Unload all versions of a model, or the version of an alias, from memory."""
     await _check_parameters(request, known=("unload_dependents",))

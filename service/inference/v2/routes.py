@@ -98,7 +98,7 @@ _INFER: Final[dict[str, Any]] = {
 }
 
 
-@public.get("/v2", name="v2_server")
+@public.get("/v2", name="v2_server", summary="Server metadata")
 @public.get("/v2/", include_in_schema=False)
 async def server() -> ServerMetadata:
     """Return the name, version and extensions of the server."""
@@ -146,7 +146,7 @@ _INFER_VERSION: Final = "/models/{name}/versions/{version}/infer"
 HANDLERS: Final = {calls.prefix + path: ProtocolHandler for path in (_INFER_LATEST, _INFER_VERSION)}
 
 
-@calls.post(_INFER_LATEST, name="v2_infer_latest", **_INFER)
+@calls.post(_INFER_LATEST, name="v2_infer_latest", summary="Inference, latest version", **_INFER)
 async def infer_latest(
     name: Name, request: StrictRequest, services: Context, owner: Owner, *, task: TaskName = None
 ) -> Response:
@@ -156,7 +156,7 @@ async def infer_latest(
     return await respond(ProtocolHandler, services, parsed, request)
 
 
-@calls.post(_INFER_VERSION, name="v2_infer_version", **_INFER)
+@calls.post(_INFER_VERSION, name="v2_infer_version", summary="Inference, a version", **_INFER)
 async def infer_version(
     name: Name,
     version: Version,
@@ -172,7 +172,12 @@ async def infer_version(
     return await respond(ProtocolHandler, services, parsed, request)
 
 
-@router.get("/models/stats", name="v2_all_stats", responses=v2_problems())
+@router.get(
+    "/models/stats",
+    name="v2_all_stats",
+    summary="Statistics of all models",
+    responses=v2_problems(),
+)
 def all_stats(services: Context, owner: Owner) -> ModelStatistics:
     """Return the inference statistics of all models."""
     with services.database.read() as session:
@@ -185,7 +190,12 @@ def all_stats(services: Context, owner: Owner) -> ModelStatistics:
     return _statistics(services, named_keys)
 
 
-@router.post("/repository/index", name="v2_index", responses=v2_problems("malformed-json"))
+@router.post(
+    "/repository/index",
+    name="v2_index",
+    summary="Index of all models",
+    responses=v2_problems("malformed-json"),
+)
 async def index(request: Request, services: Context, owner: Owner) -> list[IndexEntry]:
     """List all versions of all models under each of their names."""
     document = await request.json() if (await request.body()).strip() else {}
@@ -261,9 +271,10 @@ def _versions_of(
         return store.version_numbers(session, owner, served.name)
 
 
-def _add_metadata_routes(suffix: str, read: Any, name: str, description: str) -> None:
+def _add_metadata_routes(suffix: str, read: Any, name: str, text: tuple[str, str]) -> None:
     """Add the two routes of some metadata: for the latest version, and for a given version."""
     response_model = read.__annotations__["return"]
+    summary, description = text
 
     def of_latest(name: Name, services: Context, owner: Owner) -> Any:
         return read(services, owner, name, None)
@@ -271,14 +282,15 @@ def _add_metadata_routes(suffix: str, read: Any, name: str, description: str) ->
     def of_version(name: Name, version: Version, services: Context, owner: Owner) -> Any:
         return read(services, owner, name, version)
 
-    for endpoint, path in (
-        (of_latest, "/models/{name}"),
-        (of_version, "/models/{name}/versions/{version}"),
+    for endpoint, path, which in (
+        (of_latest, "/models/{name}", "latest version"),
+        (of_version, "/models/{name}/versions/{version}", "a version"),
     ):
         router.add_api_route(
             path + suffix,
             endpoint,
             name=f"v2_{name}_{endpoint.__name__}",
+            summary=f"{summary}, {which}",
             description=description,
             response_model=response_model,
             **_METADATA,
@@ -293,10 +305,10 @@ def _check_type(content_type: str) -> None:
         raise Problem("unsupported-media-type", detail)
 
 
-for _suffix, _read, _name, _description in (
-    ("", _metadata, "outputs", "Return the inputs and outputs of a model."),
-    ("/config", _config, "configuration", "Return the configuration of a model."),
-    ("/ready", _ready, "ready", "Check whether a model is ready."),
-    ("/stats", _stats, "stats", "Return the inference statistics of a model."),
+for _suffix, _read, _name, *_text in (
+    ("", _metadata, "outputs", "Model metadata", "Return the inputs and outputs of a model."),
+    ("/config", _config, "configuration", "Model configuration", "Return the configuration."),
+    ("/ready", _ready, "ready", "Model readiness", "Check whether a model is ready."),
+    ("/stats", _stats, "stats", "Model statistics", "Return the inference statistics of a model."),
 ):
-    _add_metadata_routes(_suffix, _read, _name, _description)
+    _add_metadata_routes(_suffix, _read, _name, (_text[0], _text[1]))
