@@ -1,9 +1,8 @@
 """The trivial baseline: the same prediction for every row of a task.
 
-Numbers get the mean of the task's targets, classes its commonest label (of equally common ones the
-one that sorts first), with the shares of the classes as scores; rows are reconstructed as their
-mean. Nothing is learned of the columns: a method that does not beat this has not learned anything
-either. Cost: O(nd).
+It predicts the mean of numeric targets, or the most frequent label (of several, the one that sorts
+first), with the shares of the classes as scores. It reconstructs rows as their mean. A method that
+is not better has learned nothing from the columns. Cost: O(nd).
 
 Reference: the estimators DummyRegressor and DummyClassifier,
 https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators
@@ -28,12 +27,12 @@ Array = NDArray[np.float64]
 
 
 class ConstantParams(Params):
-    """The constant prediction has no parameters."""
+    """Parameters of the constant prediction, which has none."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Constants:
-    """What is predicted for every row of a task.
+    """The predictions for every row of a task.
 
     Parameters
     ----------
@@ -42,7 +41,7 @@ class Constants:
     values : (1,) for numbers, (n_classes,) for classes, (0,) without targets
         Mean of the targets, or shares of the classes.
     classes
-        Labels, sorted; none for numbers.
+        Labels, sorted; empty for numbers.
     """
 
     mean: Array
@@ -53,9 +52,9 @@ class Constants:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ConstantModel(Model):
-    """The same answer for every row of a task."""
+    """A model that predicts the same for every row of a task."""
 
-    # field() keeps the abstract properties of Model from being taken for defaults
+    # without field(), dataclass would use the abstract properties of Model as defaults
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     parts: tuple[Constants, ...]
@@ -64,17 +63,17 @@ class ConstantModel(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Nothing: what it predicts of the training rows says little."""
+        """Empty: scores on the training rows mean little here."""
         return {}
 
     @classmethod
     def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
-        """Return the methods that the targets of a task allow."""
+        """Return the names of the methods for a task with the given kind of targets."""
         missing = {"none": {"predict", "decision_function"}, "numbers": {"decision_function"}}
         return tuple(m for m in cls.methods() if m not in missing.get(target, ()))
 
     def available_methods(self) -> tuple[str, ...]:
-        """Names of the methods that the targets of all tasks allow."""
+        """Return the names of the methods that work for the targets of all tasks."""
         missing = set()
         if any(part.values.size == 0 for part in self.parts):
             missing |= {"predict", "decision_function"}
@@ -83,7 +82,7 @@ class ConstantModel(Model):
         return tuple(method for method in self.methods() if method not in missing)
 
     def width(self, method: str, *, task: str) -> int:
-        """Return the number of features of the task, or the one latent coordinate."""
+        """Return 1 for ``inverse_transform``, the number of features otherwise."""
         n_features = len(self._part(task).mean)
         return 1 if method == "inverse_transform" else n_features
 
@@ -92,7 +91,7 @@ class ConstantModel(Model):
         return self._part(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the one coordinate of each row, which is 0, (n_samples, 1)."""
+        """Return a single coordinate, 0, for each row, (n_samples, 1)."""
         return np.zeros((len(self.check_rows(X, method="transform", task=task)), 1))
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
@@ -101,7 +100,7 @@ class ConstantModel(Model):
         return np.tile(self._part(task).mean, (len(rows), 1))
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the mean target, or the commonest label, for every row, (n_samples,)."""
+        """Return the mean target, or the most frequent label, for every row, (n_samples,)."""
         n_rows = len(self.check_rows(X, method="predict", task=task))
         part = self._part(task)
         if not part.classes:
@@ -109,23 +108,23 @@ class ConstantModel(Model):
         return np.full(n_rows, np.array(part.classes)[int(part.values.argmax())])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the share of each class for every row; of two classes that of the last."""
+        """Return the share of each class for every row; for two classes, that of the second."""
         n_rows = len(self.check_rows(X, method="decision_function", task=task))
         values = self._part(task).values
         return np.full(n_rows, values[1]) if len(values) == 2 else np.tile(values, (n_rows, 1))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every array by name, those of task i ending in ``.i``."""
+        """Return every array by name; names of arrays of task i end in ``.i``."""
         means = {f"mean.{i}": part.mean for i, part in enumerate(self.parts)}
         return means | {f"values.{i}": part.values for i, part in enumerate(self.parts)}
 
     def header(self) -> dict[str, Any]:
-        """Return names and labels."""
+        """Return the common header and the labels."""
         return {**dump_header(self), "classes": [list(part.classes) for part in self.parts]}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described."""
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
         parts = tuple(
             Constants(arrays[f"mean.{i}"], arrays[f"values.{i}"], tuple(classes))
             for i, classes in enumerate(header["classes"])
@@ -150,8 +149,8 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
     name = "constant"
     title = "Constant prediction"
     summary = (
-        "The mean target of each task, its commonest class, or its mean row, whatever the row to "
-        "answer: the trivial baseline. A method that does not beat it has learned nothing."
+        "Predicts the mean target of each task, its most frequent class, or its mean row: the "
+        "trivial baseline. A method that is not better has learned nothing."
     )
     reference = (
         "DummyRegressor and DummyClassifier, "
@@ -168,15 +167,15 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         del rng
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
-        joined = trace.run_once(
+        all_means = trace.run_once(
             "means", lambda: (np.concatenate([t.X.mean(axis=0) for t in tasks]), 0.0)
         )
-        means = np.split(joined, np.cumsum([task.n_features for task in tasks])[:-1])
+        means = np.split(all_means, np.cumsum([task.n_features for task in tasks])[:-1])
         parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
         return ConstantModel(self.name, tasks.names, parts)
 
     def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
-        """Return the model with one more task, from its own rows."""
+        """Return the model with a new task, from its own rows."""
         del trace
         self.check([task.summary()], ConstantParams())
         part = _constants(task, task.X.mean(axis=0))

@@ -1,9 +1,9 @@
-"""What TLVM is compared with: a latent variable model without transfer.
+"""GP-LVM: Gaussian-process latent variable models without transfer, the baselines of TLVM.
 
     min  (D r/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ Y_I Y_Iᵀ)   over latents X_I and θ
 
-for the active rows Y_I of each task alone, of the source (whose model then serves all tasks), or
-of all tasks pooled, each about its own mean. Cost: see :mod:`algorithms.latent.gp`.
+for the active rows Y_I of each task alone, of the source (one model for all tasks), or of the
+pooled rows of all tasks, each centred by its own mean. Cost: see :mod:`algorithms.latent.gp`.
 
 Reference: Lawrence, *Probabilistic Non-linear Principal Component Analysis with Gaussian Process
 Latent Variable Models*, JMLR 2005, https://jmlr.org/papers/v6/lawrence05a.html
@@ -24,7 +24,7 @@ from algorithms.interface.trace import Trace
 from algorithms.latent.gp import centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
-    late_warnings,
+    convergence_warnings,
     rank_warnings,
 )
 from algorithms.latent.params import LatentParams
@@ -46,21 +46,21 @@ class GPLVMParams(LatentParams, SourceParams):
 
     rows: Literal["own", "source", "pooled"] = Field(
         "own",
-        title="Learned from",
-        description="'own': each task has a model of its own rows. 'source': the model of the "
-        "source task serves all. 'pooled': one model of the rows of all tasks.",
+        title="Training rows",
+        description="'own': a model for each task, from its own rows. 'source': one model for all "
+        "tasks, from the rows of the source. 'pooled': one model from the rows of all tasks.",
     )
     mean: Literal["own", "source"] = Field(
         "own",
         title="Mean",
-        description="With which mean a model of other rows serves a task: its own, or that of "
-        "the source, as if nothing were known of the task.",
+        description="Mean that centres the rows of a task: the task's own, or that of the source, "
+        "as if the mean of the task were unknown.",
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Learned:
-    """A process, the scale of its rows, and how many latent dimensions the rows gave."""
+class _Fitted:
+    """A process, the scale of its rows, and the value of its objective."""
 
     process: Predictor
     scale: float
@@ -73,8 +73,8 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     name = "gp-lvm"
     title = "Gaussian-process latent variable model"
     summary = (
-        "A nonlinear latent space of each task alone, of the source for all, or of all rows "
-        "pooled. The baselines of tlvm; with some hundred rows per task, all that is needed."
+        "A nonlinear latent space of each task alone, of the source for all tasks, or of the "
+        "pooled rows. The baselines of tlvm; with hundreds of rows per task, gp-lvm suffices."
     )
     reference = "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"
     needs = Needs(same_features=True)
@@ -83,7 +83,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     Model = LatentModel
 
     def check(self, summaries: Sequence[TaskSummary], params: GPLVMParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
         if params.rows == "own":
@@ -92,7 +92,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     def fit(
         self, tasks: TaskSet, params: GPLVMParams, *, trace: Trace, rng: np.random.Generator
     ) -> LatentModel:
-        """Return the models of the chosen rows."""
+        """Return the models of the selected training rows."""
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
@@ -104,10 +104,10 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             params.n_init * n_models + sum(n_projections(t, labelled[t.name]) for t in tasks)
         )
         with limit_blas_threads(params.r):
-            learned = _learn(ordered, source, params, trace=trace, seed=seed)
+            fitted = _fit_processes(ordered, source, params, trace=trace, seed=seed)
             parts = {
-                task.name: _serve(
-                    learned[task.name],
+                task.name: _build_part(
+                    fitted[task.name],
                     task,
                     params,
                     mean=(source if params.mean == "source" else task).X.mean(axis=0),
@@ -116,8 +116,8 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
                 )
                 for task in ordered
             }
-        got = [(name, one.process.active.shape[1]) for name, one in learned.items()]
-        name, n_latents = min(got, key=lambda pair: pair[1])
+        ranks = [(name, one.process.active.shape[1]) for name, one in fitted.items()]
+        name, rank = min(ranks, key=lambda pair: pair[1])
         return LatentModel(
             algorithm=self.name,
             tasks=tasks.names,
@@ -127,32 +127,32 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "seed": seed,
-                "by_task": {name: {"objective": one.value} for name, one in learned.items()},
+                "by_task": {name: {"objective": one.value} for name, one in fitted.items()},
             },
             warnings=(
-                *rank_warnings(params.L, n_latents, task=name),
-                *late_warnings(trace, max_iter=params.max_iter),
+                *rank_warnings(params.L, rank, task=name),
+                *convergence_warnings(trace, max_iter=params.max_iter),
             ),
         )
 
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
-        """Return the model with one more task: of its own rows, or served as the others are."""
+        """Return the model with a new task, from its own rows or with the existing process."""
         params = GPLVMParams.model_validate(model.fit_info["params"])
         source = model.part_of(model.fit_info["source"])
         trace.expect_loops(1 + params.n_init * (params.rows == "own"))
         with limit_blas_threads(params.r):
             if params.rows == "own":
                 self.check([task.summary()], params.model_copy(update={"source": ""}))
-                learned = _learn([task], task, params, trace=trace, seed=model.fit_info["seed"])
-                one = learned[task.name]
+                seed = model.fit_info["seed"]
+                fitted = _fit_processes([task], task, params, trace=trace, seed=seed)[task.name]
             else:
-                one = _Learned(source.process, source.scale, 0.0)
-            is_foreign = params.rows != "own" and params.mean == "source"
-            part = _serve(
-                one,
+                fitted = _Fitted(source.process, source.scale, 0.0)
+            has_source_mean = params.rows != "own" and params.mean == "source"
+            part = _build_part(
+                fitted,
                 task,
                 params,
-                mean=source.mean if is_foreign else task.X.mean(axis=0),
+                mean=source.mean if has_source_mean else task.X.mean(axis=0),
                 labelled=task if task.target == "classes" else None,
                 trace=trace,
             )
@@ -162,38 +162,38 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             parts=(*model.parts, part),
             warnings=(
                 *model.warnings,
-                *late_warnings(trace, max_iter=params.max_iter, task=task.name),
+                *convergence_warnings(trace, max_iter=params.max_iter, task=task.name),
             ),
         )
 
 
-def _learn(
+def _fit_processes(
     tasks: Sequence[Task], source: Task, params: GPLVMParams, *, trace: Trace, seed: int
-) -> dict[str, _Learned]:
-    """Return the process that serves each task; tasks in the order of their names."""
+) -> dict[str, _Fitted]:
+    """Return the process for each task; ``tasks`` are in the order of their names."""
     if params.rows == "own":
         return {
-            task.name: _of_rows([task], params, trace=trace, seed=seed, name=task.name)
+            task.name: _fit_process([task], params, trace=trace, seed=seed, name=task.name)
             for task in tasks
         }
     rows = [source] if params.rows == "source" else tasks
-    one = _of_rows(rows, params, trace=trace, seed=seed, name=params.rows)
-    return dict.fromkeys([task.name for task in tasks], one)
+    fitted = _fit_process(rows, params, trace=trace, seed=seed, name=params.rows)
+    return dict.fromkeys([task.name for task in tasks], fitted)
 
 
-def _of_rows(
+def _fit_process(
     tasks: Sequence[Task], params: GPLVMParams, *, trace: Trace, seed: int, name: str
-) -> _Learned:
-    """Return the process of the rows of these tasks, each about its own mean."""
+) -> _Fitted:
+    """Return the process of the rows of some tasks, each centred by its own mean."""
     Y = np.concatenate([centred_rows(task)[0] for task in tasks])
     scale = row_scale(Y, task=tasks[0].name)
     rng = np.random.default_rng(seed)
     gp = fit_latent_gp(Y / scale, params, trace=trace, loop=f"rows '{name}'", rng=rng)
-    return _Learned(gp.predictor(params), scale, gp.value)
+    return _Fitted(gp.predictor(params), scale, gp.value)
 
 
-def _serve(
-    learned: _Learned,
+def _build_part(
+    fitted: _Fitted,
     task: Task,
     params: GPLVMParams,
     *,
@@ -202,10 +202,10 @@ def _serve(
     trace: Trace,
 ) -> LatentPart:
     return build_part(
-        learned.process,
+        fitted.process,
         task,
         mean=mean,
-        scale=learned.scale,
+        scale=fitted.scale,
         labelled=labelled,
         is_robust=params.projection == "robust",
         trace=trace,
@@ -213,5 +213,5 @@ def _serve(
 
 
 def _labelled(task: Task, source: Task, params: GPLVMParams) -> Task | None:
-    """Return the task whose labels serve a task; latent spaces of their own share none."""
+    """Return the task whose labels are used for a task; its own if it has its own latent space."""
     return labelled_task(task, task if params.rows == "own" else source)

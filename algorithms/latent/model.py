@@ -1,4 +1,4 @@
-"""The model that every Gaussian-process latent variable algorithm trains."""
+"""The model class of all Gaussian-process latent variable algorithms."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -18,8 +18,8 @@ from algorithms.latent.parts import Classes, LatentPart, read_part, write_part
 
 Array = NDArray[np.float64]
 
-#: Ratio of the scales of source and target from which on a warning is due.
-FAR_SCALE = 1e3
+#: Largest ratio of the scales of source and target without a warning.
+MAX_SCALE_RATIO = 1e3
 
 
 @final
@@ -27,26 +27,26 @@ FAR_SCALE = 1e3
 class LatentModel(Model):
     """A Gaussian process from a latent space to the rows of each task.
 
-    Latents are determined up to rotation and reflection only: compare distances, never entries,
-    of two models.
+    Latents are determined up to rotation and reflection only: compare distances between latents of
+    two models, not their coordinates.
 
     Parameters
     ----------
     algorithm
-        Name of the algorithm that trained it.
+        Name of the algorithm that trained the model.
     tasks
-        Names, in the order of ``parts``.
+        Names of the tasks, in the order of ``parts``.
     source_rows : (r, D)
-        Active rows of the source, standardised, for a task that joins later; none elsewhere.
+        Standardised active rows of the source, for adaptation; r = 0 for other algorithms.
     fit_info
-        What the fit decided, as JSON: parameters, source, θ, ...
+        Results of the fit besides arrays, as JSON: parameters, source, θ, ...
     """
 
     takes_missing: ClassVar[frozenset[str]] = frozenset(
         {"transform", "reconstruct", "variance", "predict"}
     )
 
-    # field() keeps the abstract properties of Model from being taken for defaults
+    # without field(), dataclass would use the abstract properties of Model as defaults
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     parts: tuple[LatentPart, ...]
@@ -56,7 +56,7 @@ class LatentModel(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Reconstruction of the training rows: share of variance explained, and error."""
+        """Explained variance and RMSE of the reconstructed training rows."""
         named = list(zip(self.tasks, self.parts, strict=True))
         return {
             "r2": {name: part.r2 for name, part in named},
@@ -65,16 +65,16 @@ class LatentModel(Model):
 
     @classmethod
     def methods_for(cls, target: TargetKind) -> tuple[str, ...]:
-        """Return the methods that serve a task; ``predict`` where it has labels of its own."""
+        """Return the methods for a task; ``predict`` if it has class labels."""
         return tuple(m for m in cls.methods() if target == "classes" or m != "predict")
 
     def available_methods(self) -> tuple[str, ...]:
-        """Names of its methods; ``predict`` only where some task has labels."""
+        """Return the names of the methods; ``predict`` if at least one task has labels."""
         has_labels = any(len(part.references.X) for part in self.parts)
         return tuple(m for m in self.methods() if has_labels or m != "predict")
 
     def part_of(self, task: str) -> LatentPart:
-        """Return what is learned for a task."""
+        """Return the part of a task."""
         return self.parts[self.task_index(task)]
 
     def width(self, method: str, *, task: str) -> int:
@@ -83,7 +83,7 @@ class LatentModel(Model):
         return part.process.active.shape[1] if method == "inverse_transform" else len(part.mean)
 
     def classes(self, task: str) -> Classes:
-        """Return the labels that ``predict`` may answer for a task, sorted."""
+        """Return the labels that ``predict`` can return for a task, sorted."""
         return self.part_of(task).references.classes
 
     def transform(self, X: object, *, task: str) -> Array:
@@ -92,7 +92,7 @@ class LatentModel(Model):
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing: exact, by the features that are seen.
+            NaN marks missing values; the latent then depends on the observed features only.
 
         Returns
         -------
@@ -101,7 +101,7 @@ class LatentModel(Model):
         return self._latents(X, "transform", task)
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows expected at latents, eq. 27.
+        """Return the expected rows at latents, eq. 27.
 
         Parameters
         ----------
@@ -116,12 +116,12 @@ class LatentModel(Model):
         return part.restored(part.process.mean(rows))
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Return the rows expected at the latents of rows; missing values are filled in.
+        """Return the expected rows at the latents of rows, with missing values filled in.
 
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing.
+            NaN marks missing values.
 
         Returns
         -------
@@ -131,16 +131,16 @@ class LatentModel(Model):
         return part.restored(part.process.mean(self._latents(X, "reconstruct", task)))
 
     def variance(self, X: object, *, task: str) -> Array:
-        """Return the variance, noise included, of a value of a row at its latent, eq. 26.
+        """Return the predictive variance of a feature at the latent of each row, eq. 26.
 
-        In the squared units of the data, the same for every feature. Large where the latent lies
-        far from those of the active rows. The latent is taken for known: where most values of a
-        row are missing, it is not, and errors are larger than this tells.
+        It includes the noise, is in squared units of the data, and is the same for every feature.
+        It is large if the latent is far from those of the active rows. It ignores the uncertainty
+        of the latent, so errors are larger if most values of a row are missing.
 
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing.
+            NaN marks missing values.
 
         Returns
         -------
@@ -150,31 +150,31 @@ class LatentModel(Model):
         return part.process.variance(self._latents(X, "variance", task)) * part.scale**2
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return the label of the training row whose latent is nearest.
+        """Return the label of the training row with the nearest latent.
 
-        Training rows of the task itself where it has labels, of the source otherwise. Of equally
-        near ones, the first.
+        The training rows are those of the task if it has labels, those of the source otherwise. Of
+        equally near rows, the first counts.
 
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing.
+            NaN marks missing values.
 
         Returns
         -------
         (n_samples,)
-            Strings or integers, as the labels were.
+            Strings or integers, like the labels.
 
         Raises
         ------
         InvalidData
-            The task has no class labels, nor has a source in the same job.
+            Neither the task nor its source has class labels.
         """
         references = self.part_of(task).references
         if not len(references.X):
             raise InvalidData(
-                f"task '{task}' has no class labels of its own, and none of a source that it was "
-                "trained together with; predict needs either",
+                f"predict needs class labels, but neither task '{task}' nor a source that it was "
+                "trained with has any",
                 task=task,
             )
         Z = self._latents(X, "predict", task)
@@ -190,7 +190,7 @@ class LatentModel(Model):
         empty = np.flatnonzero(np.isnan(rows).all(axis=1))
         if empty.size:
             raise InvalidData(
-                f"task '{task}', row {empty[0]} has no value at all; leave it out",
+                f"task '{task}', row {empty[0]} has only missing values; remove it",
                 task=task,
                 row=int(empty[0]),
             )
@@ -199,7 +199,7 @@ class LatentModel(Model):
         return project(part.process, part.standardised(rows), is_robust=is_robust)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name, those of task i ending in ``.i``."""
+        """Return every learned array by name; names of arrays of task i end in ``.i``."""
         arrays: dict[str, NDArray[Any]] = {"source_rows": self.source_rows}
         for i, part in enumerate(self.parts):
             arrays |= write_part(part, i)
@@ -212,12 +212,12 @@ class LatentModel(Model):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         kernel = load_header(header)["fit_info"]["params"]["kernel"]
         parts = tuple(
@@ -233,47 +233,48 @@ class LatentModel(Model):
         )
 
 
-def rank_warnings(wanted: int, got: int, *, task: str) -> tuple[str, ...]:
-    """Return a warning where L was lowered."""
-    if got >= wanted:
+def rank_warnings(L: int, rank: int, *, task: str) -> tuple[str, ...]:
+    """Return a warning if L was lowered to the rank of a task's rows."""
+    if rank >= L:
         return ()
-    return (f"L was lowered from {wanted} to {got}, the rank of the rows of '{task}'",)
+    return (f"L was lowered from {L} to {rank}, the rank of the rows of '{task}'",)
 
 
 def scale_warnings(scale: float, task: Task) -> tuple[str, ...]:
-    """Return a warning where a target varies far more, or less, than the source, which scales it.
+    """Return a warning if the rows of a target vary much more or less than those of the source.
 
     Parameters
     ----------
     scale
-        Root of the mean variance of the source's columns.
+        Root mean square of the centred rows of the source.
     """
     spread = float(np.abs(task.X - task.X.mean(axis=0)).max())
     ratio = spread / scale
-    if spread == 0 or 1 / FAR_SCALE <= ratio <= FAR_SCALE:
+    if spread == 0 or 1 / MAX_SCALE_RATIO <= ratio <= MAX_SCALE_RATIO:
         return ()
     warning = (
-        f"the rows of '{task.name}' differ from their mean by up to {ratio:.1g} times the spread "
-        "of the source, whose scale is used for both: bring them to one scale"
+        f"the rows of '{task.name}' differ from their mean by up to {ratio:.1g} times the standard "
+        "deviation of the source, whose scale is used for both: rescale them"
     )
     return (warning,)
 
 
-def late_warnings(trace: Trace, *, max_iter: int, task: str = "") -> tuple[str, ...]:
-    """Return a warning where descents were cut short.
+def convergence_warnings(trace: Trace, *, max_iter: int, task: str = "") -> tuple[str, ...]:
+    """Return a warning if optimisations stopped at ``max_iter``.
 
     Parameters
     ----------
     task
-        Only descents of this task count; all if empty.
+        Only optimisations for this task count; all if empty.
     """
-    late = [name for name, reason in trace.stop_reasons.items() if reason == "max_iter"]
-    late = [name for name in late if not name.startswith(PROJECTION)]
-    late = [name for name in late if not task or f"'{task}'" in name]
-    if not late:
+    loops = [name for name, reason in trace.stop_reasons.items() if reason == "max_iter"]
+    loops = [name for name in loops if not name.startswith(PROJECTION)]
+    loops = [name for name in loops if not task or f"'{task}'" in name]
+    if not loops:
         return ()
+    subject = f"{len(loops)} optimisation" + ("s" if len(loops) > 1 else "")
     warning = (
-        f"{len(late)} descents (the first is '{late[0]}') stopped after {max_iter} iterations, "
-        "before the gradient was small; raise max_iter"
+        f"{subject} (the first: {loops[0]}) did not converge in {max_iter} iterations; "
+        "increase max_iter"
     )
     return (warning,)

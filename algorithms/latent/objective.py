@@ -1,4 +1,4 @@
-"""The objective of a latent variable model: terms of one covariance, over θ and all latents."""
+"""The objective of a latent variable model as a function of θ and the latents."""
 
 import math
 from collections.abc import Callable
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from algorithms.numerics.gp_covariances import MAX_ABS_LOG, Covariance
 
 Array = NDArray[np.float64]
-#: Of K (n, n): the value and ∂/∂K; LinAlgError where K is not positive definite.
+#: Return the value and ∂/∂K for K (n, n); raise LinAlgError if K is not positive definite.
 Terms = Callable[[Array], tuple[float, Array]]
 
 N_THETA = 3
@@ -18,14 +18,15 @@ N_THETA = 3
 
 @dataclass(frozen=True, slots=True)
 class LatentObjective:
-    """F(θ, X) = terms(K), K = K_f(X) + (w + floor) E, over z = [θ, X].
+    """F(θ, X) = terms(K), K = K_f(X) + (w + floor) E, as a function of z = [θ, X].
 
-    Where K is not positive definite, or F not finite, F is infinite: a line search turns back.
+    F is infinite if K is not positive definite or F is not finite, so that a line search
+    backtracks.
 
     Parameters
     ----------
     floor
-        Least noise variance; also the jitter that keeps K regular.
+        Lower bound of the noise variance; also the jitter that keeps K regular.
     """
 
     covariance: Covariance
@@ -62,7 +63,7 @@ def pack(theta: Array, X: Array) -> Array:
 
 
 def unpack(z: Array, *, n_latents: int) -> tuple[Array, Array]:
-    """Return θ (3,), clipped to where it acts, and X (n, L)."""
+    """Return θ (3,), clipped to ± ``MAX_ABS_LOG``, and X (n, L)."""
     theta, X = z[:N_THETA], z[N_THETA:].reshape(-1, n_latents)
     logarithms = theta.tolist()
     if min(logarithms) >= -MAX_ABS_LOG and max(logarithms) <= MAX_ABS_LOG:

@@ -1,4 +1,4 @@
-"""Parameters that all latent variable models have."""
+"""Common parameters of all latent variable models."""
 
 from typing import Literal
 
@@ -15,17 +15,17 @@ class LatentParams(Params):
         ge=1,
         le=1000,
         title="Latent dimensions L",
-        description="Dimension of the latent space. Lowered, with a warning, to the rank of the "
-        "rows it is learned from.",
+        description="Dimension of the latent space. If the rank of the rows is smaller, L is "
+        "lowered to it with a warning.",
     )
     r: int = Field(
         40,
         ge=1,
         le=2000,
         title="Active rows r",
-        description="Rows of each task that the Gaussian process keeps, chosen as an informative "
-        "vector machine does; all rows of a task that has fewer. More is better and slower: the "
-        "cost of a step grows with r³.",
+        description="Number of rows of each task that the Gaussian process keeps, selected by the "
+        "informative vector machine; all rows if a task has fewer. More rows are better and "
+        "slower: the cost of a step is O(r³).",
     )
     kernel: Literal["rbf", "linear"] = Field(
         "rbf",
@@ -35,37 +35,37 @@ class LatentParams(Params):
     projection: Literal["robust", "nll"] = Field(
         "robust",
         title="Projection of a row",
-        description="'robust': a row may have more noise than the model, at its best value; "
-        "reconstructs better. 'nll': from there on to the most likely latent under the model's "
-        "own noise; the nearest neighbour is right more often where lighting is hard.",
+        description="'robust': each row has additional noise, at its most likely value; it "
+        "reconstructs better. 'nll': the most likely latent under the noise of the model, started "
+        "from the robust one; it classified faces under difficult lighting better.",
     )
     floor: float = Field(
         0.01,
         ge=1e-8,
         le=10.0,
         title="Noise floor",
-        description="Least noise variance, for data of unit variance. Keeps covariances regular "
-        "and active rows from being learned by heart.",
+        description="Lower bound of the noise variance, for data of unit variance. It keeps "
+        "covariances regular and prevents overfitting of the active rows.",
     )
     n_init: int = Field(
         1,
         ge=1,
         le=100,
         title="Starts",
-        description="Descents for each latent variable model: the first from the principal "
-        "components, the others from there at random distances. The best is kept.",
+        description="Number of optimisations of each latent variable model: the first starts at "
+        "the principal components, the others at random points around them. The best is used.",
     )
     max_iter: Iterations = Field(
         50_000,
-        description="Most steps of each descent, a limit on time: what ends a descent is its "
-        "tolerance. At a low noise floor thousands of steps are needed.",
+        description="Maximum number of steps of each optimisation. A low noise floor needs "
+        "thousands of steps.",
     )
     tolerance: float = Field(
         1e-4,
         ge=1e-12,
         le=1.0,
         title="Tolerance",
-        description="A descent ends when no entry of the gradient, divided by the number of "
-        "values in the active rows, is larger; or when 1,000 steps at the rate of the last 100 "
-        "would lower the objective, so divided, by less.",
+        description="An optimisation stops when the largest entry of the gradient is below this, "
+        "or when the expected decrease of the objective in the next 1,000 steps is, extrapolated "
+        "from the last 100. Both are divided by the number of values in the active rows.",
     )

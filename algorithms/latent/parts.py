@@ -1,4 +1,4 @@
-"""What a latent variable model keeps of each task, and how that is made and read."""
+"""The part of a latent variable model for one task, and its storage."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ _PROCESS = ("theta", "active", "P", "A", "C")
 
 @dataclass(frozen=True, slots=True, eq=False)
 class References:
-    """What a row is compared with in the latent space.
+    """Labelled training rows for the nearest-neighbour classifier in the latent space.
 
     Parameters
     ----------
     X : (m, L)
-        Latents of training rows; none where there are no labels.
+        Latents of the rows; m = 0 without labels.
     labels : (m,)
-        Position of the class of each in ``classes``, which is sorted.
+        Position of the class of each row in ``classes``, which is sorted.
     """
 
     X: Array
@@ -41,18 +41,18 @@ class References:
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LatentPart:
-    """What is learned for one task.
+    """The model of one task.
 
     Parameters
     ----------
     process
-        From latents to rows, centred and scaled.
+        Gaussian process from latents to standardised rows.
     mean : (D,)
     scale
-        Rows enter the process as (y - mean) / scale.
+        Standardised rows are (y - mean) / scale.
     rmse, r2
-        Of the reconstructed training rows: root mean square error of a value, in the units of the
-        data, and share of the variance explained.
+        Root mean squared error of the reconstructed training rows in the units of the data, and
+        their explained share of the variance.
     """
 
     process: Predictor
@@ -63,11 +63,11 @@ class LatentPart:
     r2: float
 
     def standardised(self, rows: Array) -> Array:
-        """Return the rows as they enter the process."""
+        """Return standardised rows."""
         return (rows - self.mean) / self.scale
 
     def restored(self, rows: Array) -> Array:
-        """Return the rows of the process in the units of the data."""
+        """Return standardised rows in the units of the data."""
         return rows * self.scale + self.mean
 
 
@@ -81,32 +81,32 @@ def build_part(
     is_robust: bool,
     trace: Trace,
 ) -> LatentPart:
-    """Return what the model keeps of a task; one loop, or two where the labels are of another.
+    """Return the part of a task; it runs :func:`n_projections` loops.
 
     Parameters
     ----------
     labelled
-        The task whose rows a row is compared with; ``None`` where there are no labels.
+        The task whose labelled rows classify rows of this task; None without labels.
     """
 
     def latents(rows: Array, loop: str) -> Array:
         return project_rows_traced(process, rows, is_robust=is_robust, trace=trace, loop=loop)
 
     Y = (task.X - mean) / scale
-    foreign = None
+    labelled_X = None
     if labelled is not None and labelled.name != task.name:
         rows = (labelled.X - labelled.X.mean(axis=0)) / scale
-        foreign = latents(rows, f"{PROJECTION} labelled rows for '{task.name}'")
+        labelled_X = latents(rows, f"{PROJECTION} labelled rows for '{task.name}'")
     X = latents(Y, f"{PROJECTION} rows of '{task.name}'")
-    wrong = float(np.mean((process.mean(X) - Y) ** 2))
+    residual = float(np.mean((process.mean(X) - Y) ** 2))
     total = float(np.mean((centre_columns(task.X) / scale) ** 2))
     return LatentPart(
         process=process,
         mean=mean,
         scale=scale,
-        references=_references(labelled, X if foreign is None else foreign),
-        rmse=scale * float(np.sqrt(wrong)),
-        r2=1.0 - wrong / total if total > 0 else 0.0,
+        references=_references(labelled, X if labelled_X is None else labelled_X),
+        rmse=scale * float(np.sqrt(residual)),
+        r2=1.0 - residual / total if total > 0 else 0.0,
     )
 
 
@@ -116,12 +116,12 @@ def n_projections(task: Task, labelled: Task | None) -> int:
 
 
 def labelled_task(task: Task, source: Task) -> Task | None:
-    """Return the task whose labels serve a task: itself, else the source, else none."""
+    """Return the task whose labels are used for a task: itself, or the source, or None."""
     return next((one for one in (task, source) if one.target == "classes"), None)
 
 
 def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
-    """Return the arrays of a part by name, each ending in ``.i``."""
+    """Return the arrays of part ``i`` by name; the names end in ``.i``."""
     arrays: dict[str, NDArray[Any]] = {
         f"{name}.{i}": getattr(part.process, name) for name in _PROCESS
     }
@@ -137,12 +137,12 @@ def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
 def read_part(
     arrays: Mapping[str, NDArray[Any]], i: int, *, kernel: Any, classes: Sequence[Any]
 ) -> LatentPart:
-    """Return the part whose arrays :func:`write_part` gave.
+    """Return the part from the arrays of :func:`write_part`.
 
     Raises
     ------
     ValueError
-        The arrays do not fit each other.
+        The arrays are inconsistent.
     """
     theta, active, P, A, C = (arrays[f"{name}.{i}"] for name in _PROCESS)
     mean, X, labels = (arrays[f"{name}.{i}"] for name in ("mean", "references", "labels"))

@@ -1,4 +1,4 @@
-"""TLVM, transfer of a latent variable model; start reading at ``algorithm.py``."""
+"""TLVM, transfer of a latent variable model. Start reading at ``algorithm.py``."""
 
 from algorithms.tlvm.algorithm import TLVM
 from algorithms.tlvm.params import TLVMParams

@@ -37,7 +37,7 @@ from algorithms.interface.trace import Trace
 from algorithms.latent.gp import LatentGP, centred_rows, fit_latent_gp, row_scale
 from algorithms.latent.model import (
     LatentModel,
-    late_warnings,
+    convergence_warnings,
     rank_warnings,
     scale_warnings,
 )
@@ -51,19 +51,19 @@ from algorithms.latent.parts import (
 from algorithms.latent.source import SourceParams, choose_source
 from algorithms.numerics.threads import limit_blas_threads
 from algorithms.tlvm.params import TLVMParams
-from algorithms.tlvm.transfer import N_LOOPS, Transferred, transfer
+from algorithms.tlvm.transfer import N_LOOPS, TransferResult, transfer
 
-#: Parameters that TLVM has in common with a latent variable model without transfer.
-SHARED = (*SourceParams.model_fields, *LatentParams.model_fields)
+#: Parameters that TLVM shares with the GP-LVM.
+SHARED_PARAMS = (*SourceParams.model_fields, *LatentParams.model_fields)
 
 
 def _latent(rows: str, role: Role) -> Baseline:
-    """Return the latent variable model of these rows, otherwise alike."""
-    return Baseline("gp-lvm", role, copied_params=SHARED, values={"rows": rows})
+    """Return the GP-LVM with the given training rows and the same other parameters."""
+    return Baseline("gp-lvm", role, copied_params=SHARED_PARAMS, values={"rows": rows})
 
 
 def _linear(name: str, weight: float, **values: Any) -> Baseline:
-    """Return a linear model of the source and the weighted target, in as many dimensions."""
+    """Return a linear model of the source and the weighted target, with the same dimension."""
     return Baseline(
         name,
         "multi_task",
@@ -80,9 +80,9 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     name = "tlvm"
     title = "Transfer latent variable model"
     summary = (
-        "A nonlinear latent space learned on a source task and carried to target tasks, by one "
-        "Gaussian process over the most informative rows of both. Fills in missing values, and "
-        "tells how sure it is. To reconstruct rows of targets that have few, transfer-pca is as "
+        "A nonlinear latent space that is learned on a source task and transferred to target "
+        "tasks, by one Gaussian process over the most informative rows of both. Fills in missing "
+        "values and returns variances. To reconstruct targets with few rows, transfer-pca is as "
         "good or better on most data, and far cheaper."
     )
     reference = (
@@ -104,14 +104,14 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     Model = LatentModel
 
     def check(self, summaries: Sequence[TaskSummary], params: TLVMParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
 
     def fit(
         self, tasks: TaskSet, params: TLVMParams, *, trace: Trace, rng: np.random.Generator
     ) -> LatentModel:
-        """Return the source's latent variable model, and what each target makes of it."""
+        """Return the model of the source, transferred to each target."""
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
@@ -137,9 +137,9 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
                     trace=trace,
                 )
             }
-            learned: dict[str, Transferred] = {}
+            results: dict[str, TransferResult] = {}
             for task in targets:
-                learned[task.name], parts[task.name] = _learn(
+                results[task.name], parts[task.name] = _transfer_part(
                     gp, task, params, labelled=labelled[task.name], scale=scale, trace=trace
                 )
         return LatentModel(
@@ -151,19 +151,20 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
                 "params": params.model_dump(mode="json"),
                 "source": source.name,
                 "objective": gp.value,
-                "by_task": {name: _fit_info(one) for name, one in learned.items()},
+                "by_task": {name: _fit_info(one) for name, one in results.items()},
             },
             warnings=(
                 *rank_warnings(params.L, gp.X.shape[1], task=source.name),
                 *(warning for task in targets for warning in scale_warnings(scale, task)),
-                *late_warnings(trace, max_iter=params.max_iter),
+                *convergence_warnings(trace, max_iter=params.max_iter),
             ),
         )
 
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
-        """Return the model with one more target, from the source's active rows; no fit anew.
+        """Return the model with a new target, from the source's active rows.
 
-        A target without labels is not given those of the source, whose other rows are not kept.
+        A target without labels does not get those of the source, because the model does not store
+        the source's other rows.
         """
         params = TLVMParams.model_validate(model.fit_info["params"])
         part = model.part_of(model.fit_info["source"])
@@ -172,10 +173,10 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         labelled = task if task.target == "classes" else None
         trace.expect_loops(N_LOOPS + n_projections(task, labelled))
         with limit_blas_threads(2 * params.r):
-            learned, new = _learn(
+            result, new = _transfer_part(
                 gp, task, params, labelled=labelled, scale=part.scale, trace=trace
             )
-        by_task = {**model.fit_info["by_task"], task.name: _fit_info(learned)}
+        by_task = {**model.fit_info["by_task"], task.name: _fit_info(result)}
         return replace(
             model,
             tasks=(*model.tasks, task.name),
@@ -184,12 +185,12 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             warnings=(
                 *model.warnings,
                 *scale_warnings(part.scale, task),
-                *late_warnings(trace, max_iter=params.max_iter, task=task.name),
+                *convergence_warnings(trace, max_iter=params.max_iter, task=task.name),
             ),
         )
 
 
-def _learn(
+def _transfer_part(
     gp: LatentGP,
     task: Task,
     params: TLVMParams,
@@ -197,11 +198,11 @@ def _learn(
     labelled: Task | None,
     scale: float,
     trace: Trace,
-) -> tuple[Transferred, LatentPart]:
+) -> tuple[TransferResult, LatentPart]:
     Yt, mean = centred_rows(task)
-    learned = transfer(gp, Yt / scale, params, trace=trace, name=task.name)
+    result = transfer(gp, Yt / scale, params, trace=trace, name=task.name)
     part = build_part(
-        learned.process,
+        result.process,
         task,
         mean=mean,
         scale=scale,
@@ -209,14 +210,14 @@ def _learn(
         is_robust=params.projection == "robust",
         trace=trace,
     )
-    return learned, part
+    return result, part
 
 
-def _fit_info(learned: Transferred) -> dict[str, Any]:
-    """Return what a transfer ended at, as JSON."""
+def _fit_info(result: TransferResult) -> dict[str, Any]:
+    """Return the results of a transfer as JSON."""
     return {
-        "objective": learned.value,
-        "divergence": learned.divergence,
-        "theta": learned.process.theta.tolist(),
-        "n_active": len(learned.process.active),
+        "objective": result.value,
+        "divergence": result.divergence,
+        "theta": result.process.theta.tolist(),
+        "n_active": len(result.process.active),
     }

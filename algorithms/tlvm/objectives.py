@@ -1,6 +1,6 @@
-"""What is minimised over θ and the latents of the active rows of both sides.
+"""Objectives of a transfer as functions of K, the covariance of the active rows of both tasks.
 
-K is the covariance of all active rows, those of the source first; Y_I and Y_tJ are the rows.
+The active rows Y_I of the source come first, then the active rows Y_tJ of the target.
 """
 
 from collections.abc import Callable
@@ -26,7 +26,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Pairs:
-    """Positions, among all active rows, of those that stand against each other.
+    """Positions of paired source and target rows among all active rows.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class Pairs:
 
 
 def pair_rows(Y: Array, Yt: Array, *, pairing: str) -> Pairs:
-    """Return the pairs of active rows Y (r, D) and Y_t (r_t, D), each centred in its own task."""
+    """Return pairs of active rows Y (r, D) and Y_t (r_t, D), which are centred per task."""
     n = min(len(Y), len(Yt))
     if pairing == "assign":
         source, target = linear_sum_assignment(cdist(Y, Yt, "sqeuclidean"))
@@ -48,9 +48,9 @@ def pair_rows(Y: Array, Yt: Array, *, pairing: str) -> Pairs:
 
 
 def transfer_terms(Y: Array, Yt: Array, params: TLVMParams) -> Terms:
-    """Return F as a function of K (r + r_t, r + r_t)."""
-    together = compress_rows(np.concatenate([Y, Yt]))
-    likelihood = _LIKELIHOODS[params.objective](together, len(Y), Y.shape[1])
+    """Return the objective F as a function of K (r + r_t, r + r_t)."""
+    rows = compress_rows(np.concatenate([Y, Yt]))
+    likelihood = _LIKELIHOODS[params.objective](rows, len(Y), Y.shape[1])
     pairs = pair_rows(Y, Yt, pairing=params.pairing)
 
     def terms(K: Array) -> tuple[float, Array]:
@@ -66,7 +66,7 @@ def transfer_terms(Y: Array, Yt: Array, params: TLVMParams) -> Terms:
 def add_divergence_inplace(
     G: Array, K: Array, pairs: Pairs, params: TLVMParams, *, weight: float
 ) -> float:
-    """Return Div(K[a, a] ‖ K[b, b]) of paired rows; ``weight`` times its gradient is added to G."""
+    """Return Div(K[a, a] ‖ K[b, b]) of paired rows, and add ``weight`` times its gradient to G."""
     divergence = DIVERGENCES[params.divergence]
     if params.pairing == "spectral":
         divergence = partial(spectral_divergence, divergence)
@@ -78,13 +78,13 @@ def add_divergence_inplace(
 
 
 def _joint(Y: Array, r: int, D: int) -> Terms:
-    """Return -ln N([Y_I; Y_tJ]; 0, K): eq. 10 for the rows of both."""
+    """Return -ln N([Y_I; Y_tJ]; 0, K), eq. 10 for the rows of both tasks."""
     del r
     return partial(negative_log_likelihood, Y=Y, n_columns=D)
 
 
 def _printed(Y: Array, r: int, D: int) -> Terms:
-    """Return L of the source alone, as in eq. 19: with λ = 1 and KL, F_I but for a constant."""
+    """Return L of the source alone; with λ = 1 and KL, F is F_I of eq. 19 up to a constant."""
 
     def terms(K: Array) -> tuple[float, Array]:
         G = np.zeros_like(K)
@@ -95,7 +95,7 @@ def _printed(Y: Array, r: int, D: int) -> Terms:
 
 
 def _conditional(Y: Array, r: int, D: int) -> Terms:
-    """Return L of the source and -ln N of each target row given the source, eq. 25."""
+    """Return L of the source plus -ln N of each target row given the source, eq. 25."""
 
     def terms(K: Array) -> tuple[float, Array]:
         value, G = conditional_negative_log_likelihood(K, Y[:r], Y[r:], n_columns=D)
@@ -107,7 +107,7 @@ def _conditional(Y: Array, r: int, D: int) -> Terms:
 
 
 def _marginal(Y: Array, r: int, D: int) -> Terms:
-    """Return L of the source and L of the target, eqs. 10 and 13."""
+    """Return L of the source plus L of the target, eqs. 10 and 13."""
 
     def terms(K: Array) -> tuple[float, Array]:
         G = np.zeros_like(K)

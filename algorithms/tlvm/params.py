@@ -14,33 +14,34 @@ class TLVMParams(LatentParams, SourceParams):
     objective: Literal["joint", "printed", "conditional", "marginal"] = Field(
         "joint",
         title="Objective",
-        description="'joint': one Gaussian process over the active rows of source and target; use "
-        "it. The rest is there to compare. 'printed': the paper's eq. 19, which never sees the "
-        "target's values. 'conditional': target rows given the source's (eq. 25); predictions "
-        "rest on the source's rows. 'marginal': two processes with one set of hyper-parameters "
-        "(eq. 13), whose latents have unrelated frames; predictions rest on the target's rows.",
+        description="'joint' (recommended): one Gaussian process over the active rows of source "
+        "and target. The other values are for comparison. 'printed': the paper's eq. 19, which "
+        "does not depend on the target's rows. 'conditional': target rows given the source's "
+        "(eq. 25); predictions use the source's rows only. 'marginal': two processes with common "
+        "hyper-parameters (eq. 13) and unrelated latents; predictions use the target's rows only.",
     )
     lam: float = Field(
         0.0,
         ge=0.0,
         le=1e6,
         title="Weight of the divergence",
-        description="Lambda. 0 leaves the divergence out, which reconstructs as well as any other "
-        "value; the paper has 1. Objective 'printed' learns nothing of a target with 0.",
+        description="Lambda. 0 omits the divergence; no other value was better. The paper uses 1. "
+        "With 0, the objective 'printed' ignores the target.",
     )
     divergence: Literal["kl", "reverse-kl", "jeffreys", "squared-l2", "bhattacharyya"] = Field(
         "kl",
         title="Divergence",
-        description="Between the covariances of both sets of active rows. 'kl': Kullback-Leibler. "
-        "'reverse-kl': its sides exchanged, which is Itakura-Saito under dμ = q dy. 'jeffreys': "
-        "the sum of both. 'squared-l2': normalised to 0..1. Bernoulli entropy has no closed form.",
+        description="Divergence between the covariances of the active rows of source and target. "
+        "'kl': Kullback-Leibler. 'reverse-kl': Kullback-Leibler with exchanged arguments, which is "
+        "Itakura-Saito under dμ = q dy. 'jeffreys': the sum of both. 'squared-l2': normalised to "
+        "0..1. The Bernoulli entropy has no closed form.",
     )
     pairing: Literal["assign", "order", "spectral"] = Field(
         "assign",
         title="Pairing",
-        description="Which row of the target stands against which of the source. 'assign': "
-        "those of least total distance about their means. 'order': in the order of their choice. "
-        "'spectral': none; eigenvalues are compared, which bounds the divergence from below.",
+        description="Pairs of source and target rows for the divergence. 'assign': the pairs with "
+        "the smallest total distance after centring. 'order': in the order of selection. "
+        "'spectral': no pairs; eigenvalues are compared, a lower bound of the divergence.",
     )
 
     @field_validator("divergence", mode="before")

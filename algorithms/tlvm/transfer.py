@@ -1,4 +1,4 @@
-"""From a source's latent variable model to a target: steps 3 to 5."""
+"""Transfer of a source's latent variable model to a target: steps 3 to 5 of the paper's Table 1."""
 
 from dataclasses import dataclass
 
@@ -17,20 +17,22 @@ from algorithms.tlvm.params import TLVMParams
 
 Array = NDArray[np.float64]
 
-#: Loops of one transfer.
+#: Number of loops of one transfer.
 N_LOOPS = 2
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Transferred:
-    """A target, learned.
+class TransferResult:
+    """The result of a transfer.
 
     Parameters
     ----------
+    process
+        Gaussian process from latents to rows of the target.
     value
-        F at the end.
+        Final value of the objective F.
     divergence
-        Between the paired active rows at the end, per feature.
+        Final divergence between paired active rows, per feature.
     """
 
     process: Predictor
@@ -40,8 +42,11 @@ class Transferred:
 
 def transfer(
     source: LatentGP, Yt: Array, params: TLVMParams, *, trace: Trace, name: str
-) -> Transferred:
-    """Return the process for a target's rows Y_t (m, D), centred by their mean, in source units."""
+) -> TransferResult:
+    """Return the transfer to a target with rows Y_t (m, D).
+
+    The rows are centred by their own mean and divided by the scale of the source.
+    """
     theta, covariance = source.theta, COVARIANCES[params.kernel]
     noise = float(np.exp(theta[2])) + params.floor
     Xt = project_rows_traced(
@@ -61,9 +66,9 @@ def transfer(
     )
     theta, X = unpack(end.z, n_latents=L)
     Y = np.concatenate([source.Y, Yt[J]])
-    seen = _seen(params.objective, r)
-    process = predictor(params.kernel, theta, X[seen], Y[seen], floor=params.floor)
-    return Transferred(process, end.objective, _divergence(theta, X, Y, r, params))
+    used = _rows_for_prediction(params.objective, r)
+    process = predictor(params.kernel, theta, X[used], Y[used], floor=params.floor)
+    return TransferResult(process, end.objective, _divergence(theta, X, Y, r, params))
 
 
 def _divergence(theta: Array, X: Array, Y: Array, r: int, params: TLVMParams) -> float:
@@ -73,8 +78,8 @@ def _divergence(theta: Array, X: Array, Y: Array, r: int, params: TLVMParams) ->
     return add_divergence_inplace(np.zeros_like(K), K, pairs, params, weight=0.0)
 
 
-def _seen(objective: str, r: int) -> slice:
-    """Return the active rows from which the objective's own model predicts a row of the target."""
+def _rows_for_prediction(objective: str, r: int) -> slice:
+    """Return the active rows from which the model of an objective predicts target rows."""
     if objective == "joint":
         return slice(None)
     return slice(r, None) if objective == "marginal" else slice(r)

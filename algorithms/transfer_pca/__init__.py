@@ -1,4 +1,4 @@
-"""PCA of a source with an up-weighted target, plain and probabilistic."""
+"""PCA and probabilistic PCA of a source with an up-weighted target."""
 
 from algorithms.transfer_pca.algorithm import PPCA, TransferPCA
 

@@ -1,14 +1,14 @@
 """Linear baselines of TLVM: PCA and probabilistic PCA of a source with an up-weighted target.
 
-With S_s and S_t the scatter matrices of source and target, each about its own mean, task t has the
-k leading eigenvectors of
+With the scatter matrices S_s and S_t of source and target, each about its own mean, the subspace of
+task t is spanned by the k leading eigenvectors of
 
     (S_s + w S_t) / (n_s - 1 + w (n_t - 1))
 
-w = 0 is the PCA of the source, w = 1 that of both pooled, w → ∞ that of the target. Probabilistic
-PCA keeps W = U (Λ - σ² E)^½ and the mean σ² of the other eigenvalues, and puts a row where its
-latent is most likely: W shrinks it by what noise explains. Cost: a thin singular value
-decomposition, O(n² D), per task.
+w = 0 is the PCA of the source, w = 1 the PCA of both pooled, w → ∞ the PCA of the target.
+Probabilistic PCA has W = U (Λ - σ² E)^½, where σ² is the mean of the other eigenvalues. Its
+expected latents are shrunk according to the noise. Cost: a thin singular value decomposition, O(n²
+D), per task.
 
 Reference: Tipping, Bishop, *Probabilistic principal component analysis*, JRSS B 1999,
 doi:10.1111/1467-9868.00196
@@ -39,14 +39,14 @@ M = TypeVar("M", bound=Model)
 
 
 class _SourceAndTarget(Algorithm[P, M]):
-    """A decomposition of the weighted covariance of each task with the source."""
+    """Base class: a decomposition of the weighted covariance of the source and each task."""
 
     reference = "Tipping and Bishop (1999), doi:10.1111/1467-9868.00196"
     needs = Needs(same_features=True)
     monotone = "up"
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         check_dimension(summaries, k=params.k)
         choose_source(summaries, params.source, algorithm=self.name)
@@ -58,9 +58,9 @@ class TransferPCA(_SourceAndTarget[TransferPCAParams, SubspaceModel]):
     name = "transfer-pca"
     title = "PCA of source and target"
     summary = (
-        "Principal components of a source task and, with a weight, of the target: of the source "
-        "alone, of both pooled, or mostly of the target. With a weight of 10 to 100 it "
-        "reconstructs rows of targets that have few as well as tlvm, or better."
+        "Principal components of the rows of a source task and the weighted rows of the target. "
+        "With a weight of 10 to 100 it reconstructs targets with few rows as well as tlvm, or "
+        "better."
     )
     Params = TransferPCAParams
     Model = SubspaceModel
@@ -93,14 +93,14 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     name = "ppca"
     title = "Probabilistic PCA"
     summary = (
-        "PCA as a Gaussian model: fills in missing values, and shrinks what noise explains. Of "
-        "each task alone, or of the source with an up-weighted target."
+        "PCA as a Gaussian model, which fills in missing values. Of each task alone, or of the "
+        "source with an up-weighted target."
     )
     Params = PPCAParams
     Model = PPCAModel
 
     def check(self, summaries: Sequence[TaskSummary], params: PPCAParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         if params.rows == "own":
             check_own_rows(summaries, algorithm=self.name)
@@ -114,35 +114,35 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
         check_magnitudes(tasks)
         source = tasks[choose_source(tasks.summaries(), params.source, algorithm=self.name)]
         trace.expect_loops(len(tasks))
-        learned = [self._learn(source, task, params, trace=trace) for task in tasks]
+        fitted = [self._fit_task(source, task, params, trace=trace) for task in tasks]
         return PPCAModel(
             algorithm=self.name,
             tasks=tasks.names,
-            W=np.stack([W for W, _, _ in learned]),
+            W=np.stack([W for W, _, _ in fitted]),
             mean=np.stack([task.X.mean(axis=0) for task in tasks]),
-            noise=np.array([noise for _, noise, _ in learned]),
-            r2=np.array([r2 for _, _, r2 in learned]),
+            noise=np.array([noise for _, noise, _ in fitted]),
+            r2=np.array([r2 for _, _, r2 in fitted]),
         )
 
-    def _learn(
+    def _fit_task(
         self, source: Task, task: Task, params: PPCAParams, *, trace: Trace
     ) -> tuple[Array, float, float]:
-        """Return W (D, k), σ² and the share of the task's variance that is explained."""
+        """Return W (D, k), σ² and the explained share of the task's variance."""
         pair = task if params.rows == "own" else source
         A = _weighted_factor(pair, task, params.weight)
         U = _decompose(A, params.k, trace, task.name)
         spectrum = np.sum((A @ U.T) ** 2, axis=0)
         rest = max(float(np.sum(A**2) - spectrum.sum()), 0.0)
-        noise = rest / max(A.shape[1] - params.k, 1)  # of k = d dimensions nothing is left
+        noise = rest / max(A.shape[1] - params.k, 1)  # rest is 0 if k = D
         W = fix_signs(U).T * np.sqrt(np.maximum(spectrum - noise, 0.0))
         Y = centre_columns(task.X)
-        left = np.sum((Y - reconstruction(W, Y)) ** 2)
+        residual = np.sum((Y - reconstruction(W, Y)) ** 2)
         total = np.sum(Y**2)
-        return W, noise, float(retained_ratio(np.asarray(total - left), np.asarray(total)))
+        return W, noise, float(retained_ratio(np.asarray(total - residual), np.asarray(total)))
 
 
 def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
-    """Return the k leading eigenvectors of AᵀA by one step under the trace."""
+    """Return the k leading eigenvectors of AᵀA, in one step of the trace."""
 
     def solve() -> tuple[Array, float]:
         U = leading_of_factor(A, k)
@@ -152,7 +152,10 @@ def _decompose(A: Array, k: int, trace: Trace, name: str) -> Array:
 
 
 def _weighted_factor(source: Task, task: Task, weight: float) -> Array:
-    """Return A, AᵀA the weighted covariance of source and task (of the source if both are one)."""
+    """Return A such that AᵀA is the weighted covariance of source and task.
+
+    It is the covariance of the source if both are the same task.
+    """
     Y = centre_columns(source.X)
     if task.name == source.name:
         return np.asarray(Y / np.sqrt(max(len(Y) - 1, 1)))

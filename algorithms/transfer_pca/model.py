@@ -20,12 +20,13 @@ class PPCAModel(Model):
     Parameters
     ----------
     W : (n_tasks, n_features, k)
-        Columns of falling length; the entry of largest size in each is positive.
+        Columns in order of decreasing length; the largest entry of each by absolute value is
+        positive.
     mean : (n_tasks, n_features)
     noise : (n_tasks,)
         σ².
     r2 : (n_tasks,)
-        Share of the variance of the training rows that reconstruction explains.
+        Explained share of the variance of the training rows.
     """
 
     takes_missing: ClassVar[frozenset[str]] = frozenset({"transform", "reconstruct"})
@@ -39,7 +40,7 @@ class PPCAModel(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Share of the variance of the training rows that reconstruction explains."""
+        """Explained share of the variance of the training rows."""
         return {"r2": {name: float(x) for name, x in zip(self.tasks, self.r2, strict=True)}}
 
     def width(self, method: str, *, task: str) -> int:
@@ -48,12 +49,12 @@ class PPCAModel(Model):
         return int(self.W.shape[2 if method == "inverse_transform" else 1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), by the features that are seen.
+        """Return the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), from the observed features.
 
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing.
+            NaN marks missing values.
 
         Returns
         -------
@@ -77,16 +78,16 @@ class PPCAModel(Model):
         return np.asarray(rows @ self.W[t].T + self.mean[t])
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Return the projections of rows onto the subspace, or what is expected of missing values.
+        """Return the reconstructed rows, with missing values filled in.
 
-        Of a complete row that is Wz' + mean, z' without the shrinkage of the expected latent
-        (Tipping and Bishop, section 3.3): the least squared error. Where values are missing it is
-        Wz + mean with the expected latent, which noise shrinks: few values tell little of z.
+        A complete row is projected onto the subspace, which has the smallest squared error (Tipping
+        and Bishop, section 3.3). For a row with missing values it is Wz + mean with the expected
+        latent z, which is shrunk towards 0 if few values are known.
 
         Parameters
         ----------
         X : (n_samples, n_features)
-            NaN where a value is missing.
+            NaN marks missing values.
 
         Returns
         -------
@@ -110,17 +111,17 @@ class PPCAModel(Model):
         return {"W": self.W, "mean": self.mean, "noise": self.noise, "r2": self.r2}
 
     def header(self) -> dict[str, Any]:
-        """Return the names."""
+        """Return the names of the algorithm and the tasks."""
         return {"algorithm": self.algorithm, "tasks": list(self.tasks)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         names = tuple(str(name) for name in header["tasks"])
         W, T = arrays["W"], len(names)
@@ -133,14 +134,14 @@ class PPCAModel(Model):
 
 
 def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
-    """Return the expected latents (n, k) of centred rows Y (n, D), NaN where a value is missing.
+    """Return the expected latents (n, k) of centred rows Y (n, D); NaN marks missing values.
 
-    The least of ‖y - Wz‖² + σ²‖z‖² over the features that are seen; solved as least squares, so
-    that σ² may be 0.
+    They minimise ‖y - Wz‖² + σ²‖z‖² over the observed features. It is solved as a least-squares
+    problem, so σ² may be 0.
     """
     Z = np.empty((len(Y), W.shape[1]))
-    is_seen = ~np.isnan(Y)
-    patterns, which = np.unique(is_seen, axis=0, return_inverse=True)
+    is_observed = ~np.isnan(Y)
+    patterns, which = np.unique(is_observed, axis=0, return_inverse=True)
     ridge = np.sqrt(noise) * np.eye(W.shape[1])
     for i, pattern in enumerate(patterns):
         rows = np.flatnonzero(which.ravel() == i)
@@ -150,5 +151,5 @@ def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
 
 
 def reconstruction(W: Array, Y: Array) -> Array:
-    """Return the nearest points (n, D) to centred rows in the span of W, by the features seen."""
+    """Return the points (n, D) in the span of W nearest to centred rows, by observed features."""
     return np.asarray(expected_latents(W, Y, noise=0.0) @ W.T)

@@ -1,4 +1,4 @@
-"""The parameters of both."""
+"""The parameters of PCA and probabilistic PCA of source and target."""
 
 from typing import Literal
 
@@ -16,7 +16,7 @@ class TransferPCAParams(SubspaceParams, SourceParams):
         ge=0.0,
         le=1e9,
         title="Weight of the target",
-        description="What a row of the target counts, where one of the source counts 1. 0: the "
+        description="Weight of a row of the target; a row of the source has weight 1. 0: the "
         "source alone. 1: both pooled.",
     )
 
@@ -26,7 +26,7 @@ class PPCAParams(TransferPCAParams):
 
     rows: Literal["own", "weighted"] = Field(
         "own",
-        title="Learned from",
-        description="'own': the rows of the task alone. 'weighted': those of the source and, "
-        "with their weight, its own.",
+        title="Training rows",
+        description="'own': the rows of the task. 'weighted': the rows of the source and the "
+        "weighted rows of the task.",
     )

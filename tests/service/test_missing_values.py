@@ -53,7 +53,7 @@ def test_values_that_are_neither_numbers_nor_missing_are_located(service, latent
     assert "row 0, column 0 is null" in response.json()["detail"]
     response = httpx.post(f"{url}/transform", json={"task": "bob", "inputs": [[None] * 6]})
     assert response.status_code == 422
-    assert "row 0 has no value at all" in response.json()["detail"]
+    assert "row 0 has only missing values" in response.json()["detail"]
 
 
 def test_a_model_without_labels_does_not_support_predict(client, written):
