@@ -1,4 +1,4 @@
-"""FMTL: output-kernel learning, how tasks are related learned with the tasks."""
+"""FMTL: output-kernel learning, which learns the relations between tasks."""
 
 from algorithms.fmtl.algorithm import FMTL
 from algorithms.fmtl.params import FMTLParams

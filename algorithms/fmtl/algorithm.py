@@ -46,8 +46,8 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     name = "fmtl"
     title = "Output-kernel learning"
     summary = (
-        "Kernel machines for several tasks of the same columns, regression or classification, and "
-        "a matrix that says how the tasks are related, learned together. For related tasks with "
+        "Kernel machines for several tasks with the same columns, regression or classification, "
+        "learned together with a matrix of the relations between tasks. For related tasks with "
         "few rows each; with many rows, compare with a machine per task."
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
@@ -75,22 +75,22 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     Params = FMTLParams
 
     def check(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss, solver or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss, solver or memory do not fit."""
         super().check(summaries, params)
         check_solver(summaries, params)
 
     def solve(
         self, prepared: Prepared, params: FMTLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Return the machines and the Θ that solve (6)."""
+        """Return the machines and Θ that solve (6)."""
         kernel = penalty_of(params, mean_rows(prepared.examples))
         return solve(prepared, params, kernel, seed=seed, trace=trace)
 
     def adapt_task(self, model: KernelMachine, task: Task, *, trace: Trace) -> KernelMachine:
-        """Return the model with one more task, the α of the others frozen.
+        """Return the model with a new task, with the α of the other tasks fixed.
 
-        They answer as before. The gap of the new task's own problem is among the metrics, and a
-        warning where it is above the tolerance.
+        Predictions for the other tasks do not change. The metrics include the relative duality gap
+        of the new task's problem; a gap above the tolerance causes a warning.
         """
         params = FMTLParams.model_validate_json(json.dumps(model.fit_info["params"]))
         check_new_task(model, task, memory_gb=params.memory_gb)

@@ -1,10 +1,10 @@
-"""Squared loss, p = 2, shared rows, few outputs: no eigendecomposition of K at all.
+"""Solver for squared loss, p = 2, shared rows and few outputs, by conjugate gradients.
 
-For θ = V diag(θ) Vᵀ the machines are T systems (I + θ_j K)κ̃_j = ỹ_j, solved together by
-conjugate gradients: one product of K with all of them per step, preconditioned by the same
-Nyström approximation of K for every θ_j, systems dropped as they converge. The approximation also
-gives the first θ, for next to nothing: its own spectral problem is solved, so that one to three
-outer steps are left. Products in single precision where that suffices for the gap.
+For θ = V diag(θ) Vᵀ the machines are T systems (I + θ_j K)κ̃_j = ỹ_j. Conjugate gradients solve
+them together, with one product of K with all systems per step, and drop systems that have
+converged. The preconditioner is the same Nyström approximation of K for every θ_j. The initial θ
+solves the spectral problem of this approximation, which costs little and leaves one to three outer
+steps. Products use single precision if that suffices for the gap.
 """
 
 from dataclasses import dataclass, replace
@@ -32,14 +32,15 @@ Array = NDArray[np.float64]
 #: In single or double precision.
 Matrix = NDArray[np.floating[Any]]
 
-#: Landmarks of the preconditioner: at most, and as a part of the rows.
+#: Maximum number of landmarks of the preconditioner.
 MAX_LANDMARKS = 300
+#: Number of rows per landmark.
 ROWS_PER_LANDMARK = 8
-#: Steps of conjugate gradients for one θ.
+#: Maximum number of conjugate-gradient steps for one θ.
 MAX_INNER = 500
-#: Part of the allowed gap that the inner residuals may take.
+#: Share of the allowed gap for the inner residuals.
 INNER_GAP_FRACTION = 0.05
-#: Single precision errs by 1e-7 per product: enough for gaps from here on, from so many rows on.
+#: Smallest tolerance, and number of rows, for single precision, whose products have errors of 1e-7.
 SINGLE_TOLERANCE = 1e-5
 MIN_SINGLE_ROWS = 1000
 
@@ -54,7 +55,7 @@ class Preconditioner:
         Orthonormal rows.
     S : (m,)
     mu
-        Mean of the eigenvalues that are left.
+        Mean of the remaining eigenvalues.
     """
 
     Qt: Array
@@ -62,17 +63,17 @@ class Preconditioner:
     mu: float
 
     def apply(self, R: Array, theta: Array) -> Array:
-        """Return (I + θ_j K)⁻¹ R_j of the approximation, row by row; R (T, N), theta (T,)."""
-        base = 1.0 / (1.0 + theta * self.mu)
-        inside = 1.0 / (1.0 + np.outer(theta, self.S)) - base[:, np.newaxis]
-        found = ((R @ self.Qt.T) * inside) @ self.Qt
-        found += base[:, np.newaxis] * R
-        return np.asarray(found)
+        """Return (I + θ_j K)⁻¹ R_j for the approximate K, row by row; R (T, N), theta (T,)."""
+        outside = 1.0 / (1.0 + theta * self.mu)
+        inside = 1.0 / (1.0 + np.outer(theta, self.S)) - outside[:, np.newaxis]
+        result = ((R @ self.Qt.T) * inside) @ self.Qt
+        result += outside[:, np.newaxis] * R
+        return np.asarray(result)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternatingState(LoopState):
-    """θ as eigenvalues (T,) and eigenvectors (T, T), its machines, best dual value and gap over C.
+    """Eigenvalues (T,) and eigenvectors (T, T) of θ, its machines, best dual value and gap over C.
 
     Parameters
     ----------
@@ -87,14 +88,14 @@ class AlternatingState(LoopState):
     g: Array
     dual: float
     gap: float
-    #: Of the step from here; 0 where it is not known yet.
+    #: Exponent of the next step; 0 if not known yet.
     exponent: float = 0.0
 
 
 def solve_alternating(
     problem: Problem, *, seed: int, max_iter: int, tolerance: float, trace: Trace
 ) -> Solution:
-    """Return the solution of squared loss, p = 2 and shared rows."""
+    """Return the solution for squared loss, p = 2 and shared rows."""
     e, C, s = problem.examples, problem.kernel.C, problem.kernel.rule[2]
     assert problem.K is not None
     Y = e.y.reshape(e.n_outputs, -1)
@@ -145,7 +146,7 @@ def solve_alternating(
 
 
 def nystrom_preconditioner(K: Array, *, rng: np.random.Generator) -> Preconditioner:
-    """Return the approximation of K (N, N) by random columns."""
+    """Return the Nyström approximation of K (N, N) by random columns."""
     N = len(K)
     m = max(min(MAX_LANDMARKS, N // ROWS_PER_LANDMARK), 1)
     chosen = np.sort(rng.choice(N, m, replace=False))
@@ -170,16 +171,16 @@ def _machines(
     start: Array | None,
     allowed: float,
 ) -> tuple[Array, float]:
-    """Return X (T, N) of the systems (I + θ_j K)x_j = ỹ_j, and half the squared residual.
+    """Return the solution X (T, N) of (I + θ_j K)x_j = ỹ_j, and half the squared residual.
 
     Parameters
     ----------
     rotated : (T, N)
-        Targets ỹ in the eigenvectors of θ.
+        Targets ỹ in the basis of eigenvectors of θ.
     values : (T,)
         Eigenvalues of θ.
     allowed
-        Half squared residual of one system at which it is done.
+        Half squared residual below which a system has converged.
     """
     X = nystrom.apply(rotated, values) if start is None else start
     R = rotated - X - values[:, np.newaxis] * _multiply(X, K)

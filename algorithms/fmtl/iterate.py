@@ -1,21 +1,21 @@
-"""The outer step for p = 2 with exact machines inside: θ, its update, and its certificate.
+"""The outer iteration over θ for p = 2: update, floor and certificate.
 
 In reduced variables (θ = CΘ, g = κᵀKκ) the optimum is θ = s g, s = C³/(2λ). The published
-alternation (OKL, ConvexOKL) takes Θ ← (B/(2λ))^{1/3}, B = ΘGΘ, in these letters θ ← (s θgθ)^{1/3}.
-It belongs to a family with the same fixed point,
+alternation (OKL, ConvexOKL) is Θ ← (B/(2λ))^{1/3}, B = ΘGΘ, here θ ← (s θgθ)^{1/3}. It belongs to a
+family with the same fixed point,
 
     θ ← (θ^c s g θ^c)^a,   a = 1/(2c + 1),
 
-of which 1/3 is the monotone member and the slowest. If all of θ is scaled, log g answers with a
-slope m between -2 and 0, and the error is multiplied by 1 - a + a m: a = 1/(1 - m) is best. But
-where the eigenvalues of θ differ much, directions between them can diverge for any a > 1/3 (for
-fixed weights and a = 1/2 from a ratio of 4 on): after a step that widens the gap, a is 1/3.
+of which a = 1/3 is monotone, but the slowest. If θ is scaled by a factor, log g changes with a
+slope m between -2 and 0, and the error is multiplied by 1 - a + a m, so a = 1/(1 - m) is best. But
+if the eigenvalues of θ differ much, directions between them can diverge for any a > 1/3 (for fixed
+weights and a = 1/2, from a ratio of 4). So a is 1/3 after a step that increases the gap.
 
-None of them ever leaves the range of θ, and with fewer features than tasks θ loses rank in the
-first step, in directions that need not be those of the optimum; where θ is small it turns slowly.
-So there θ gets a floor ε, such that ε²T/(4s), what it may add to the gap, is a part of the gap.
+All these updates stay in the range of θ. With fewer features than tasks θ loses rank in the first
+step, in directions that may differ from those of the optimum, and converges slowly where it is
+small. Therefore θ gets a floor ε such that its contribution ε²T/(4s) to the gap is a small part.
 
-For any θ >= 0 the primal value at its own machine and the dual value at κ differ by exactly
+For any θ >= 0, the primal value at the machines of θ and the dual value at κ differ by exactly
 
     Σ_i [L - gain + κF] + ‖θ - s g‖²/(4s).
 """
@@ -32,14 +32,15 @@ from algorithms.kernel_machines.certificate import Certificate
 
 Array = NDArray[np.float64]
 
-#: The monotone exponent, and the largest that did not diverge with hundreds of tasks.
+#: The monotone exponent, and the largest one that did not diverge with hundreds of tasks.
 EXPONENTS = (1.0 / 3.0, 2.0 / 3.0)
-#: Part of the gap that the floor may cost, and part of the mean eigenvalue that it may be.
+#: Bound on the floor: its contribution relative to the gap, and its size relative to the mean
+#: eigenvalue.
 FLOOR = 0.1
 
 
 def psd_power(A: Array, exponent: float) -> Array:
-    """Return A^exponent of a positive semidefinite A (T, T); rounding below 0 counts as 0."""
+    """Return A^exponent of a positive semidefinite A (T, T); negative eigenvalues count as 0."""
     values, V = np.linalg.eigh((A + A.T) / 2)
     return np.asarray((V * np.maximum(values, 0.0) ** exponent) @ V.T)
 
@@ -52,25 +53,25 @@ def update_theta(
     Parameters
     ----------
     values, V
-        The same of θ.
+        Eigenvalues and eigenvectors of θ.
     g : (T, T)
-        VᵀgV: one eigendecomposition (T, T) is all that an outer step needs.
+        VᵀgV, so that an outer step needs only one eigendecomposition (T, T).
     """
     side = values ** ((1.0 / exponent - 1.0) / 2.0)
     rotated = s * (side[:, np.newaxis] * g * side)
-    found, U = np.linalg.eigh((rotated + rotated.T) / 2)
-    return np.maximum(found, 0.0) ** exponent, V @ U
+    eigenvalues, U = np.linalg.eigh((rotated + rotated.T) / 2)
+    return np.maximum(eigenvalues, 0.0) ** exponent, V @ U
 
 
 def eigenvalue_floor(values: Array, gap: float, *, s: float, rank: int) -> float:
-    """Return what added to the eigenvalues of θ (T,) adds no more than a part of the gap before.
+    """Return a floor ε to add to the eigenvalues of θ (T,), small compared with the last gap.
 
     Parameters
     ----------
     gap
-        Over C.
+        Duality gap over C of the last step.
     rank
-        Of the input kernel; from T on no floor is needed.
+        Rank of the input kernel; no floor is needed if it is at least T.
     """
     T = len(values)
     if rank >= T:
@@ -79,12 +80,12 @@ def eigenvalue_floor(values: Array, gap: float, *, s: float, rank: int) -> float
 
 
 def best_exponent(slope: float) -> float:
-    """Return a = 1/(1 - m) within its bounds, for the slope m of log g."""
+    """Return a = 1/(1 - m), clipped to ``EXPONENTS``, for the slope m of log g."""
     return float(np.clip(1.0 / (1.0 - slope), *EXPONENTS))
 
 
 def next_exponent(before: "OuterState", after: "OuterState") -> float:
-    """Return the exponent for the next step: the monotone one after a step that widened the gap."""
+    """Return the exponent for the next step: 1/3 after a step that increased the gap."""
     if before.exponent == EXPONENTS[0] or after.residual > before.residual:
         return EXPONENTS[0]
     return after.exponent
@@ -99,7 +100,7 @@ class OuterState(Protocol):
 
     @property
     def exponent(self) -> float:
-        """Exponent a of the step from here."""
+        """Exponent a of the next step."""
 
 
 def penalty_gap(theta: Array, g: Array, *, s: float) -> float:
@@ -115,10 +116,13 @@ def solution_at(
     reason: StopReason | None,
     W: Array | None = None,
 ) -> Solution:
-    """Return the solution with Θ as iterated, and machines κ (n,), or weights W (q, T) of features.
+    """Return the solution for the last θ and its machines κ (n,).
 
-    The primal value is at the machine θ κ; where W is given it is at W, which has half the
-    squared distance of Wθ^{-1/2} and Uθ^{1/2} in the gap in place of the terms of the examples.
+    Parameters
+    ----------
+    W : (q, T) or None
+        Weights of features, from a primal solver. The primal value is then at W instead of θκ, and
+        the gap has the additional term ½‖Wθ^{-1/2} - Uθ^{1/2}‖².
     """
     e, s = problem.examples, problem.kernel.rule[2]
     products = problem.products(kappa)

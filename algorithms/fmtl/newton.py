@@ -1,9 +1,9 @@
-"""Smooth losses, p = 2, features: the primal problem in the weights, a Newton method for each θ.
+"""Solver for smooth losses, p = 2 and features: Newton's method on the primal problem for each θ.
 
-With W = Aθ^{1/2} the machines for one θ minimise Σ w L(y, xᵀW_t) + ½‖A‖² over A (q, T). Each
-Newton step is solved by conjugate gradients on blocks X_tᵀ H_t X_t (q, q): O(T q² + q T²) per
-step, whatever n is. For n ≫ q and a large C, where dual methods need hundreds of passes. The
-preconditioner is the mean block in the eigenvectors of θ, inverted exactly.
+With W = Aθ^{1/2}, the machines for one θ minimise Σ w L(y, xᵀW_t) + ½‖A‖² over A (q, T). Each
+Newton system is solved by conjugate gradients on blocks X_tᵀ H_t X_t (q, q), at O(T q² + q T²) per
+step, independent of n. The preconditioner is the exact inverse for the mean block in the
+eigenvectors of θ. For n ≫ q and a large C, where dual methods need hundreds of passes.
 """
 
 from dataclasses import dataclass, replace
@@ -25,18 +25,18 @@ from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
-#: Exponent of the outer step until it fails.
+#: Exponent of the outer step until a step increases the gap.
 INITIAL_EXPONENT = 0.5
-#: Newton steps, steps of conjugate gradients, and halvings of a step.
+#: Maximum numbers of Newton steps, of conjugate-gradient steps, and of halvings of a step.
 MAX_NEWTON = 50
 MAX_INNER = 500
 MAX_HALVINGS = 40
-#: Accuracy of one Newton step: what is small in θ must be solved as well.
+#: Relative accuracy of a Newton step; high, because directions with small θ must converge, too.
 INNER_RTOL = 1e-10
-#: Part of the allowed gap that the gradient may take.
+#: Share of the allowed gap for the inner iteration.
 INNER_GAP_FRACTION = 0.05
-#: The gradient of what is small in θ is small by itself: hence far below what the gap allows.
-GRADIENT_PART = 1e-8
+#: Additional factor for the gradient, because the gradient is small in directions with small θ.
+GRADIENT_FACTOR = 1e-8
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -77,7 +77,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
         )
 
     def step(before: NewtonState) -> NewtonState:
-        # with θ^½ g θ^½ = AᵀA and θgθ = WᵀW: no products of residuals, which cancel for large C
+        # θ^½ g θ^½ = AᵀA and θgθ = WᵀW avoid products of residuals, which cancel for large C
         W = before.A @ psd_power(before.theta, 0.5)
         if before.exponent == INITIAL_EXPONENT:
             theta = psd_power(s * (before.A.T @ before.A), INITIAL_EXPONENT)
@@ -91,7 +91,7 @@ def solve_newton(problem: Problem, *, max_iter: int, tolerance: float, trace: Tr
     kappa = loss.kappas(e.y, np.zeros_like(e.y), e.w)
     zero = float(loss.values(e.y, np.zeros_like(e.y), e.w).sum())
     U = problem.products(kappa).T
-    # where Θ = 0 every gradient of Θ vanishes; half of all losses explained is a fair first guess
+    # Θ = 0 is a stationary point, so start from a τI that explains about half of all losses
     size = max(float(np.vdot(U, U)) / T, 1e-300)
     tau = min(s * size, zero / (T * size))
     end = trace.run(
@@ -109,31 +109,31 @@ def _inverse(half: Array) -> Array:
 def _machines(
     problem: Problem, half: Array, A: Array, *, goal: float
 ) -> tuple[Array, Array, Array, float]:
-    """Return A (q, T), κ, U (q, T), and half the squared gradient, for one θ = half²."""
+    """Return A (q, T), κ, U (q, T), and half the squared gradient norm, for θ = half²."""
     value, kappa, U, curvature = _evaluate(problem, half, A)
     for _ in range(MAX_NEWTON):
         gradient = A - U @ half
         rest = 0.5 * float(np.vdot(gradient, gradient))
-        if rest <= GRADIENT_PART * goal:
+        if rest <= GRADIENT_FACTOR * goal:
             break
         D = _newton_step(problem, half, gradient, curvature)
         decrease = float(np.vdot(gradient, D))
         length = 1.0
         for _ in range(MAX_HALVINGS):
-            found = _evaluate(problem, half, A - length * D)
-            if found[0] <= value - 1e-4 * length * decrease:
+            trial = _evaluate(problem, half, A - length * D)
+            if trial[0] <= value - 1e-4 * length * decrease:
                 break
             length /= 2.0
         else:
-            break  # nothing falls at working precision
+            break  # no step decreases the value at working precision
         A = A - length * D
-        value, kappa, U, curvature = found
+        value, kappa, U, curvature = trial
     gradient = A - U @ half
     return A, kappa, U, 0.5 * float(np.vdot(gradient, gradient))
 
 
 def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Array, Array]:
-    """Return the primal value over C without V, κ, U and the curvatures at A."""
+    """Return the primal value over C without V, κ, U, and the curvatures of the loss at A."""
     e, loss = problem.examples, problem.loss
     W = A @ half
     F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])
@@ -143,7 +143,7 @@ def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Ar
 
 
 def _newton_step(problem: Problem, half: Array, gradient: Array, curvature: Array) -> Array:
-    """Return D with (Hessian) D = gradient, to a tenth of the gradient or better."""
+    """Return D, which solves (Hessian) D = gradient by preconditioned conjugate gradients."""
     e = problem.examples
     blocks = np.stack([
         (e.X[e.rows(r)] * curvature[e.part(r), np.newaxis]).T @ e.X[e.rows(r)]

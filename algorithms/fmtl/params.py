@@ -13,7 +13,7 @@ class FMTLParams(PenaltyParams):
     solver: Literal["auto", "sdca", "sweeps", "spectral", "alternating", "newton"] = Field(
         "auto",
         title="Solver",
-        description="All reach the same optimum. 'sdca': the paper's. 'sweeps': coordinate ascent "
-        "by task, or by blocks of shared rows. For k = 1: 'spectral' and 'alternating' (squared "
-        "loss, shared rows) and 'newton' (linear kernel, a smooth loss).",
+        description="All solvers reach the same optimum. 'sdca': the paper's solver. 'sweeps': "
+        "coordinate ascent by task, or by blocks of shared rows. For k = 1 only: 'spectral' and "
+        "'alternating' (squared loss, shared rows) and 'newton' (linear kernel, smooth loss).",
     )

@@ -1,4 +1,4 @@
-"""Which solver solves a problem, and is likely to be the choose_solver."""
+"""Choice of the solver for a problem."""
 
 from collections.abc import Sequence
 
@@ -15,25 +15,25 @@ from algorithms.kernel_machines.output_kernels import OutputKernel
 from algorithms.kernel_machines.preparation import Prepared, loss_of
 
 SMOOTH = ("squared", "huber", "squared-hinge", "logistic")
-#: Up to here an eigendecomposition of K costs less than anything else.
+#: Largest number of rows for which an eigendecomposition of K is always the fastest.
 MAX_SPECTRAL_ROWS = 300
-#: With more outputs than this part of the rows one eigendecomposition of K is worth its price.
+#: With fewer rows per output, an eigendecomposition of K is the fastest.
 MIN_ROWS_PER_OUTPUT = 4
-#: Rows per feature from which on the weights are the smaller problem.
+#: Smallest number of examples per weight for which the primal problem is faster.
 MIN_ROWS_PER_WEIGHT = 4
 
 
 def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
-    """Raise InvalidParams where the solver asked for cannot solve the problem asked for."""
+    """Raise InvalidParams if the selected solver cannot solve the problem."""
     if params.solver in ("auto", "sdca", "sweeps"):
         return
     is_classes = summaries[0].target == "classes"
     loss = params.loss if params.loss != "auto" else ("hinge" if is_classes else "squared")
-    wanted = SMOOTH if params.solver == "newton" else ("squared",)
+    allowed = SMOOTH if params.solver == "newton" else ("squared",)
     if params.penalty != "power" or params.k != 1:
         _refuse(params, "needs penalty 'power' with k = 1")
-    if loss not in wanted:
-        _refuse(params, f"needs a loss of {', '.join(wanted)}, not {loss}")
+    if loss not in allowed:
+        _refuse(params, f"needs the loss {' or '.join(allowed)}, got {loss}")
     if params.solver == "newton" and params.kernel != "linear" and params.nystrom == 0:
         _refuse(params, "needs kernel 'linear' or landmarks")
 
@@ -41,21 +41,21 @@ def check_solver(summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
 def solve(
     prepared: Prepared, params: FMTLParams, kernel: OutputKernel, *, seed: int, trace: Trace
 ) -> tuple[str, Solution]:
-    """Return the name of the solver and what it found."""
+    """Return the name of the solver and its solution."""
     problem = Problem(prepared.examples, prepared.K, loss_of(params, prepared.examples), kernel)
     name: str = params.solver if params.solver != "auto" else choose_solver(problem)
     _check_shape(problem, params, name)
     max_iter, tolerance = params.max_iter, params.tolerance
     if name == "spectral":
-        found = solve_spectral(
+        solution = solve_spectral(
             problem, prepared.eigen, max_iter=max_iter, tolerance=tolerance, trace=trace
         )
     elif name == "alternating":
-        found = solve_alternating(
+        solution = solve_alternating(
             problem, seed=seed, max_iter=max_iter, tolerance=tolerance, trace=trace
         )
     elif name == "newton":
-        found = solve_newton(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
+        solution = solve_newton(problem, max_iter=max_iter, tolerance=tolerance, trace=trace)
     else:
         method: AscentMethod = "blocks" if problem.examples.is_shared else "tasks"
         name = method if name == "sweeps" else "sdca"
@@ -63,18 +63,18 @@ def solve(
             problem, "sdca" if name == "sdca" else method, seed=seed, max_iter=max_iter,
             tolerance=tolerance, trace=trace,
         )  # fmt: skip
-        found = solution_of(problem, end.kappa, reason=trace.stop_reason, products=end.products)
-    return name, found
+        solution = solution_of(problem, end.kappa, reason=trace.stop_reason, products=end.products)
+    return name, solution
 
 
 def choose_solver(problem: Problem) -> str:
-    """Return the solver that was found choose_solver for a problem of this kind and shape."""
+    """Return the solver that was fastest in benchmarks for this kind and shape of problem."""
     e, loss, rule = problem.examples, problem.loss, problem.kernel.rule
     N, T = len(e.X), e.n_outputs
     if rule[:2] != (1, 1) or loss.name not in SMOOTH:
         return "sweeps"
-    is_plain = loss.name == "squared" and bool((e.w == 1.0).all())
-    if e.is_shared and is_plain:
+    is_unweighted = loss.name == "squared" and bool((e.w == 1.0).all())
+    if e.is_shared and is_unweighted:
         if problem.K is None or N <= MAX_SPECTRAL_ROWS or T > N // MIN_ROWS_PER_OUTPUT:
             return "spectral"
         return "alternating"
@@ -84,21 +84,21 @@ def choose_solver(problem: Problem) -> str:
 
 
 def _check_shape(problem: Problem, params: FMTLParams, name: str) -> None:
-    """Raise InvalidParams where the examples do not fit a solver asked for."""
+    """Raise InvalidParams if the examples do not fit the selected solver."""
     e = problem.examples
     if name in ("spectral", "alternating"):
         if not e.is_shared:
-            _refuse(params, "needs tasks that share their rows, or one task of several classes")
+            _refuse(params, "needs tasks on the same rows, or one task of several classes")
         if (e.w != 1.0).any():
             _refuse(params, "needs equal weights")
     if name == "alternating" and problem.K is None:
-        _refuse(params, "needs a kernel matrix; take 'spectral' for a linear kernel")
+        _refuse(params, "needs a kernel matrix; use 'spectral' for a linear kernel")
     if name == "newton" and problem.K is not None:
         _refuse(params, "needs no more features than rows")
 
 
-def _refuse(params: FMTLParams, why: str) -> None:
+def _refuse(params: FMTLParams, reason: str) -> None:
     raise InvalidParams(
-        f"solver '{params.solver}' {why}; take solver 'auto', which fits every problem",
+        f"solver '{params.solver}' {reason}; solver 'auto' works for every problem",
         field="solver",
     )

@@ -1,9 +1,10 @@
-"""Squared loss, p = 2, shared rows: everything in the eigenvectors of K, computed once.
+"""Solver for squared loss, p = 2 and shared rows, by one eigendecomposition of K.
 
-K = Q S Qᵀ, θ = V diag(θ) Vᵀ: the machines (K ⊗ θ + I)κ = y decouple entry by entry,
-κ̃_ij = ỹ_ij/(1 + S_i θ_j) with Ỹ = QᵀYV. One step of θ costs two products (N, T)(T, T), one
-(T, N)(N, T) and eigendecompositions (T, T); two to six steps. What S leaves out of Y has a common
-eigenvalue μ: 0 for the complement of features, the mean of the rest for an approximate S.
+With K = Q S Qᵀ and θ = V diag(θ) Vᵀ, the machines (K ⊗ θ + I)κ = y decouple entry by entry,
+κ̃_ij = ỹ_ij/(1 + S_i θ_j) with Ỹ = QᵀYV. A step of θ costs two products (N, T)(T, T), one
+(T, N)(N, T) and an eigendecomposition (T, T); two to six steps are needed. The part of Y outside
+the span of Q has a common eigenvalue μ: 0 for the complement of features, or the mean of the
+remaining eigenvalues for an approximate S.
 """
 
 from dataclasses import dataclass, replace
@@ -25,16 +26,16 @@ from algorithms.kernel_machines.building import Solution
 from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
-#: Eigenvalues (m,) and eigenvectors (m, m), rising.
+#: Eigenvalues (m,) in increasing order, and eigenvectors (m, m).
 Eigen = tuple[Array, Array]
 
-#: Eigenvalues below this part of the largest are 0.
+#: Eigenvalues below this, relative to the largest, count as 0.
 RANK_RTOL = 1e-13
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Spectrum:
-    """Targets in the eigenvectors of a kernel.
+    """Targets in the basis of eigenvectors of a kernel matrix.
 
     Parameters
     ----------
@@ -43,9 +44,9 @@ class Spectrum:
     Y : (m, T)
         QᵀY.
     rest : (T, T)
-        Products of what is left of the targets.
+        Gram matrix of the part of the targets outside the span of Q.
     mu
-        Its eigenvalue.
+        Eigenvalue of that part.
     """
 
     S: Array
@@ -56,16 +57,16 @@ class Spectrum:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class ThetaEvaluation:
-    """All machines for one θ.
+    """Values at the machines of one θ.
 
     Parameters
     ----------
     g : (T, T)
-        VᵀgV, in the eigenvectors of θ.
+        VᵀgV, in the basis of eigenvectors of θ.
     dual
-        Value of the dual over C.
+        Dual value over C.
     slope
-        Of log g when all of θ is scaled.
+        Slope m of log g when θ is scaled.
     """
 
     g: Array
@@ -92,7 +93,7 @@ def evaluate_theta(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaState(LoopState):
-    """θ as eigenvalues (T,) and eigenvectors (T, T), VᵀgV, best dual value and gap over C."""
+    """Eigenvalues (T,) and eigenvectors (T, T) of θ, VᵀgV, best dual value and gap over C."""
 
     values: Array
     V: Array
@@ -103,7 +104,7 @@ class ThetaState(LoopState):
 
 
 def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
-    """Return τ = s tr(g)/T of θ = τI: where Θ = 0 every gradient of Θ vanishes."""
+    """Return the τ of the initial θ = τI, with τ = s tr(g)/T; Θ = 0 is a stationary point."""
     T = len(spectrum.rest)
     energy = np.append((spectrum.Y**2).sum(axis=1), np.trace(spectrum.rest)) / T
     S = np.append(spectrum.S, spectrum.mu)
@@ -113,7 +114,7 @@ def isotropic_theta(spectrum: Spectrum, *, s: float) -> float:
         return float(np.log(s * max(float((S * energy) @ shrunk**2), 1e-300)) - log_tau)
 
     low, high = -600.0, 600.0
-    for _ in range(80):  # excess falls with log τ
+    for _ in range(80):  # bisection; excess decreases in log τ
         middle = (low + high) / 2
         low, high = (middle, high) if excess(middle) > 0 else (low, middle)
     return float(np.exp(low))
@@ -123,18 +124,18 @@ def maximise_dual(
     spectrum: Spectrum, *, s: float, C: float, max_iter: int, tolerance: float, trace: Trace,
     loop: str = "spectral",
 ) -> ThetaState:  # fmt: skip
-    """Return the θ at which the relative gap is below the tolerance."""
+    """Iterate θ until the relative gap is below the tolerance, and return the last state."""
 
     def state(values: Array, V: Array, best: float) -> ThetaState:
-        found = evaluate_theta(spectrum, values, V, s=s)
-        gap = penalty_gap(np.diag(values), found.g, s=s)
-        primal = found.dual + gap
-        best = max(best, found.dual)
+        evaluation = evaluate_theta(spectrum, values, V, s=s)
+        gap = penalty_gap(np.diag(values), evaluation.g, s=s)
+        primal = evaluation.dual + gap
+        best = max(best, evaluation.dual)
         residual = relative_gap(primal, primal - best)
         return ThetaState(
-            objective=C * best, residual=residual, values=values, V=V, g=found.g, dual=best,
+            objective=C * best, residual=residual, values=values, V=V, g=evaluation.g, dual=best,
             gap=primal - best,
-            exponent=best_exponent(found.slope),
+            exponent=best_exponent(evaluation.slope),
         )  # fmt: skip
 
     def step(before: ThetaState) -> ThetaState:
@@ -157,7 +158,10 @@ def spectrum_of(eigen: Eigen, Y: Array) -> tuple[Spectrum, Array]:
 
 
 def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Array]:
-    """Return the spectrum of ZZᵀ from that of ZᵀZ (q, q), and the map M (q, m) with Q = Z M."""
+    """Return the spectrum of ZZᵀ from the eigendecomposition of ZᵀZ (q, q), and M with Q = Z M.
+
+    M is (q, m).
+    """
     S, V = eigen
     is_kept = RANK_RTOL * max(float(S[-1]), 0.0) < S
     S = S[is_kept]
@@ -168,12 +172,12 @@ def spectrum_of_features(eigen: Eigen, Z: Array, Y: Array) -> tuple[Spectrum, Ar
 def solve_spectral(
     problem: Problem, eigen: Eigen, *, max_iter: int, tolerance: float, trace: Trace
 ) -> Solution:
-    """Return the solution of squared loss, p = 2 and shared rows.
+    """Return the solution for squared loss, p = 2 and shared rows.
 
     Parameters
     ----------
     eigen
-        Of the kernel matrix, or of XᵀX for features.
+        Eigendecomposition of the kernel matrix, or of XᵀX for features.
     """
     e = problem.examples
     Y = e.y.reshape(e.n_outputs, -1).T

@@ -1,4 +1,4 @@
-"""What output-kernel learning is compared with: machines alone, fixed relations, other Θ."""
+"""Baselines of output-kernel learning: separate machines, and other output kernels."""
 
 from algorithms.kernel_baselines.fixed import MeanMachines, TaskMachines
 from algorithms.kernel_baselines.mtrl import MTRL

@@ -1,14 +1,14 @@
-"""Kernel machines whose output kernel is given: a machine per task, or tasks near their mean.
+"""Kernel machines with a fixed output kernel: a machine per task, or machines near their mean.
 
     min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²,   ‖F‖ in the space of k(x, z) Θ_st
 
-With Θ = I each task has a machine of its own (support vector machine, ridge, ...). With
-Θ = (1 - a)I + a 11ᵀ every task is a common function plus one of its own, and a is how much of the
-prior variance is common (Evgeniou and Pontil 2004); a = 1 is one machine for all rows. Outputs of
-one meaning are tied so: numbers, the same pair of classes, or the same class of several; tasks
-whose classes differ, and the classes of one task, are not.
+With Θ = I each task has a separate machine (support vector machine, ridge regression, ...). With
+Θ = (1 - a)I + a 11ᵀ every task is a common function plus a function of its own, and a is the common
+share of the prior variance (Evgeniou and Pontil 2004); a = 1 is one machine for all rows. Outputs
+are related in this way if both are numbers, or have the same pair of classes, or the same class of
+several. Outputs with different classes, and the classes of one task, are not.
 
-Cost: dual coordinate ascent as for output-kernel learning, Θ constant.
+Cost: dual coordinate ascent as for output-kernel learning, with constant Θ.
 
 Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
 doi:10.1145/1014052.1014067
@@ -44,15 +44,15 @@ class TaskMachinesParams(MachineParams):
 
     selection_scope: Literal["all", "task"] = Field(
         "all",
-        title="Scope of the choice of C",
-        description="When 'selection' is 'cv'. 'all': one C for all tasks. 'task': each task has "
-        "its own, by its own held-out rows.",
+        title="Scope of the selection of C",
+        description="If 'selection' is 'cv': 'all' selects one C for all tasks, 'task' selects a C "
+        "for each task by its own held-out rows.",
     )
     C_by_task: dict[str, Strength] = Field(
         {},
         max_length=100_000,
         title="Strength C of single tasks",
-        description="By name; tasks that are not named have C.",
+        description="Values of C by task name; other tasks have C.",
     )
 
 
@@ -64,13 +64,13 @@ class MeanMachinesParams(MachineParams):
         ge=0.0,
         le=1.0,
         title="Common share a",
-        description="Part of the prior variance that all tasks have in common: 0 is a machine per "
-        "task, 1 one machine for the rows of all.",
+        description="Share of the prior variance that is common to all tasks. 0: a separate "
+        "machine per task. 1: one machine for the rows of all tasks.",
     )
 
 
 class _FixedOutputKernel(MachineAlgorithm[P]):
-    """Kernel machines for a given Θ."""
+    """Base class: kernel machines for a fixed Θ."""
 
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
 
@@ -99,26 +99,26 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
     name = "kernel-tasks"
     title = "Kernel machine per task"
     summary = (
-        "Support vector machine, ridge or logistic regression with a kernel, each task from its "
-        "own rows alone. The baseline for tasks with many rows."
+        "Support vector machine, ridge or logistic regression with a kernel, for each task from "
+        "its own rows. For tasks with many rows."
     )
     Params = TaskMachinesParams
 
     def check(self, summaries: Sequence[TaskSummary], params: TaskMachinesParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
         super().check(summaries, params)
         names = [task.name for task in summaries]
         unknown = sorted(set(params.C_by_task).difference(names))
         if unknown:
             raise InvalidParams(
-                f"'C_by_task' names the task '{unknown[0]}', which is not among {names[:20]}",
+                f"'C_by_task' has the unknown task '{unknown[0]}'; the dataset has {names[:20]}",
                 field="C_by_task",
             )
 
     def select_strength(
         self, tasks: TaskSet, params: TaskMachinesParams, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[TaskMachinesParams, dict[str, Any]]:
-        """Return the parameters with the C that cross-validation chooses, for all or for each."""
+        """Return the parameters with C selected by cross-validation, for all tasks or per task."""
         if params.selection_scope == "all":
             return super().select_strength(tasks, params, trace=trace, rng=rng)
         common, own = select_per_task(
@@ -132,14 +132,14 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
     def selection_warnings(
         self, asked: TaskMachinesParams, chosen: TaskMachinesParams
     ) -> tuple[str, ...]:
-        """Return a warning for each end of the grid at which tasks have their C."""
+        """Return warnings about tasks whose C is at an end of the grid."""
         if asked.selection_scope == "all":
             return super().selection_warnings(asked, chosen)
         own = {name: {"C": C} for name, C in chosen.C_by_task.items()}
         return end_warnings_by_task(asked, own)
 
     def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
-        """Return I, or a diagonal of C_t/C where tasks have a C of their own."""
+        """Return the diagonal of C_t/C, which is I if all tasks have the same C."""
         weights = [
             params.C_by_task.get(target.task, params.C) / params.C
             for target in targets
@@ -154,15 +154,15 @@ class MeanMachines(_FixedOutputKernel[MeanMachinesParams]):
     name = "kernel-mean"
     title = "Kernel machines near their mean"
     summary = (
-        "Every task is a common function plus one of its own, in a proportion that is given. The "
-        "baseline for tasks that are all alike; fmtl learns which are."
+        "Every task is a common function plus a function of its own, with a fixed common share. "
+        "For tasks that are all similar; fmtl learns which tasks are."
     )
     Params = MeanMachinesParams
 
     def relation(self, params: MeanMachinesParams, *, targets: Sequence[Target]) -> Array:
-        """Return (1 - a)I + aB, B_rs = 1 where outputs r and s mean the same."""
+        """Return (1 - a)I + aB, with B_rs = 1 if outputs r and s have the same classes."""
         output_classes = output_classes_of(targets)
-        number = {meaning: i for i, meaning in enumerate(dict.fromkeys(output_classes))}
-        which = np.array([number[meaning] for meaning in output_classes])
+        number = {classes: i for i, classes in enumerate(dict.fromkeys(output_classes))}
+        which = np.array([number[classes] for classes in output_classes])
         is_same = which[:, np.newaxis] == which
         return np.asarray((1.0 - params.share) * np.eye(len(which)) + params.share * is_same)

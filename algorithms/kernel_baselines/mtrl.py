@@ -2,12 +2,12 @@
 
     min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²   over F and Θ >= 0, tr Θ <= τ
 
-By turns: the machines for Θ, then Θ ← τ B^{1/2} / tr B^{1/2}, B = ΘGΘ, which is the exact minimum
-of the norm. The trace favours a low rank: few latent tasks. The dual bound of a point κ is
-Σ gain - ½ Cτ λ_max(g) over C, so that the gap of any Θ is known here as well.
+The method alternates between the machines for Θ and Θ ← τ B^{1/2} / tr B^{1/2}, B = ΘGΘ, which
+minimises the norm exactly. The bound on the trace favours a low rank, that is few latent tasks. The
+dual value of κ is Σ gain - ½ Cτ λ_max(g) over C, so the duality gap is known for any Θ.
 
-On the relative scale and on the absolute one τ is the number of outputs: C then means what it means
-for one task. Cost: dual coordinate ascent for each Θ, and eigendecompositions (T, T).
+τ is the number of outputs on both scales, so that C means the same as for a single task. Cost: dual
+coordinate ascent for each Θ, and eigendecompositions (T, T).
 
 Reference: Zhang, Yeung, *A convex formulation for learning task relationships in multi-task
 learning*, UAI 2010, https://arxiv.org/abs/1203.3536
@@ -30,11 +30,11 @@ from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
-#: Passes for one Θ: the next Θ costs little.
+#: Maximum number of passes for one Θ; few, because the next Θ costs little.
 INNER_PASSES = 20
-#: Part of the tolerance to which the machines for one Θ are solved.
+#: Tolerance of the machines for one Θ, relative to the tolerance of the fit.
 INNER_GAP_FRACTION = 0.1
-#: Least eigenvalue of Θ in units of its mean: from 0 there is no way back.
+#: Smallest eigenvalue of Θ relative to the mean; an eigenvalue of 0 would stay 0.
 FLOOR = 1e-4
 
 
@@ -44,7 +44,7 @@ class MTRLParams(MachineParams):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MTRLState(LoopState):
-    """Θ (T, T), its machines κ (n,), and the best dual value over C so far."""
+    """Θ (T, T), its machines κ (n,), and the best dual value over C."""
 
     Theta: Array
     kappa: Array
@@ -57,8 +57,8 @@ class MTRL(MachineAlgorithm[MTRLParams]):
     name = "mtrl"
     title = "Multi-task relationship learning"
     summary = (
-        "Kernel machines and the matrix that relates the tasks, whose trace is bounded. A "
-        "published alternative to fmtl, here to compare with."
+        "Kernel machines with a learned matrix of task relations of bounded trace. A published "
+        "alternative to fmtl, for comparison."
     )
     reference = "Zhang and Yeung (2010), https://arxiv.org/abs/1203.3536"
     Params = MTRLParams
@@ -66,14 +66,14 @@ class MTRL(MachineAlgorithm[MTRLParams]):
     def solve(
         self, prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Return machines and Θ."""
+        """Return the machines and Θ."""
         return _solve(prepared, params, seed=seed, trace=trace)
 
 
 def _solve(
     prepared: Prepared, params: MTRLParams, *, seed: int, trace: Trace
 ) -> tuple[str, Solution]:
-    """Return the machines and Θ by turns."""
+    """Alternate between machines and Θ, and return the solution."""
     e, C = prepared.examples, params.C
     T, loss = e.n_outputs, loss_of(params, e)
 
@@ -110,7 +110,7 @@ def _solve(
 
 
 def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None = None) -> Solution:
-    """Return the solution with Θ as iterated, and its gap for the bound tr Θ <= T."""
+    """Return the solution for the Θ of the problem, with its gap under the bound tr Θ <= T."""
     e, theta, C = problem.examples, problem.kernel.Theta, problem.kernel.C
     products = problem.products(kappa)
     g = problem.gram(kappa, products)

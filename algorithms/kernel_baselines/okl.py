@@ -1,14 +1,15 @@
-"""OKL and ConvexOKL: the published alternations for squared loss, p = 2 and shared rows.
+"""OKL and ConvexOKL: published alternations for squared loss, p = 2 and shared rows.
 
-Both solve the problem of :mod:`algorithms.fmtl.algorithm` for p = 2 and squared loss. *OKL* takes
-coefficients A by the matrix equation KAL + μA = Y, then the exact minimum over L:
+Both solve the problem of :mod:`algorithms.fmtl.algorithm` for p = 2 and squared loss. *OKL*
+alternates between the coefficients A, from the matrix equation KAL + μA = Y, and the exact minimum
+over L:
 
     (EᵀE + μI)(L_new - L) = μ(½EᵀA - L),   E = KA                         (Dinuzzo et al., Alg. 1)
 
-L = λ^{1/3}Θ and μ = λ^{1/3}/C carry its objective ‖Y - KAL‖²/(2μ) + ½⟨AᵀKA, L⟩ + ½‖L‖² over.
-*ConvexOKL* takes Θ ← ((ΘGΘ + δI)/(2λ))^{1/3}, δ a vanishing barrier (Ciliberto et al.). The
-matrix equation is solved in the eigenvectors of K, computed once, and of Θ, in each step. Neither
-has a stopping rule of its own; here the duality gap of fmtl stops both.
+With L = λ^{1/3}Θ and μ = λ^{1/3}/C its objective ‖Y - KAL‖²/(2μ) + ½⟨AᵀKA, L⟩ + ½‖L‖² is
+equivalent. *ConvexOKL* updates Θ ← ((ΘGΘ + δI)/(2λ))^{1/3} with a vanishing barrier δ (Ciliberto et
+al.). The matrix equation is solved in the eigenvectors of K, computed once, and of Θ. The papers
+have no stopping rule; here both stop on the duality gap of fmtl.
 
 References: Dinuzzo, Ong, Gehler, Pillonetto, *Learning output kernels with block coordinate
 descent*, ICML 2011; Ciliberto, Mroueh, Poggio, Rosasco, *Convex learning of multiple tasks and
@@ -37,20 +38,21 @@ from algorithms.numerics.gaps import relative_gap
 
 Array = NDArray[np.float64]
 
-#: Barrier of ConvexOKL in units of the mean eigenvalue of B; shrinks by this factor per step.
+#: Barrier of ConvexOKL relative to the mean eigenvalue of B, and its factor of decay per step.
 BARRIER, BARRIER_DECAY = 1e-3, 0.5
 
 
 class OKLParams(MachineParams):
-    """Parameters of OKL and ConvexOKL; λ follows from C as in fmtl, on the absolute scale it is 1.
+    """Parameters of OKL and ConvexOKL.
 
-    That is no restriction: only C³/λ counts.
+    λ follows from C as in fmtl, and is 1 on the absolute scale. This is no restriction, because the
+    solution depends on C³/λ only.
     """
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OKLState(LoopState):
-    """Θ (T, T), its dual variables α (N, T), the best dual bound so far, and steps done."""
+    """Θ (T, T), its dual variables α (N, T), the best dual value, and the number of steps."""
 
     Theta: Array
     alpha: Array
@@ -59,22 +61,24 @@ class OKLState(LoopState):
 
 
 class _Alternation(MachineAlgorithm[OKLParams]):
-    """Machines for Θ, then Θ for the machines."""
+    """Base class: alternation between machines and Θ."""
 
     needs = Needs(same_features=True, target="any", shared_rows=True)
     Params = OKLParams
     is_convex: ClassVar[bool]
 
     def check(self, summaries: Sequence[TaskSummary], params: OKLParams) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
         super().check(summaries, params)
         if params.loss not in ("auto", "squared") or params.class_weight != "none":
-            raise InvalidParams(f"{self.name} has squared loss and no weights only", field="loss")
+            raise InvalidParams(
+                f"{self.name} supports only the loss 'squared' without class weights", field="loss"
+            )
 
     def solve(
         self, prepared: Prepared, params: OKLParams, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Return machines and Θ."""
+        """Return the machines and Θ."""
         del seed
         e, C = prepared.examples, params.C
         K, Y, lam = _shared(prepared, self.name), _targets(prepared), _lam(prepared, params)
@@ -83,7 +87,7 @@ class _Alternation(MachineAlgorithm[OKLParams]):
         QY = Q.T @ Y
 
         def state(Theta: Array, best: float, n_done: int) -> OKLState:
-            # the equation αΘ-wise, K α Θ + α/C = Y, in eigenvectors of K and Θ
+            # K α Θ + α/C = Y in the eigenvectors of K and Θ
             values, V = np.linalg.eigh(Theta)
             alpha = (QY @ V) / (1.0 / C + np.outer(S, np.maximum(values, 0.0))) @ V.T
             G = alpha.T @ (S[:, np.newaxis] * alpha)
@@ -117,8 +121,8 @@ class OKL(_Alternation):
     name = "okl"
     title = "Output-kernel learning by block descent (OKL)"
     summary = (
-        "The same problem as fmtl with squared loss and k = 1, on shared rows, by the published "
-        "alternation of 2011. Here to compare with."
+        "The problem of fmtl with squared loss and k = 1, for tasks on the same rows, by the "
+        "alternation published in 2011. For comparison."
     )
     reference = "Dinuzzo et al. (2011), https://icml.cc/2011/papers/54_icmlpaper.pdf"
     is_convex = False
@@ -130,15 +134,15 @@ class ConvexOKL(_Alternation):
     name = "convex-okl"
     title = "Output-kernel learning by convex alternation (ConvexOKL)"
     summary = (
-        "The same problem as fmtl with squared loss and k = 1, on shared rows, by the published "
-        "convex alternation of 2015. Here to compare with."
+        "The problem of fmtl with squared loss and k = 1, for tasks on the same rows, by the "
+        "convex alternation published in 2015. For comparison."
     )
     reference = "Ciliberto et al. (2015), https://arxiv.org/abs/1504.03101"
     is_convex = True
 
 
 def _okl_step(before: OKLState, S: Array, *, C: float, lam: float) -> Array:
-    """Return Θ by the exact minimum over L, which is positive semidefinite."""
+    """Return Θ from the exact minimum over L, which is positive semidefinite."""
     root = lam ** (1.0 / 3.0)
     mu, L, A = root / C, root * before.Theta, before.alpha / root
     E = S[:, np.newaxis] * A
@@ -160,8 +164,8 @@ def _shared(prepared: Prepared, algorithm: str) -> Array:
     e = prepared.examples
     if not e.is_shared:
         raise InvalidData(
-            f"{algorithm} needs tasks that share their rows, or one task of several classes; "
-            f"task '{e.targets[0].task}' and another have rows of their own; use fmtl",
+            f"{algorithm} needs tasks on the same rows, or one task of several classes, but task "
+            f"'{e.targets[0].task}' and another have different rows; use fmtl",
             task=e.targets[0].task,
         )
     return e.X @ e.X.T if prepared.K is None else prepared.K

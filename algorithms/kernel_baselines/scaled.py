@@ -1,10 +1,10 @@
-"""Output-kernel learning with a diagonal Θ: a machine per task, and the scale of each learned.
+"""Output-kernel learning with a diagonal Θ: a machine per task with a learned scale.
 
     min  C Σ_i L(y_i, F(x_i, t_i)) + ½‖F‖² + λ V(Θ),   Θ diagonal
 
-the problem of FMTL (Jawanpuria et al. 2015, (6)) without relations: what FMTL gains over it is a
-gain of sharing, and not of a strength for each task. V is a sum over entries, so that the problem
-is one of a single output for each task, with the λ of all.
+This is the problem of FMTL (Jawanpuria et al. 2015, (6)) without relations: a gain of FMTL over it
+is due to sharing, and not to a different strength for each task. V is a sum over entries, so the
+problem decouples into one problem per output, with the same λ.
 
 Cost: dual coordinate ascent for each output.
 
@@ -28,17 +28,17 @@ from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows,
 
 
 class ScaledMachinesParams(PenaltyParams):
-    """Parameters of machines whose scale is learned."""
+    """Parameters of machines with a learned scale."""
 
 
 class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
-    """A kernel machine for each task, its scale learned."""
+    """A kernel machine for each task with a learned scale."""
 
     name = "kernel-scaled"
-    title = "Kernel machine per task, scale learned"
+    title = "Kernel machine per task, learned scale"
     summary = (
-        "Kernel machines of tasks that share nothing, each with a strength that is learned as in "
-        "fmtl. The baseline that tells what fmtl gains by sharing from what it gains by scaling."
+        "A separate kernel machine for each task, with a strength that is learned as in fmtl. The "
+        "baseline that separates gains of fmtl by sharing from gains by scaling."
     )
     reference = "Jawanpuria et al. (2015), https://arxiv.org/abs/1511.05706"
     Params = ScaledMachinesParams
@@ -50,25 +50,25 @@ class ScaledMachines(MachineAlgorithm[ScaledMachinesParams]):
         kernel = penalty_of(params, mean_rows(prepared.examples))
         n_outputs = prepared.examples.n_outputs
         trace.expect_loops(len(trace.stop_reasons) + n_outputs)
-        found = []
+        solutions = []
         for r in range(n_outputs):
             problem = _problem_of_output(prepared, r, params, kernel)
             end = coordinate_ascent(
                 problem, "tasks", seed=seed, max_iter=params.max_iter, tolerance=params.tolerance,
                 trace=trace, loop=f"output {r + 1}",
             )  # fmt: skip
-            found.append(solution_of(problem, end.kappa, reason=trace.stop_reason))
-        return "tasks", _joined(found)
+            solutions.append(solution_of(problem, end.kappa, reason=trace.stop_reason))
+        return "tasks", _combine(solutions)
 
 
 def _problem_of_output(
     prepared: Prepared, r: int, params: ScaledMachinesParams, kernel: OutputKernel
 ) -> Problem:
-    """Return the problem of one output alone."""
+    """Return the problem of a single output."""
     e = prepared.examples
     rows, part = e.rows(r), e.part(r)
     n = part.stop - part.start
-    alone: Examples = replace(
+    own: Examples = replace(
         e,
         X=np.ascontiguousarray(e.X[rows]),
         first=np.zeros(1, dtype=np.intp),
@@ -78,23 +78,23 @@ def _problem_of_output(
         w=np.ascontiguousarray(e.w[part]),
     )
     K = None if prepared.K is None else np.ascontiguousarray(prepared.K[rows, rows])
-    return Problem(alone, K, loss_of(params, e), kernel)
+    return Problem(own, K, loss_of(params, e), kernel)
 
 
-def _joined(found: list[Solution]) -> Solution:
-    """Return the solution of all outputs; what none of them shares is 0."""
-    late = [one.reason for one in found if one.reason != "converged"]
-    certificates = [one.certificate for one in found]
+def _combine(solutions: list[Solution]) -> Solution:
+    """Return the solution for all outputs, with zeros outside the diagonals."""
+    reasons = [one.reason for one in solutions if one.reason != "converged"]
+    certificates = [one.certificate for one in solutions]
     return Solution(
-        kappa=np.concatenate([one.kappa for one in found]),
-        theta=np.diag([one.theta[0, 0] for one in found]),
-        g=np.diag([one.g[0, 0] for one in found]),
-        F=np.concatenate([one.F for one in found]),
+        kappa=np.concatenate([one.kappa for one in solutions]),
+        theta=np.diag([one.theta[0, 0] for one in solutions]),
+        g=np.diag([one.g[0, 0] for one in solutions]),
+        F=np.concatenate([one.F for one in solutions]),
         certificate=Certificate(
             primal=sum(one.primal for one in certificates),
             dual=sum(one.dual for one in certificates),
             terms=np.concatenate([one.terms for one in certificates]),
             penalty_gap=sum(one.penalty_gap for one in certificates),
         ),
-        reason=late[0] if late else "converged",
+        reason=reasons[0] if reasons else "converged",
     )

@@ -1,1 +1,1 @@
-"""What output-kernel learning and its baselines share: kernels, losses, dual ascent, the model."""
+"""Kernels, losses, dual ascent and the model of output-kernel learning and its baselines."""

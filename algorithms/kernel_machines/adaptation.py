@@ -1,4 +1,4 @@
-"""A new task for a trained model, learned with the α of all others frozen."""
+"""Adaptation of a trained model to a new task, with the α of all other tasks fixed."""
 
 from dataclasses import replace
 
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 
 def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> None:
-    """Raise InvalidData where a task cannot join the model, or needs more than this memory."""
+    """Raise InvalidData if the model cannot be adapted to a task, or memory does not suffice."""
     kind = "numbers" if model.targets[0].classes is None else "classes"
     if task.target != kind:
         raise InvalidData(
@@ -31,16 +31,16 @@ def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> Non
         )
     if model.kernel.name == "precomputed":
         raise InvalidData(
-            f"task '{task.name}' cannot join a model with a precomputed kernel, which lacks the "
-            "values among its own rows; fit again with all tasks",
+            f"a model with a precomputed kernel cannot be adapted to task '{task.name}', because "
+            "kernel values among its rows are missing; train again with all tasks",
             task=task.name,
         )
-    need = 16e-9 * task.n_samples**2  # the matrix, and once more while it is made
-    if need > memory_gb:
+    needed = 16e-9 * task.n_samples**2  # the matrix, and a temporary copy
+    if needed > memory_gb:
         raise InvalidData(
             f"the kernel matrix of the {task.n_samples} rows of task '{task.name}' needs "
-            f"{need:.3g} GB, more than the model's 'memory_gb' = {memory_gb:g}; let it join with "
-            "fewer rows, or train again with all tasks",
+            f"{needed:.3g} GB, more than the model's 'memory_gb' = {memory_gb:g}; use fewer rows, "
+            "or train again with all tasks",
             task=task.name,
         )
 
@@ -55,12 +55,12 @@ def adapt_to_task(
     tolerance: float,
     trace: Trace,
 ) -> KernelMachine:
-    """Return the model with the one task of these examples, output by output.
+    """Return the model with the task of the given examples, output by output.
 
     Parameters
     ----------
     examples
-        Rows as the user has them; targets in the units of the model.
+        Rows in the units of the data; targets in the units of the model.
     trace
         Runs one loop per output.
     """
@@ -85,29 +85,29 @@ def adapt_to_task(
         model = _with_output(model, rows, Z, kappa=end.kappa, g=end.g, theta=theta, C=kernel.C)
     target = replace(target, first=first)
     y = examples.y.reshape(target.n_outputs, -1).T
-    reached = relative_gap(primal, gap)
-    found = {
+    final_gap = relative_gap(primal, gap)
+    scores = {
         error_metric(target): training_error(y, np.stack(F, axis=1), target),
-        "duality_gap": reached,
+        "duality_gap": final_gap,
     }
     return replace(
-        model.with_warnings(*_warnings(target.task, reached, tolerance)),
+        model.with_warnings(*_warnings(target.task, final_gap, tolerance)),
         tasks=(*model.tasks, target.task),
         targets=(*model.targets, target),
-        scores={name: {**old, target.task: found[name]} for name, old in model.scores.items()},
+        scores={name: {**old, target.task: scores[name]} for name, old in model.scores.items()},
     )
 
 
 def _warnings(task: str, gap: float, tolerance: float) -> tuple[str, ...]:
-    late = (
-        f"task '{task}' joined with a relative duality gap of {gap:.1e}, above the tolerance "
-        f"{tolerance:g}; train the model again with a larger max_iter or a lower C"
+    warning = (
+        f"the adaptation to task '{task}' stopped with a relative duality gap of {gap:.1e}, above "
+        f"the tolerance {tolerance:g}; train the model again with a larger max_iter or a smaller C"
     )
-    return (late,) if gap > tolerance else ()
+    return (warning,) if gap > tolerance else ()
 
 
 def _products_with(model: KernelMachine, rows: Array) -> tuple[Array, Array | None]:
-    """Return Σ_{j in s} α_j k(x, x_j) of rows and every output s (n, T), and features if any."""
+    """Return Σ_{j in s} α_j k(x, x_j) for rows x and every output s (n, T), and features if any."""
     T = len(model.g)
     if model.kernel.is_linear:
         Z = model.kernel.features(rows)
@@ -134,7 +134,7 @@ def _with_output(
     theta: Array,
     C: float,
 ) -> KernelMachine:
-    """Return the model with one more output; what it had stays as it was."""
+    """Return the model with a new output; predictions of other outputs do not change."""
     T = len(model.g)
     Theta = theta / C
     Theta[:T, :T] = model.Theta

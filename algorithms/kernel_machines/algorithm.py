@@ -1,4 +1,4 @@
-"""What output-kernel learning and its baselines have in common around their solvers."""
+"""The base class of output-kernel learning and its baselines; subclasses add the solver."""
 
 import math
 from abc import abstractmethod
@@ -33,7 +33,7 @@ P = TypeVar("P", bound=MachineParams)
 
 
 class MachineAlgorithm(Algorithm[P, KernelMachine]):
-    """Kernel machines of several tasks: choose C, prepare, solve, build."""
+    """Kernel machines of several tasks: select C, prepare the data, solve, build the model."""
 
     needs = Needs(same_features=True, target="any")
     path_param = "C"
@@ -44,27 +44,27 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def solve(
         self, prepared: Prepared, params: P, *, seed: int, trace: Trace
     ) -> tuple[str, Solution]:
-        """Return the solver's name and what it found."""
+        """Return the name of the solver and its solution."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams where tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
         super().check(summaries, params)
         check_machine(summaries, params, algorithm=self.name)
 
     def check_held_out(self, params: P) -> None:
-        """Raise InvalidParams for a kernel whose columns belong to all training rows."""
+        """Raise InvalidParams for a precomputed kernel, whose columns are the training rows."""
         if params.kernel == "precomputed":
             raise InvalidParams(
-                "kernel 'precomputed' has a column for each training row, so that none can be "
-                "held out; train without search, comparison and evaluation, and judge the model "
-                "on rows of your own",
+                "kernel 'precomputed' has a column for each training row, so no row can be held "
+                "out; train without search, comparison and evaluation, and score the model on "
+                "other rows",
                 field="kernel",
             )
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> KernelMachine:
-        """Return the model for C as given, or as chosen by cross-validation of these rows."""
+        """Return the model for the given C, or for the C selected by cross-validation."""
         self.check(tasks.summaries(), params)
         trace.expect_loops(2 if params.selection == "cv" else 1)
         fit_info: dict[str, Any] = {}
@@ -84,7 +84,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
     def select_strength(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> tuple[P, dict[str, Any]]:
-        """Return the parameters with the C that cross-validation of these rows chooses."""
+        """Return the parameters with C selected by cross-validation, and results as JSON."""
         chosen = select_params(
             self, tasks.by_name(), candidates(params), n_folds=params.n_folds, trace=trace,
             rng=rng, loss=selection_loss(tasks, params),
@@ -92,13 +92,13 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         return chosen.params, {"cv_loss": list(chosen.losses), **chosen.fit_info}
 
     def selection_warnings(self, asked: P, chosen: P) -> tuple[str, ...]:
-        """Return what the user should know of what :meth:`select_strength` chose."""
+        """Return warnings about the C that :meth:`select_strength` selected."""
         return end_warnings(asked, {"C": chosen.C})
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator
     ) -> list[KernelMachine]:
-        """Return the model of each C, from one kernel matrix and what is learned of it once."""
+        """Return the model of each C, with one kernel matrix and one eigendecomposition for all."""
         if any(one.selection != "given" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         self.check(tasks.summaries(), params[0])
@@ -118,7 +118,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         seed: int,
         trace: Trace,
     ) -> KernelMachine:
-        # a sum that overflows shows in the certificate
+        # an overflow makes the certificate infinite
         with limit_blas_threads(_order(prepared)), np.errstate(over="ignore", invalid="ignore"):
             try:
                 solver, solution = self.solve(prepared, params, seed=seed, trace=trace)
@@ -139,17 +139,17 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
 
 
 def _order(prepared: Prepared) -> int:
-    """Return the size of the matrices that a solver multiplies: kernel or features, outputs."""
+    """Return the order of the largest matrix that a solver multiplies."""
     e = prepared.examples
     return max(e.X.shape[1] if prepared.K is None else len(prepared.K), e.n_outputs)
 
 
 def candidates(params: P) -> list[P]:
-    """Return the parameters with each C of the grid, from the weakest to the strongest."""
+    """Return the parameters for each C of the grid, in increasing order."""
     return [params.model_copy(update={"C": C, "selection": "given"}) for C in sorted(params.grid)]
 
 
 def selection_loss(tasks: TaskSet, params: MachineParams) -> Loss:
-    """Return what is to be small on held-out rows, errors of numbers in units of their tasks."""
+    """Return the loss on held-out rows; errors of numbers are divided by the scales of tasks."""
     is_centered = params.center_targets == "task"
     return held_out_loss(scales_by_task(tasks, params.target_scaling, is_centered=is_centered))

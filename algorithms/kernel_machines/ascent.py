@@ -1,14 +1,14 @@
-"""Dual coordinate ascent under the trace: SDCA as published, sweeps task by task, blocks of rows.
+"""Dual coordinate ascent, run by a trace: SDCA, task by task, or by blocks of shared rows.
 
 *SDCA* (Algorithm 1 of Jawanpuria et al. 2015): single examples in random order, O(n + T) per step.
-*Tasks*: each task in turn, the contributions of the others frozen, sweeps at O(n_r + T) per step
-until they move little, and one matrix-vector product behind them: for tasks with rows of their own.
-The penalty exp ties every task to every other, and a pass of single examples goes before: sweeps
-alone take 3 to 30 times as many passes there.
-*Blocks*: 64 shared rows with all tasks, two sweeps on their own kernel and one matrix product
-behind them; blocks are drawn anew in every pass, since fixed ones need ten times as many.
+*Tasks*: each task in turn, with the contributions of the others fixed: sweeps at O(n_r + T) per
+step until they change little, then one matrix-vector product. For tasks with different rows. The
+penalty exp relates all tasks, so each pass begins with a pass of SDCA; sweeps alone need 3 to 30
+times as many passes.
+*Blocks*: 64 shared rows with all tasks: two sweeps on their kernel matrix, then one matrix product.
+Blocks are random in every pass; fixed blocks need ten times as many passes.
 
-One iteration is one pass over all examples; its objective is the dual bound, its residual the
+One iteration is one pass over all examples. Its objective is the dual value, its residual the
 relative duality gap.
 """
 
@@ -29,22 +29,28 @@ from algorithms.numerics import kernels_fmtl_tasks as task_kernels
 Array = NDArray[np.float64]
 AscentMethod = Literal["sdca", "tasks", "blocks"]
 
-#: Most sweeps over one task before the next.
+#: Maximum number of sweeps over one task per pass.
 TASK_SWEEPS = 20
-#: Rows of one block, and sweeps over it.
+#: Number of rows of a block, and of sweeps over it.
 BLOCK_ROWS = 64
 BLOCK_SWEEPS = 2
-#: Passes after which the products are computed afresh: updates drift.
+#: Number of passes between computations of the products from scratch; updates accumulate errors.
 RECOMPUTE_EVERY = 10
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Problem:
-    """What is solved: examples with a kernel matrix, or with features where ``K`` is None.
+    """A dual problem: examples with a kernel matrix, or with features if ``K`` is None.
 
     Parameters
     ----------
+    examples
+        ``examples.X`` are the features if ``K`` is None.
     K : (N, N) or None
+    loss
+        Loss of the predictions.
+    kernel
+        Output kernel.
     """
 
     examples: Examples
@@ -53,7 +59,7 @@ class Problem:
     kernel: OutputKernel
 
     def products(self, kappa: Array) -> Array:
-        """Return κ_sᵀK (T, N) for a kernel matrix, U = (X_sᵀκ_s) (T, d) for features."""
+        """Return κ_sᵀK (T, N) for a kernel matrix, or X_sᵀκ_s (T, d) for features."""
         e = self.examples
         source = e.X if self.K is None else self.K
         if not kappa.any():
@@ -76,7 +82,7 @@ class Problem:
         return np.ascontiguousarray((g + g.T) / 2)
 
     def predictions(self, products: Array, theta: Array) -> Array:
-        """Return F of each example (n,)."""
+        """Return the prediction F for each example, (n,)."""
         e = self.examples
         if self.K is None:
             mixed = theta @ products
@@ -88,7 +94,7 @@ class Problem:
     def certificate(
         self, kappa: Array, products: Array | None = None, g: Array | None = None
     ) -> Certificate:
-        """Return primal, dual and gap of κ (n,)."""
+        """Return the certificate of κ (n,)."""
         products = self.products(kappa) if products is None else products
         g = self.gram(kappa, products) if g is None else g
         F = self.predictions(products, self.kernel.theta(g))
@@ -96,7 +102,7 @@ class Problem:
         return certify(y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=self.loss, kernel=self.kernel)
 
     def initial_kappa(self) -> Array:
-        """Return κ (n,) to start from, small enough that Θ is of moderate size."""
+        """Return the initial κ (n,), scaled such that Θ is of moderate size."""
         kappa = self.loss.initial_kappa(self.examples.y, self.examples.w)
         return kappa * self.kernel.shrinkage(self.gram(kappa, self.products(kappa)))
 
@@ -109,11 +115,11 @@ class AscentState(LoopState):
     ----------
     kappa : (n,)
     products : (T, N) or (T, d)
-        κ_sᵀK or X_sᵀκ_s, kept current and renewed now and then.
+        κ_sᵀK or X_sᵀκ_s, updated in each step and recomputed at intervals.
     g : (T, T)
         κᵀKκ, task by task.
     epoch
-        Passes done: draws the next order.
+        Number of passes; seeds the order of the next pass.
     """
 
     kappa: Array
@@ -133,11 +139,12 @@ def coordinate_ascent(
     trace: Trace,
     loop: str = "ascent",
 ) -> AscentState:
-    """Return the dual point whose relative gap is below the tolerance.
+    """Maximise the dual until the relative gap is below the tolerance; return the last state.
 
     Parameters
     ----------
     start : (n,) or None
+        Initial κ.
     """
     sweep = {"sdca": _sdca_pass, "tasks": _task_pass, "blocks": _block_pass}[method]
     kappa = problem.initial_kappa() if start is None else start
@@ -146,9 +153,9 @@ def coordinate_ascent(
 
     def state(kappa: Array, products: Array, *, epoch: int) -> AscentState:
         g = problem.gram(kappa, products)
-        found = problem.certificate(kappa, products, g)
+        certificate = problem.certificate(kappa, products, g)
         return AscentState(
-            objective=scale * found.dual, residual=found.relative_gap, kappa=kappa,
+            objective=scale * certificate.dual, residual=certificate.relative_gap, kappa=kappa,
             products=products, g=g, epoch=epoch,
         )  # fmt: skip
 
@@ -173,7 +180,7 @@ def _sdca_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Write κ and the products after a step for every example, in random order."""
+    """Update κ and the products by a step for every example, in random order."""
     e, loss, kernel = problem.examples, problem.loss, problem.kernel
     row, output = e.row_and_output()
     source = e.X if problem.K is None else problem.K
@@ -196,13 +203,13 @@ def _task_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Write κ, products and g after sweeps over each output, the others frozen meanwhile."""
+    """Update κ, products and g by sweeps over each output, with the others fixed."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     if kernel.has_dense_theta:
         _sdca_pass(problem, pieces, kappa, products, g, rng=rng, recompute=False)
     keys = rng.random(len(kappa))
     steps = (pieces, loss.epsilon, loss.is_logistic, kernel.rule, kernel.Theta)
-    if K is None:  # the products are computed afresh in every pass
+    if K is None:  # pass_linear recomputes the products in every pass
         task_kernels.pass_linear(
             e.X, e.first, e.offsets, keys, TASK_SWEEPS, *steps, kappa, products, g
         )
@@ -222,7 +229,7 @@ def _block_pass(
     rng: np.random.Generator,
     recompute: bool,
 ) -> None:
-    """Write κ and the products after sweeps over blocks of shared rows, each with all outputs."""
+    """Update κ and the products by sweeps over blocks of shared rows with all outputs."""
     e, loss, kernel, K = problem.examples, problem.loss, problem.kernel, problem.K
     T, N = e.n_outputs, len(e.X)
     kappas, by_output = kappa.reshape(T, N), pieces.reshape(T, N, 5)

@@ -1,4 +1,4 @@
-"""From a solution to the model that serves it, and from a model to one with a new task."""
+"""Solutions of kernel machines, and the models that are built from them."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """What a solver found.
+    """The result of a solver.
 
     Parameters
     ----------
@@ -35,9 +35,11 @@ class Solution:
     F : (n,)
         Predictions for the examples.
     certificate
-        What was proved.
+        Primal value, dual value and gap.
+    reason
+        Why the solver stopped.
     W : (q, T) or None
-        Weights of features, where a primal solver found them.
+        Weights of features, from a primal solver.
     """
 
     kappa: Array
@@ -52,14 +54,16 @@ class Solution:
 def solution_of(
     problem: Problem, kappa: Array, *, reason: StopReason | None, products: Array | None = None
 ) -> Solution:
-    """Return the solution with Θ = φ'(ρ) of a dual point κ (n,)."""
+    """Return the solution for a dual point κ (n,), with Θ = φ'(ρ)."""
     e = problem.examples
     products = problem.products(kappa) if products is None else products
     g = problem.gram(kappa, products)
     theta = problem.kernel.theta(g)
     F = problem.predictions(products, theta)
-    found = certify(y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=problem.loss, kernel=problem.kernel)
-    return Solution(kappa, theta, g, F, found, reason)
+    certificate = certify(
+        y=e.y, w=e.w, kappa=kappa, F=F, g=g, loss=problem.loss, kernel=problem.kernel
+    )
+    return Solution(kappa, theta, g, F, certificate, reason)
 
 
 def build_machine(
@@ -72,16 +76,16 @@ def build_machine(
     fit_info: Mapping[str, Any],
     tolerance: float,
 ) -> KernelMachine:
-    """Return the model of a solution; rows without a coefficient are left out."""
+    """Return the model of a solution, without rows whose coefficients are 0."""
     e = prepared.examples
     names = [name for target in e.targets for name in target.output_names()]
     relations = relations_of(solution.theta, names)
-    found = solution.certificate
-    told = {
+    certificate = solution.certificate
+    results = {
         "C": C,
-        "primal": C * found.primal,
-        "dual": C * (found.primal - found.gap),
-        "relative_gap": found.relative_gap,
+        "primal": C * certificate.primal,
+        "dual": C * (certificate.primal - certificate.gap),
+        "relative_gap": certificate.relative_gap,
         "n_rows": len(e.X),
         "relations": {
             "sentence": relations.sentence,
@@ -102,14 +106,14 @@ def build_machine(
         **coefficients,
         adapted={},
         prior=e.prior,
-        fit_info={**told, **fit_info},
+        fit_info={**results, **fit_info},
         scores=_scores(e, solution),
     )
     return model.with_warnings(*_warnings(e, solution, tolerance))
 
 
 def training_error(y: Array, F: Array, target: Target) -> float:
-    """Return the share of wrong labels, or the root mean square error in the user's units.
+    """Return the error rate, or the root mean squared error in the units of the data.
 
     Parameters
     ----------
@@ -128,10 +132,10 @@ def error_metric(target: Target) -> str:
 
 
 def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str, NDArray[Any]]:
-    """Return support, β, and what new tasks need: α by row and output, or its sums of features."""
+    """Return the arrays of the model: support, β, and α or its sums of features for adaptation."""
     e, Z, T = prepared.examples, prepared.features, prepared.examples.n_outputs
-    empty, none = np.zeros((0, len(prepared.standardiser.mean))), np.zeros(0, dtype=np.int64)
-    no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": none, "output": none}
+    empty, no_rows = np.zeros((0, len(prepared.standardiser.mean))), np.zeros(0, dtype=np.int64)
+    no_alpha: dict[str, NDArray[Any]] = {"alpha": np.zeros(0), "row": no_rows, "output": no_rows}
     if Z is not None:
         U = np.stack([solution.kappa[e.part(r)] @ Z[e.rows(r)] for r in range(T)], axis=1)
         W = U @ solution.theta if solution.W is None else solution.W
@@ -162,7 +166,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
 
 
 def _mix_coefficients(e: Examples, kappa: Array, theta: Array) -> Array:
-    """Return β (N, T): F = Σ_j k_j β_j."""
+    """Return β (N, T) with F = Σ_j k_j β_j."""
     if e.is_shared:
         return kappa.reshape(e.n_outputs, -1).T @ theta
     beta = np.zeros((len(e.X), e.n_outputs))
@@ -174,7 +178,7 @@ def _mix_coefficients(e: Examples, kappa: Array, theta: Array) -> Array:
 def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
     primal = solution.certificate.primal
     errors, gaps = {}, {}
-    # what the output kernel adds belongs to no example: every output has the same part
+    # the penalty gap belongs to no example, so it is divided equally among the outputs
     penalty_gap = solution.certificate.penalty_gap / e.n_outputs
     for target in e.targets:
         parts = [e.part(r) for r in range(target.first, target.first + target.n_outputs)]
@@ -187,19 +191,21 @@ def _scores(e: Examples, solution: Solution) -> dict[str, dict[str, float]]:
 
 
 def _warnings(e: Examples, solution: Solution, tolerance: float) -> tuple[str, ...]:
-    found = []
+    warnings = []
     gap = solution.certificate.relative_gap
     if gap > tolerance:
-        found.append(
+        warnings.append(
             f"stopped ({solution.reason}) with a relative duality gap of {gap:.1e}, above the "
-            f"tolerance {tolerance:g}; raise max_iter or lower C"
+            f"tolerance {tolerance:g}; increase max_iter or decrease C"
         )
-    alone = [t.task for t in e.targets if t.classes is not None and len(t.classes) == 1]
-    if alone:
-        found.append(
-            f"{len(alone)} tasks (the first is '{alone[0]}') have rows of one class only, which "
-            "is what they predict"
+    one_class = [t.task for t in e.targets if t.classes is not None and len(t.classes) == 1]
+    if one_class:
+        warnings.append(
+            f"{len(one_class)} tasks (the first is '{one_class[0]}') have rows of only one class, "
+            "and always predict it"
         )
     if not np.any(np.diag(solution.theta) > 0):
-        found.append("the output kernel is 0: every prediction is the centre; raise C")
-    return tuple(found)
+        warnings.append(
+            "the output kernel is 0, so each task has a constant prediction; increase C"
+        )
+    return tuple(warnings)

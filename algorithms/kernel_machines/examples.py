@@ -1,4 +1,7 @@
-"""Tasks as rows with outputs: numbers and pairs of classes are one output, c > 2 classes c."""
+"""Encoding of tasks as rows with outputs.
+
+A task with numbers or two classes has one output, a task with c > 2 classes has c outputs.
+"""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
@@ -14,22 +17,22 @@ from algorithms.numerics.moderated_scales import ScalePrior
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
-#: What an output tells: of numbers None, else the classes between which it decides, or the one.
+#: Classes of an output: None for numbers, a pair of classes, or one class against the rest.
 OutputClasses = tuple[str | int, ...] | None
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """How the targets of one task became outputs, and how outputs become predictions.
+    """The encoding of a task's targets as outputs.
 
     Parameters
     ----------
     first, n_outputs
-        Outputs ``first`` to ``first + n_outputs`` are those of the task.
+        The outputs of the task are ``first`` to ``first + n_outputs``.
     classes
-        Sorted labels; ``None`` for numbers. Of two classes the second is +1.
+        Sorted labels; None for numbers. The second of two classes is +1.
     center, scale
-        A number is center + scale F.
+        A predicted number is center + scale F.
     """
 
     task: str
@@ -51,7 +54,7 @@ class Target:
         return [f"{self.task}: {label}" for label in self.classes]
 
     def output_classes(self) -> list[OutputClasses]:
-        """Return what each output tells: numbers, the second of a pair of classes, or a class."""
+        """Return the classes of each output."""
         if self.n_outputs == 1 or self.classes is None:
             return [self.classes]
         return [(label,) for label in self.classes]
@@ -68,38 +71,39 @@ class Target:
 
 
 def output_classes_of(targets: Sequence[Target]) -> list[OutputClasses]:
-    """Return what the outputs of all tasks tell.
+    """Return the classes of the outputs of all tasks.
 
-    A task of one class is of the pair that has it in other tasks, if there is just one such pair.
+    A task with only one class gets the pair of classes of other tasks that contains it, if there
+    is exactly one such pair.
     """
-    found = [meaning for target in targets for meaning in target.output_classes()]
-    pairs = {meaning for meaning in found if meaning is not None and len(meaning) == 2}
+    all_classes = [classes for target in targets for classes in target.output_classes()]
+    pairs = {classes for classes in all_classes if classes is not None and len(classes) == 2}
     for target in targets:
         if target.classes is not None and len(target.classes) == 1:
-            fitting = [pair for pair in pairs if target.classes[0] in pair]
-            if len(fitting) == 1:
-                found[target.first] = fitting[0]
-    return found
+            matching = [pair for pair in pairs if target.classes[0] in pair]
+            if len(matching) == 1:
+                all_classes[target.first] = matching[0]
+    return all_classes
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Examples:
-    """Every pair of a row and an output of its task, output by output.
+    """All examples: pairs of a row and an output of its task, ordered by output.
 
     Parameters
     ----------
     X : (N, d)
-        Rows, each once.
+        Rows, without repetition.
     first, stop : (T,)
-        Output r has the rows first[r] to stop[r].
+        The rows of output r are first[r] to stop[r].
     offsets : (T + 1,)
-        Its examples are offsets[r] to offsets[r + 1].
+        The examples of output r are offsets[r] to offsets[r + 1].
     y, w : (n,)
         Targets (numbers, or -1 and +1), and weights of the losses.
     targets
-        One for each task, in the order of the outputs.
+        Encoding of each task, in the order of the outputs.
     prior
-        What the scale of a new task is, before its own rows tell.
+        Prior of the scale of a new task's targets.
     """
 
     X: Array
@@ -147,14 +151,14 @@ def examples_of(
     weights: Literal["none", "balanced"],
     prior: ScalePrior,
 ) -> Examples:
-    """Return the examples of tasks in the order of their names.
+    """Return the examples of tasks, in the order of their names.
 
-    Tasks of numbers, or of labels, on the very same rows share them.
+    If all tasks have the same rows, the rows are stored once.
 
     Parameters
     ----------
     prior
-        With the numbers of a task it gives the scale that they are divided by.
+        Prior of the scales of numeric targets.
     """
     ordered = tasks.by_name().tasks
     is_shared = all(_have_same_rows(ordered[0], task) for task in ordered)
@@ -214,7 +218,7 @@ def _encode_targets(task: Task, target: Target, *, negative: Collection[str | in
     Parameters
     ----------
     negative
-        Classes that are -1 in tasks of two: so they are where they stand alone.
+        Classes that are -1 in tasks of two classes; they are -1 in tasks of one class, too.
     """
     if target.classes is None:
         return [(numeric_targets(task) - target.center) / target.scale]
@@ -225,7 +229,7 @@ def _encode_targets(task: Task, target: Target, *, negative: Collection[str | in
 
 
 def _weights(y: Array) -> Array:
-    """Return weights of mean 1 that are alike in sum for both signs."""
+    """Return weights of mean 1 with the same sum for both signs."""
     n_positive = float((y > 0).sum())
     if n_positive in (0.0, len(y)):
         return np.ones_like(y)

@@ -1,4 +1,4 @@
-"""Kernels of rows, as a matrix or as features whose products they are."""
+"""Kernels of rows, as a kernel matrix or as features."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
@@ -13,15 +13,15 @@ from algorithms.numerics.centering import column_means, is_flat
 Array = NDArray[np.float64]
 KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
 
-#: Columns with a smaller deviation, relative to their size, are constant up to rounding.
+#: Columns with a smaller relative deviation are constant up to rounding errors.
 FLAT_RTOL = 1e-10
-#: Eigenvalues of the landmarks' kernel below this part of the largest are left out.
+#: Eigenvalues of the kernel of landmarks below this, relative to the largest, are ignored.
 NYSTROM_RTOL = 1e-10
 
 
 @dataclass(frozen=True, slots=True)
 class InputKernel:
-    """k(x, z) = (form(x, z)) / divisor + bias²; of "linear" and "precomputed" form(x, z) = x·z."""
+    """k(x, z) = form(x, z) / divisor + bias², with form(x, z) = x·z for "linear", for example."""
 
     name: KernelName
     gamma: float = 1.0
@@ -32,11 +32,11 @@ class InputKernel:
 
     @property
     def is_linear(self) -> bool:
-        """Whether it is a product of rows."""
+        """Whether the kernel is linear."""
         return self.name == "linear"
 
     def matrix(self, X: Array, Z: Array) -> Array:
-        """Return k of all rows of X (n, d) with all rows of Z (m, d), (n, m)."""
+        """Return k(x, z) for all rows x of X (n, d) and z of Z (m, d), (n, m)."""
         match self.name:
             case "linear" | "precomputed":
                 K = X @ Z.T
@@ -56,7 +56,7 @@ class InputKernel:
 
     def gram(self, X: Array) -> Array:
         """Return the kernel matrix of rows X (n, d), exactly symmetric."""
-        return _mirrored_inplace(self.matrix(X, X))
+        return _symmetrise_inplace(self.matrix(X, X))
 
     def mean_diagonal(self, X: Array) -> float:
         """Return the mean of k(x, x) before division and bias."""
@@ -68,7 +68,7 @@ class InputKernel:
         return float(squares.mean())
 
     def features(self, X: Array) -> Array:
-        """Return rows whose products are a linear kernel, (n, d) or (n, d + 1) with a bias."""
+        """Return the features of a linear kernel, (n, d), or (n, d + 1) with a bias."""
         Z = X / np.sqrt(self.divisor)
         if self.bias == 0.0:
             return np.ascontiguousarray(Z)
@@ -80,24 +80,24 @@ class InputKernel:
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Self:
-        """Return the kernel that :meth:`to_json` described."""
+        """Return the kernel from the result of :meth:`to_json`."""
         return cls(**values)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Standardiser:
-    """Rows (x - mean) / deviation."""
+    """Standardisation of rows, (x - mean) / deviation."""
 
     mean: Array
     deviation: Array
 
     def apply(self, X: Array) -> Array:
-        """Return the rows as the kernel sees them."""
+        """Return standardised rows."""
         return (X - self.mean) / self.deviation
 
 
 def fit_standardiser(X: Array, form: Literal["none", "center", "features"]) -> Standardiser:
-    """Return mean and deviation of all rows X (n, d); a constant column has deviation 1."""
+    """Return the standardiser for rows X (n, d); a constant column has deviation 1."""
     d = X.shape[1]
     mean = np.zeros(d) if form == "none" else column_means(X)
     if form != "features":
@@ -108,7 +108,7 @@ def fit_standardiser(X: Array, form: Literal["none", "center", "features"]) -> S
 
 
 def relative_gamma(name: KernelName, X: Array) -> float:
-    """Return the unit of γ: 1 over the total variance, or over the sum of deviations."""
+    """Return the unit of γ: 1 over the total variance, or over the sum of standard deviations."""
     variances = X.var(axis=0)
     variances[is_flat(variances, np.abs(X).max(axis=0))] = 0.0
     spread = np.sqrt(variances).sum() if name == "laplacian" else variances.sum()
@@ -116,14 +116,14 @@ def relative_gamma(name: KernelName, X: Array) -> float:
 
 
 def nystrom_map(kernel: InputKernel, landmarks: Array) -> Array:
-    """Return M (m, q) such that k(x, landmarks) M are features: M Mᵀ = k(landmarks)⁺."""
+    """Return M (m, q) with M Mᵀ = k(landmarks)⁺; k(x, landmarks) M are the Nyström features."""
     values, V = np.linalg.eigh(kernel.gram(landmarks))
     keep = values > NYSTROM_RTOL * max(values[-1], 0.0)
     return np.asarray(V[:, keep] / np.sqrt(values[keep]))
 
 
-def _mirrored_inplace(K: Array) -> Array:
-    """Write the lower triangle of K over the upper, block by block; gives K."""
+def _symmetrise_inplace(K: Array) -> Array:
+    """Copy the lower triangle of K to the upper one, block by block, and return K."""
     n, step = len(K), 512
     for i in range(0, n, step):
         block = K[i : i + step, i : i + step]

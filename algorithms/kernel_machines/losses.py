@@ -1,8 +1,8 @@
-"""Losses, their conjugates and boxes, in reduced variables κ = α/C.
+"""Losses, their conjugates and bounds, in reduced variables κ = α/C.
 
-With gain(κ) = -L*(-κ), each example has the certificate L(y, F) - gain(κ) + κF >= 0, and the sum
-of all is the duality gap over C. All quadratic pieces have one form, gain(κ) = yκ - ½qκ² - ε|κ|
-for κ in [lo, hi]; a weight w of an example makes L into wL and gain(κ) into w gain(κ/w).
+With gain(κ) = -L*(-κ), each example has L(y, F) - gain(κ) + κF >= 0, and the sum over all examples
+is the duality gap over C. All losses but the logistic loss have the form
+gain(κ) = yκ - ½qκ² - ε|κ| for κ in [lo, hi]. A weight w changes L to wL and gain(κ) to w gain(κ/w).
 """
 
 from dataclasses import dataclass
@@ -15,23 +15,23 @@ from scipy.special import entr, expit, huber
 Array = NDArray[np.float64]
 LossName = Literal["squared", "huber", "hinge", "squared-hinge", "logistic", "epsilon-insensitive"]
 
-#: Losses for numbers, and for classes.
+#: Losses for numeric targets, and for classes.
 NUMBER_LOSSES = ("squared", "huber", "epsilon-insensitive")
 CLASS_LOSSES = ("squared", "hinge", "squared-hinge", "logistic")
 #: Losses whose gain has the term -½κ²/w.
-CURVED = ("squared", "huber", "squared-hinge")
+QUADRATIC = ("squared", "huber", "squared-hinge")
 
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """A convex loss of one prediction.
+    """A convex loss.
 
     Parameters
     ----------
     epsilon
-        Of the ε-insensitive loss; 0 elsewhere.
+        ε of the ε-insensitive loss; 0 for other losses.
     delta
-        Of the Huber loss: the error from which on it is linear.
+        Error beyond which the Huber loss is linear.
     """
 
     name: LossName
@@ -40,7 +40,7 @@ class Loss:
 
     @property
     def is_logistic(self) -> bool:
-        """Whether the gain is an entropy and not quadratic."""
+        """Whether the gain is an entropy instead of a quadratic function."""
         return self.name == "logistic"
 
     def values(self, y: Array, F: Array, w: Array) -> Array:
@@ -62,19 +62,19 @@ class Loss:
         return np.asarray(w * loss)
 
     def gains(self, y: Array, kappa: Array, w: Array) -> Array:
-        """Return -w L*(-κ/w) of each example; κ is in its box."""
+        """Return -w L*(-κ/w) of each example; κ must be within its bounds."""
         if self.is_logistic:
             u = np.clip(y * kappa / w, 0.0, 1.0)
             return np.asarray(w * (entr(u) + entr(1.0 - u)))
         gain = y * kappa - self.epsilon * np.abs(kappa)
-        if self.name in CURVED:
+        if self.name in QUADRATIC:
             gain = gain - 0.5 * kappa**2 / w
         return np.asarray(gain)
 
     def pieces(self, y: Array, w: Array) -> Array:
-        """Return (y, q, lo, hi, w) of each example, (..., 5), as the compiled step reads them."""
+        """Return (y, q, lo, hi, w) of each example, (..., 5), as input of the compiled step."""
         zero, inf = np.zeros_like(y), np.full_like(y, np.inf)
-        q = 1.0 / w if self.name in CURVED else zero
+        q = 1.0 / w if self.name in QUADRATIC else zero
         match self.name:
             case "squared":
                 lo, hi = -inf, inf
@@ -89,7 +89,7 @@ class Loss:
         return np.ascontiguousarray(np.stack([y, q, lo, hi, w], axis=-1))
 
     def kappas(self, y: Array, F: Array, w: Array) -> Array:
-        """Return κ = -w L'(y, F), the dual point that belongs to predictions (smooth losses)."""
+        """Return κ = -w L'(y, F), the dual point for predictions F (smooth losses only)."""
         match self.name:
             case "squared":
                 kappa = y - F
@@ -104,7 +104,7 @@ class Loss:
         return np.asarray(w * kappa)
 
     def curvatures(self, y: Array, F: Array, w: Array) -> Array:
-        """Return w L''(y, F) (smooth losses)."""
+        """Return w L''(y, F) (smooth losses only)."""
         match self.name:
             case "squared":
                 return np.asarray(w * np.ones_like(y))
@@ -119,5 +119,5 @@ class Loss:
                 raise ValueError(f"{self.name} has no second derivative")
 
     def initial_kappa(self, y: Array, w: Array) -> Array:
-        """Return the κ to start from: 0, and for the logistic loss the middle of the box."""
+        """Return the initial κ: 0, or the middle of the bounds for the logistic loss."""
         return np.asarray(0.5 * y * w if self.is_logistic else np.zeros_like(y))

@@ -1,4 +1,4 @@
-"""The model of output-kernel learning and its baselines: F(x, t) = Σ_j k(x, x_j) β_jt."""
+"""The model of kernel machines, F(x, t) = Σ_j k(x, x_j) β_jt."""
 
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, replace
@@ -18,7 +18,7 @@ from algorithms.numerics.moderated_scales import ScalePrior
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
 
-#: Most numbers in one block of kernel values.
+#: Maximum size of a block of kernel values.
 MAX_BLOCK_VALUES = 4_000_000
 
 _ARRAYS = (
@@ -29,45 +29,45 @@ _ARRAYS = (
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class KernelMachine(Model):
-    """Predictions, the output kernel Θ that ties the tasks, and what a new task needs of them.
+    """A kernel machine for several tasks, with its output kernel Θ.
 
     Parameters
     ----------
     algorithm
-        Name of the algorithm that trained it.
+        Name of the algorithm that trained the model.
     tasks
-        Names, as the user ordered them; outputs are in the order of the names.
+        Names of the tasks in the order of the dataset; outputs are in the order of the names.
     targets
-        How outputs become numbers or labels; sorted by task, new tasks last.
+        Encoding of the targets of each task; sorted by task, with adapted tasks last.
     kernel, mean, deviation
-        k of rows (x - mean)/deviation.
+        The kernel is a function of standardised rows (x - mean)/deviation.
     Theta : (T, T)
         The output kernel.
     g : (T, T)
         ⟨α_r, K_rs α_s⟩ / C².
     support : (m, d)
-        Rows with a coefficient; none for a linear kernel.
+        Rows with a coefficient; empty for a linear kernel.
     beta : (m, T), or (d, T) for a linear and a precomputed kernel
-        Coefficients; with an intercept of a linear kernel one row more, the last.
+        Coefficients. For a linear kernel with an intercept there is one more row, at the end.
     alpha : (e,)
-        Dual variables that are not 0, of the support row ``row`` (e,) and the output ``output``
-        (e,); none where ``U`` holds their sums.
+        Dual variables other than 0, of support row ``row`` (e,) and output ``output`` (e,). Empty
+        if ``U`` has their sums.
     U : (q, T)
-        For a linear kernel, and with landmarks: Σ_j α_j z_j of each output, z the features.
+        For a linear kernel and with landmarks: Σ_j α_j z_j of each output, with features z.
     expand : (m, q)
         With landmarks, which are then the support: z = k(x, support) expand.
     adapted
-        Of outputs that joined later: their rows (m_t, d) and α (m_t,). Each sees the outputs
-        before it; those do not see it, and answer as before.
+        Rows (m_t, d) and α (m_t,) of outputs that were added by adaptation. Such an output depends
+        on the outputs before it; those do not depend on it, so their predictions do not change.
     prior
-        What the scale of a new task's numbers is, before its own rows tell.
+        Prior of the scale of a new task's targets.
     fit_info
-        What the fit decided and proved, as JSON: parameters, gap, relations, ...
+        Results of the fit besides arrays, as JSON: parameters, gap, relations, ...
     scores
         Metrics on the training rows.
     """
 
-    # field() keeps the abstract properties of Model from being taken for defaults
+    # without field(), dataclass would use the abstract properties of Model as defaults
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     targets: tuple[Target, ...]
@@ -91,7 +91,7 @@ class KernelMachine(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Error on the training rows, and each task's part of the relative duality gap."""
+        """Error on the training rows, and the relative duality gap of each task."""
         return {name: dict(values) for name, values in self.scores.items()}
 
     @property
@@ -100,26 +100,26 @@ class KernelMachine(Model):
         return tuple(name for target in self.targets for name in target.output_names())
 
     def relations(self) -> Relations:
-        """Return what the output kernel says of the outputs."""
+        """Return the relations of the outputs from the output kernel."""
         return relations_of(self.Theta, self.output_names)
 
     def target_of(self, task: str) -> Target:
-        """Return how the outputs of a task become its predictions."""
+        """Return the encoding of a task's targets."""
         self.task_index(task)
         return next(target for target in self.targets if target.task == task)
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted; none for numbers."""
+        """Return the labels of a task, sorted; empty for numbers."""
         return self.target_of(task).classes or ()
 
     def width(self, method: str, *, task: str) -> int:
-        """Return the number of columns of a row."""
+        """Return the number of columns."""
         del method
         self.task_index(task)
         return len(self.mean)
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
-        """Return numbers or labels.
+        """Return predicted numbers or labels.
 
         Parameters
         ----------
@@ -128,14 +128,14 @@ class KernelMachine(Model):
         Returns
         -------
         (n_samples,)
-            Labels are strings or integers, as those of the task were.
+            Labels are strings or integers, like those of the task.
         """
         rows = self.check_rows(X, method="predict", task=task)
         target = self.target_of(task)
         return target.decode(self.outputs(rows, target))
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the values behind the predictions: numbers, or margins of labels.
+        """Return predicted numbers, or the margins of classes.
 
         Parameters
         ----------
@@ -144,7 +144,7 @@ class KernelMachine(Model):
         Returns
         -------
         (n_samples,) or (n_samples, n_classes)
-            Of two classes the margin of the second; of more one column per class, as sorted.
+            For two classes the margin of the second; for more one column per class, in order.
         """
         rows = self.check_rows(X, method="decision_function", task=task)
         target = self.target_of(task)
@@ -154,7 +154,7 @@ class KernelMachine(Model):
         return F[:, 0] if target.n_outputs == 1 else F
 
     def outputs(self, rows: Array, target: Target) -> Array:
-        """Return F (n, n_outputs) of checked rows, in blocks of bounded memory."""
+        """Return F (n, n_outputs) of validated rows, computed in blocks of bounded size."""
         beta = np.ascontiguousarray(self.beta[:, target.outputs])
         Z = Standardiser(self.mean, self.deviation).apply(rows)
         if self.kernel.name == "precomputed":
@@ -162,24 +162,27 @@ class KernelMachine(Model):
         if self.kernel.is_linear:
             return np.asarray(self.kernel.features(Z) @ beta)
         step = max(MAX_BLOCK_VALUES // max(len(self.support), 1), 1)
-        found = []
+        blocks = []
         for start in range(0, max(len(Z), 1), step):
             block = Z[start : start + step]
             F = self.kernel.matrix(block, self.support) @ beta
             for s, (rows_s, alpha) in sorted(self.adapted.items()):
-                mine = [t for t in range(target.first, target.outputs.stop) if t in self.adapted]
-                for t in (t for t in mine if s <= t):
+                own = [t for t in range(target.first, target.outputs.stop) if t in self.adapted]
+                for t in (t for t in own if s <= t):
                     values = self.kernel.matrix(block, rows_s) @ (self.Theta[t, s] * alpha)
                     F[:, t - target.first] += values
-            found.append(F)
-        return np.concatenate(found)
+            blocks.append(F)
+        return np.concatenate(blocks)
 
     def with_warnings(self, *warnings: str) -> "KernelMachine":
-        """Return the model with more warnings."""
+        """Return the model with additional warnings."""
         return replace(self, warnings=(*self.warnings, *warnings))
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name; later tasks: ``own.<output>.rows``, ``.alpha``."""
+        """Return every learned array by name.
+
+        Arrays of adapted outputs are named ``own.<output>.rows`` and ``own.<output>.alpha``.
+        """
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         for output, (rows, alpha) in self.adapted.items():
             arrays |= {f"own.{output}.rows": rows, f"own.{output}.alpha": alpha}
@@ -201,12 +204,12 @@ class KernelMachine(Model):
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         targets = tuple(
             Target(**{**t, "classes": None if t["classes"] is None else tuple(t["classes"])})
@@ -226,14 +229,14 @@ class KernelMachine(Model):
 
 
 def _finite_or_inf(scores: Mapping[str, float | None]) -> dict[str, float]:
-    """Return scores by task as they were before JSON: null stands for infinity."""
+    """Return scores by task from JSON, in which null stands for infinity."""
     return {task: np.inf if value is None else value for task, value in scores.items()}
 
 
 def _check_shapes(model: KernelMachine) -> None:
     T, d = len(model.output_names), len(model.mean)
     if sorted(target.task for target in model.targets) != sorted(model.tasks):
-        raise ValueError("targets and tasks do not fit each other")
+        raise ValueError("targets and tasks are inconsistent")
     if model.kernel.is_linear:
         m = d + (model.kernel.bias != 0.0)
     else:

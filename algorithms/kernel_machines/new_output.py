@@ -1,12 +1,12 @@
-"""One more output for a solved problem, with the dual variables of all others frozen.
+"""Solver for a new output of a solved problem, with the dual variables of all others fixed.
 
     max  Σ gain(κ_i) - H(κ),   H = 2 Σ_s h(⟨κ, b_s⟩) + h(⟨κ, Kκ⟩)
 
-over the κ of the new output alone; b_s are the products of its rows with the frozen output s. H is
-convex and F = ∇H are the predictions, so that the terms of the examples sum to the duality gap
-here as well. A step is one of Newton's method in the variables that are inside their bounds, if
-that raises the dual, and sweeps of coordinate ascent, which find out which are: alone they take
-thousands for a large C. Cost: O(n²), and O(f³) for the f variables inside.
+over the κ of the new output; b_s are the products of its rows with the fixed output s. H is convex
+and F = ∇H are the predictions, so the terms of the examples sum to the duality gap here as well.
+A step is a Newton step in the variables strictly inside their bounds, if it increases the dual,
+followed by sweeps of coordinate ascent, which find these variables. Sweeps alone need thousands of
+passes for a large C. Cost: O(n²), and O(f³) for f variables inside their bounds.
 """
 
 from dataclasses import dataclass
@@ -23,13 +23,13 @@ from algorithms.numerics.threads import limit_blas_threads
 
 Array = NDArray[np.float64]
 
-#: Most sweeps of coordinate ascent behind a Newton step.
+#: Maximum number of sweeps of coordinate ascent after a Newton step.
 MAX_SWEEPS = 20
-#: Halvings of a Newton step before the sweep goes on without it.
+#: Maximum number of halvings of a Newton step; then it is omitted.
 MAX_HALVINGS = 10
-#: Part of the way to a bound that a step may go where the gain has no slope there.
+#: Largest share of the distance to a bound of one step for the logistic loss.
 MAX_STEP_TO_BOUND = 0.9
-#: Ridge of the Newton system in units of its mean diagonal: equal rows make it singular.
+#: Ridge of the Newton system relative to its mean diagonal; equal rows make the system singular.
 RIDGE = 1e-11
 
 
@@ -41,10 +41,10 @@ class NewOutput:
     ----------
     y, w : (n,)
     b : (n, T)
-        Products with the frozen outputs.
+        Products with the fixed outputs.
     K : (n, n)
     g : (T, T)
-        Of the frozen outputs.
+        κᵀKκ of the fixed outputs.
     """
 
     y: Array
@@ -73,9 +73,9 @@ class NewOutput:
         return np.asarray(np.column_stack([self.b, self.K @ kappa]) @ theta)
 
     def initial_kappa(self) -> Array:
-        """Return κ (n,) to start from, small enough that Θ is of moderate size."""
+        """Return the initial κ (n,), scaled such that Θ is of moderate size."""
         kappa = self.loss.initial_kappa(self.y, self.w)
-        # products with the frozen outputs shrink by c, that with itself by c²
+        # products with the fixed outputs shrink by c, the product with itself by c²
         return kappa * self.kernel.shrinkage(self.extended_gram(kappa)[-1]) ** 2
 
 
@@ -92,7 +92,7 @@ class NewOutputState(LoopState):
 def solve_new_output(
     problem: NewOutput, *, max_iter: int, tolerance: float, trace: Trace, loop: str
 ) -> NewOutputState:
-    """Return the κ of the new output that maximises the dual with all others frozen."""
+    """Maximise the dual over the κ of the new output and return the last state."""
     loss, y, w = problem.loss, problem.y, problem.w
     T, n, pieces = len(problem.g), len(problem.y), problem.loss.pieces(problem.y, problem.w)
 
@@ -120,7 +120,10 @@ def solve_new_output(
 
 
 def _newton_step(problem: NewOutput, kappa: Array, dual: float, pieces: Array) -> Array:
-    """Return κ (n,) after a step in the variables inside their bounds, or κ if none is better."""
+    """Return κ (n,) after a Newton step in the variables inside their bounds.
+
+    The result is κ itself if no step increases the dual.
+    """
     loss, (q, lo, hi) = problem.loss, pieces[:, 1:4].T
     is_inside = (lo < kappa) & (kappa < hi) & ((kappa != 0.0) | (loss.epsilon == 0.0))
     inside = np.flatnonzero(is_inside)
@@ -141,14 +144,14 @@ def _newton_step(problem: NewOutput, kappa: Array, dual: float, pieces: Array) -
     along = np.zeros_like(kappa)
     along[inside] = np.linalg.solve(H, slope[inside])
     for i in range(MAX_HALVINGS):
-        tried = np.clip(kappa + 0.5**i * along, lo, hi)
-        if problem.dual(tried) > dual:
-            return tried
+        trial = np.clip(kappa + 0.5**i * along, lo, hi)
+        if problem.dual(trial) > dual:
+            return trial
     return kappa.copy()
 
 
 def _curvature(problem: NewOutput, kappa: Array, inside: NDArray[np.intp]) -> Array:
-    """Return the second derivatives of H in the variables inside, (f, f)."""
+    """Return the Hessian of H in the variables inside their bounds, (f, f)."""
     g = problem.extended_gram(kappa)[-1]
     theta, slope = (
         problem.kernel.theta(problem.extended_gram(kappa))[-1, -1],

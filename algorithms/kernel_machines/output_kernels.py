@@ -1,4 +1,4 @@
-"""The penalty of the output kernel in reduced variables, and what it says of Θ.
+"""The penalty of the output kernel in reduced variables, and the Θ that follows from it.
 
 With κ = α/C, g = κᵀKκ task by task and the reduced output kernel θ = CΘ, predictions are
 F = Σ_s θ_ts b_s, b_s = Σ_{j in s} k_j κ_j, and
@@ -6,17 +6,17 @@ F = Σ_s θ_ts b_s, b_s = Σ_{j in s} k_j κ_j, and
     dual / C   = Σ gain(κ) - Σ_rs h(g_rs),                        h' = θ(g)/2
     primal / C = Σ loss    + ½⟨θ, g⟩ + Σ_rs (½ θ_rs g_rs - h(g_rs))
 
-at Θ = φ'(ρ), ρ = G/(2λ) (eq. 10 and Theorem 5 of Jawanpuria et al. 2015). Nothing overflows for C
-and λ between 1e-6 and 1e6: only s or ν, formed in logarithms, hold both.
+at Θ = φ'(ρ), ρ = G/(2λ) (eq. 10 and Theorem 5 of Jawanpuria et al. 2015). For C and λ between 1e-6
+and 1e6 nothing overflows, because both enter through s or ν only, computed from logarithms.
 
-The paper prints the scale of V in three ways, which agree for k = 1 only up to λ:
+The paper prints the scale of V in three ways, which differ by a factor of λ even for k = 1:
 
     half   ½ Σ|Θ|^p      Theorem 3, (9) to (11), (13)      Θ = (cρ)^(2k-1),  c = (2k-1)/k
     table  (1/p) Σ|Θ|^p  Table 1, first row                Θ = ρ^(2k-1)
     full   Σ|Θ|^p        the text before section 3         Θ = (cρ/2)^(2k-1)
 
-"full" with λ is "half" with 2λ; "table" with λ is "half" with λ(2k-1)/k. Table 1 prints arcsinh
-for the maximiser of cosh; the maximiser is φ' = sinh. Of exp the constant -λT² is dropped.
+"full" with λ equals "half" with 2λ; "table" with λ equals "half" with λ(2k-1)/k. Table 1 prints
+arcsinh for the maximiser of cosh; the maximiser is φ' = sinh. The constant -λT² of exp is omitted.
 """
 
 import math
@@ -43,9 +43,9 @@ class OutputKernel:
     rule
         Kind, power 2k-1, scale s or ν, factor: θ(g) = (s g)^(2k-1), C e^(νg) or C sinh(νg).
     Theta : (T, T)
-        θ = CΘ of a fixed output kernel; (1, 1) otherwise.
+        θ = CΘ of a fixed output kernel; a placeholder (1, 1) otherwise.
     C
-        Θ = θ/C.
+        Factor in Θ = θ/C.
     """
 
     rule: Rule
@@ -54,16 +54,16 @@ class OutputKernel:
 
     @property
     def is_fixed(self) -> bool:
-        """Whether Θ is given."""
+        """Whether Θ is fixed instead of learned."""
         return self.rule[0] == FIXED
 
     @property
     def has_dense_theta(self) -> bool:
-        """Whether Θ has no entry near 0, whatever g is."""
+        """Whether no entry of Θ can be close to 0."""
         return self.rule[0] == EXP
 
     def theta(self, g: Array) -> Array:
-        """Return θ(g) (T, T), positive semidefinite where g is."""
+        """Return θ(g) (T, T), which is positive semidefinite if g is."""
         return self.Theta if self.is_fixed else thetas(self.rule, g)
 
     def slope(self, g: Array) -> Array:
@@ -77,16 +77,16 @@ class OutputKernel:
         return np.asarray(factor * scale * (np.exp(z) if kind == EXP else np.cosh(z)))
 
     def shrinkage(self, g: Array) -> float:
-        """Return the largest c <= 1 such that θ(c²g) is within its argument's unit, |z| <= 1.
+        """Return the largest c <= 1 such that the argument z of θ(c²g) satisfies |z| <= 1.
 
-        From there no rule overflows, and none does later: a dual value >= 0 bounds z.
+        From such a start nothing overflows, because later a dual value >= 0 bounds z.
         """
         if self.is_fixed:
             return 1.0
         return 1.0 / math.sqrt(max(self.rule[2] * float(np.abs(g).max()), 1.0))
 
     def bound(self, g: Array) -> Array:
-        """Return h(g) entry by entry, λV*(ρ)/C; infinity beyond the largest number."""
+        """Return h(g) = λV*(ρ)/C entry by entry; infinity on overflow."""
         kind, power, scale, factor = self.rule
         if kind == FIXED:
             return 0.5 * self.Theta * g
@@ -106,7 +106,10 @@ def fixed_kernel(Theta: Array, *, C: float) -> OutputKernel:
 def learned_kernel(
     penalty: PenaltyName, *, k: int, C: float, lam: float, v_scale: VScale = "half"
 ) -> OutputKernel:
-    """Return the penalty λV with p = 2k/(2k-1), or V of exp or cosh (``k``, ``v_scale`` unused)."""
+    """Return the output kernel for the penalty λV.
+
+    V is Σ|Θ|^p with p = 2k/(2k-1), or that of exp or cosh, which ignore ``k`` and ``v_scale``.
+    """
     if penalty != "power":
         kind = EXP if penalty == "exp" else COSH
         return OutputKernel((kind, 1, C * C / (2.0 * lam), C), np.zeros((1, 1)), C)
@@ -118,10 +121,10 @@ def learned_kernel(
 
 
 def relative_lam(penalty: PenaltyName, *, k: int, C: float, n_rows: float) -> float:
-    """Return the λ ("half") for which C means about what it means for one task.
+    """Return the λ (scale "half") for which C means about the same as for a single task.
 
-    One task with kernel of mean diagonal 1 and θ ~ C has θ g = Σ κF ~ n_rows. Then θ(g) = C wants
-    s = C^p / n_rows, or ν = C / n_rows.
+    A single task with a kernel of mean diagonal 1 and θ ~ C has θ g = Σ κF ~ n_rows. So θ(g) = C
+    needs s = C^p / n_rows, or ν = C / n_rows.
     """
     if penalty != "power":
         return C * n_rows / 2.0

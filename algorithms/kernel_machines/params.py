@@ -1,4 +1,4 @@
-"""Parameters that every kernel machine of several tasks has."""
+"""Common parameters of all kernel machines."""
 
 from typing import Annotated, ClassVar, Literal
 
@@ -12,30 +12,29 @@ Loss = Literal[
 ]
 Strength = Annotated[float, Field(ge=1e-6, le=1e6)]
 
-#: Evenly spaced in logarithm.
+#: Grid of C, with logarithmic steps.
 DEFAULT_GRID = (0.01, 0.1, 1.0, 10.0, 100.0)
 
 
 class KernelParams(Params):
-    """How rows are compared."""
+    """Parameters of the input kernel."""
 
     kernel: Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"] = Field(
         "rbf",
         title="Kernel",
         description="'linear': x·z. 'rbf': exp(-gamma ‖x - z‖²). 'laplacian': "
-        "exp(-gamma ‖x - z‖₁). 'polynomial': (gamma x·z + coef0)^degree. 'precomputed': the row of "
-        "an example holds its "
-        "kernel values with all training rows, those of the tasks stacked in the order of the "
-        "tasks' names; rows to predict hold the same columns.",
+        "exp(-gamma ‖x - z‖₁). 'polynomial': (gamma x·z + coef0)^degree. 'precomputed': each row "
+        "has the kernel values with all training rows, in the order of the tasks' names; rows to "
+        "predict need the same columns.",
     )
     gamma: float = Field(
         1.0,
         gt=0.0,
         le=1e9,
         title="Width gamma",
-        description="Of the kernels 'rbf', 'laplacian' and 'polynomial'. On the relative scale in "
-        "units of 1 over the total variance of the features (for 'laplacian' 1 over the sum of "
-        "their standard deviations).",
+        description="gamma of the kernels 'rbf', 'laplacian' and 'polynomial'. On the relative "
+        "scale, its unit is 1 over the total variance of the features (for 'laplacian', 1 over the "
+        "sum of their standard deviations).",
     )
     degree: int = Field(
         3, ge=1, le=20, title="Degree", description="Degree of the polynomial kernel."
@@ -45,48 +44,49 @@ class KernelParams(Params):
         ge=0.0,
         le=1e6,
         title="Constant of the polynomial",
-        description="Added to gamma x·z before the power.",
+        description="Constant that is added to gamma x·z in the polynomial kernel.",
     )
     standardise: Literal["none", "center", "features"] = Field(
         "features",
         title="Standardisation",
-        description="What is done to the rows of all tasks together before. 'center': their mean "
-        "is taken off. 'features': each column is divided by its standard deviation as well.",
+        description="Standardisation of the rows of all tasks together. 'center': subtract the "
+        "mean. 'features': also divide each column by its standard deviation.",
     )
     intercept: float = Field(
         1.0,
         ge=0.0,
         le=1e6,
         title="Scale of the intercept",
-        description="The kernel plus this number squared: a constant feature. For class labels "
-        "only; numeric targets are centred instead. 0: none, as in the paper.",
+        description="Value of a constant feature, whose square is added to the kernel. For class "
+        "labels only; numeric targets are centred instead. 0: no intercept, as in the paper.",
     )
     nystrom: int = Field(
         0,
         ge=0,
         le=100_000,
         title="Landmarks",
-        description="0: the exact kernel. Otherwise so many random training rows span an "
-        "approximation (Nyström), and no matrix of all rows is built.",
+        description="Number of random training rows of a Nyström approximation, which needs no "
+        "kernel matrix of all rows. 0: the exact kernel.",
     )
     indefinite: Literal["refuse", "shift"] = Field(
         "refuse",
         title="Indefinite kernel",
-        description="What to do with a precomputed kernel that has a negative eigenvalue: refuse "
-        "it, or add to its diagonal what is missing (for the training rows only).",
+        description="What to do if a precomputed kernel has a negative eigenvalue. 'refuse': fail. "
+        "'shift': add its absolute value to the diagonal (of training rows only).",
     )
     memory_gb: float = Field(
         8.0,
         ge=0.001,
         le=10_000.0,
         title="Memory bound",
-        description="Most gigabytes for the matrix of all rows; a job that needs more is refused "
-        "beforehand. A linear kernel has no such matrix, landmarks one of as many columns.",
+        description="Maximum size of the kernel matrix in gigabytes; a job that needs more is "
+        "rejected. A linear kernel needs no such matrix; with landmarks it has one column per "
+        "landmark.",
     )
 
 
 class MachineParams(KernelParams):
-    """Loss, strength, selection and stopping."""
+    """Parameters of the loss, the strength C, its selection, and stopping."""
 
     GRIDS: ClassVar = {"C": "grid"}
 
@@ -102,96 +102,97 @@ class MachineParams(KernelParams):
         ge=0.0,
         le=1e6,
         title="Tube ε",
-        description="Errors below it are free under the loss 'epsilon-insensitive'; on the "
-        "relative scale in units of the scale of the targets.",
+        description="Errors up to ε have loss 0 under 'epsilon-insensitive'. On the relative "
+        "scale, its unit is the scale of the targets.",
     )
     delta: float = Field(
         1.0,
         gt=0.0,
         le=1e6,
         title="Threshold δ",
-        description="Errors from here on count linearly under the loss 'huber', which outliers do "
-        "not drag along; on the relative scale in units of the scale of the targets.",
+        description="Errors above δ count linearly under the loss 'huber', which limits the "
+        "influence of outliers. On the relative scale, its unit is the scale of the targets.",
     )
     class_weight: Literal["none", "balanced"] = Field(
         "none",
         title="Class weights",
-        description="'balanced': the losses of each class of a task weigh alike in sum.",
+        description="'balanced': the losses of each class of a task have the same total weight.",
     )
     C: Strength = Field(
         1.0,
         title="Strength C",
-        description="Weight of the losses against the penalty, as in a support vector machine; "
-        "not used when 'selection' is 'cv'.",
+        description="Weight of the losses relative to the penalty, as in a support vector machine. "
+        "Ignored if 'selection' is 'cv'.",
     )
     scale: Literal["relative", "absolute"] = Field(
         "relative",
         title="Scale",
-        description="'relative': the kernel is divided by the mean of its diagonal over the "
-        "training rows, numbers by 'scale_targets', and the remaining parameters are chosen such "
-        "that C means about what it means for a single task. 'absolute': all as in the paper's "
-        "formulas, numbers not scaled.",
+        description="'relative': the kernel is divided by its mean diagonal over the training "
+        "rows, numeric targets are scaled by 'scale_targets', and the other parameters are set "
+        "such that C means about the same as for a single task. 'absolute': the paper's formulas "
+        "without any scaling.",
     )
     center_targets: Literal["task", "none"] = Field(
         "task",
         title="Centre of numeric targets",
-        description="'task': the mean of each task is taken off its targets, and added to its "
+        description="'task': the mean of each task is subtracted from its targets and added to its "
         "predictions.",
     )
     scale_targets: ScaleTargetsField = "moderated"
     selection: Literal["given", "cv"] = Field(
         "given",
         title="Choice of C",
-        description="'given': take C. 'cv': choose from 'grid' by cross-validation inside the "
-        "training rows (share of wrong labels, or mean squared error), then fit on all.",
+        description="'given': use C. 'cv': select C from 'grid' by cross-validation of the "
+        "training rows (error rate, or mean squared error), then fit on all of them.",
     )
     grid: Grid[Strength] = Field(
         DEFAULT_GRID,
         max_length=200,
         title="Grid of C",
-        description="Strengths to try when 'selection' is 'cv'.",
+        description="Values of C to try if 'selection' is 'cv'.",
     )
-    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
-    max_iter: Iterations = Field(300, description="Most passes over all examples, or outer steps.")
+    n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
+    max_iter: Iterations = Field(
+        300, description="Maximum number of passes over all examples, or of outer steps."
+    )
     tolerance: float = Field(
         1e-3,
         ge=1e-12,
         le=0.5,
         title="Duality gap",
-        description="Stop when the certified gap between objective and dual bound is below this "
-        "part of the objective.",
+        description="Stop once the relative duality gap is below this.",
     )
 
     @property
     def target_scaling(self) -> ScaleTargets:
-        """How numbers are scaled: on the absolute scale not at all."""
+        """Scaling of numeric targets; "none" on the absolute scale."""
         return self.scale_targets if self.scale == "relative" else "none"
 
 
 class PenaltyParams(MachineParams):
-    """Parameters of machines whose output kernel is learned under a penalty of its entries."""
+    """Parameters of machines that learn the output kernel under a penalty on its entries."""
 
     penalty: Literal["power", "exp", "cosh"] = Field(
         "power",
         title="Penalty of the output kernel",
-        description="'power': Σ|Θ|^p with p = 2k/(2k - 1). 'exp': Θ = exp(G/2λ), which ties "
-        "every task to every other. 'cosh': Θ = sinh(G/2λ), between a power and 'exp'.",
+        description="'power': Σ|Θ|^p with p = 2k/(2k - 1). 'exp': Θ = exp(G/2λ), which relates "
+        "every task to every other. 'cosh': Θ = sinh(G/2λ), between 'power' and 'exp'.",
     )
     k: int = Field(
         1,
         ge=1,
         le=10,
         title="Power k",
-        description="1: p = 2, 2: p = 4/3, 4: p = 8/7. A larger k gives fewer relations, not "
-        "better scores.",
+        description="1: p = 2, 2: p = 4/3, 4: p = 8/7. A larger k makes relations sparser, but "
+        "does not improve scores.",
     )
     lam: float = Field(
         1.0,
         ge=1e-6,
         le=1e6,
         title="Penalty weight λ",
-        description="On the scale 'absolute' only; on the relative scale it follows from C, since "
-        "the two are one parameter in effect.",
+        description="Used on the scale 'absolute' only. On the relative scale it follows from C, "
+        "because the solution depends on one combination of both.",
     )
     v_scale: Literal["half", "table", "full"] = Field(
         "half",
@@ -201,7 +202,7 @@ class PenaltyParams(MachineParams):
     )
 
 
-#: Parameters that two machines must have in common to answer the same question.
+#: Parameters that baselines copy, so that they solve the same problem.
 SHARED_PARAMS = (
     *KernelParams.model_fields,
     "loss",
@@ -215,5 +216,5 @@ SHARED_PARAMS = (
     "n_folds",
 )
 
-#: Those of the penalty.
+#: Parameters of the penalty.
 PENALTY_PARAMS = ("penalty", "k", "lam", "v_scale")

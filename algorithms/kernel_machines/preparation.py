@@ -1,4 +1,4 @@
-"""From tasks and parameters to rows that a solver takes: scaled, as kernel matrix or features."""
+"""Preparation of tasks for a solver: standardised rows, and a kernel matrix or features."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -29,30 +29,31 @@ from algorithms.kernel_machines.params import KernelParams, MachineParams, Penal
 
 Array = NDArray[np.float64]
 
-#: Relative asymmetry, and size of negative eigenvalues, that rounding explains.
+#: Relative asymmetry, and relative size of negative eigenvalues, accepted as rounding errors.
 SYMMETRY_RTOL = 1e-8
 SEMIDEFINITE_RTOL = 1e-8
-#: Root mean square of targets, as solvers see them, above which a useless bound is due to size.
+#: Largest root mean square of scaled targets; above it, a useless duality gap is due to their size.
 MAX_TARGET_SIZE = 100.0
-#: A relative gap above this, the largest tolerance, proves nothing about a solution.
+#: A relative gap above this, the largest tolerance, certifies nothing.
 MAX_RELATIVE_GAP = 0.5
-#: From this many rows on the smallest eigenvalue is found by Lanczos' method.
-LANCZOS_ROWS = 500
+#: Smallest number of rows for which Lanczos' method computes the smallest eigenvalue.
+MIN_LANCZOS_ROWS = 500
 
 
 @dataclass(frozen=True, eq=False)
 class Prepared:
-    """Examples and how their rows are compared.
+    """Examples with their kernel matrix or features.
 
     Parameters
     ----------
     examples
-        ``examples.X`` holds features where there is no kernel matrix, else standardised rows.
+        ``examples.X`` are features if there is no kernel matrix, standardised rows otherwise.
     K : (N, N) or None
+        Kernel matrix.
     kernel, standardiser
-        k of standardised rows.
+        The kernel is a function of standardised rows.
     features : (N, q) or None
-        Rows whose products are the kernel: linear or by landmarks.
+        Features of a linear kernel, or of landmarks.
     landmarks, expand : (m, d), (m, q) or None
         Features are k(x, landmarks) expand.
     """
@@ -67,7 +68,7 @@ class Prepared:
 
     @cached_property
     def eigen(self) -> tuple[Array, Array]:
-        """Return eigenvalues and eigenvectors of K, or of ZᵀZ for features Z; once for every C."""
+        """Eigenvalues and eigenvectors of K, or of ZᵀZ for features Z; the same for every C."""
         matrix = self.examples.X.T @ self.examples.X if self.K is None else self.K
         values, vectors = np.linalg.eigh(matrix)
         return values, vectors
@@ -76,13 +77,13 @@ class Prepared:
 def check_machine(
     summaries: Sequence[TaskSummary], params: MachineParams, *, algorithm: str
 ) -> None:
-    """Raise InvalidData or InvalidParams where loss, kernel or memory do not fit the tasks."""
+    """Raise InvalidData or InvalidParams if loss, kernel or memory do not fit the tasks."""
     kind = summaries[0].target
-    fitting = NUMBER_LOSSES if kind == "numbers" else CLASS_LOSSES
-    if params.loss not in ("auto", *fitting):
+    allowed = NUMBER_LOSSES if kind == "numbers" else CLASS_LOSSES
+    if params.loss not in ("auto", *allowed):
         raise InvalidParams(
-            f"the targets are {kind}, which the loss '{params.loss}' does not fit; "
-            f"{algorithm} takes {', '.join(repr(name) for name in fitting)} for them",
+            f"the loss '{params.loss}' does not fit targets that are {kind}; use one of "
+            f"{', '.join(repr(name) for name in allowed)} with {algorithm}",
             field="loss",
         )
     if params.kernel == "precomputed":
@@ -92,14 +93,14 @@ def check_machine(
 
 
 def check_memory(n_rows: int, params: KernelParams) -> None:
-    """Raise InvalidParams where the matrix of all rows would pass the bound."""
+    """Raise InvalidParams if the kernel matrix would be larger than ``memory_gb``."""
     n_columns = min(params.nystrom, n_rows) if params.nystrom else n_rows
-    need = 16e-9 * n_rows * n_columns  # the matrix, and once more while it is made
-    if need > params.memory_gb:
+    needed = 16e-9 * n_rows * n_columns  # the matrix, and a temporary copy
+    if needed > params.memory_gb:
         raise InvalidParams(
-            f"{n_rows} rows with {n_columns} columns of the kernel need {need:.3g} GB, more than "
-            f"'memory_gb' = {params.memory_gb:g}; take kernel 'linear', fewer landmarks "
-            "('nystrom'), fewer rows, or raise the bound",
+            f"a kernel matrix of {n_rows} rows and {n_columns} columns needs {needed:.3g} GB, more "
+            f"than 'memory_gb' = {params.memory_gb:g}; use kernel 'linear', fewer landmarks "
+            "('nystrom'), fewer rows, or a larger 'memory_gb'",
             field="memory_gb",
         )
 
@@ -128,7 +129,7 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     )
     if kernel.is_linear:
         Z = kernel.features(rows)
-        K = Z @ Z.T if Z.shape[1] > len(Z) else None  # then no larger than the rows themselves
+        K = Z @ Z.T if Z.shape[1] > len(Z) else None  # a kernel matrix only if it is smaller
         return Prepared(examples.with_rows(Z), K, kernel, standardiser, features=Z)
     check_memory(len(rows), params)
     if 0 < params.nystrom < len(rows):
@@ -141,7 +142,7 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
 
 
 def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: float) -> None:
-    """Raise TargetsTooLarge where unscaled targets are too large for the solver."""
+    """Raise TargetsTooLarge if unscaled targets are too large for the solver."""
     y = prepared.examples.y
     size = float(np.abs(y).max())
     if relative_gap <= MAX_RELATIVE_GAP or size <= MAX_TARGET_SIZE:
@@ -151,15 +152,14 @@ def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: floa
         task = max(sizes, key=lambda name: sizes[name])
         raise TargetsTooLarge(
             f"task '{task}' has targets up to {sizes[task]:.3g} in size, which is too large for "
-            f"this solver where targets are not scaled (its relative duality gap is "
-            f"{relative_gap:.1e}): rescale them, or use scale 'relative' with 'scale_targets' "
-            "other than 'none'",
+            f"this solver without scaling (its relative duality gap is {relative_gap:.1e}): "
+            "rescale them, or use scale 'relative' with 'scale_targets' other than 'none'",
             task=task,
         )
 
 
 def loss_of(params: MachineParams, examples: Examples) -> Loss:
-    """Return the loss for these targets."""
+    """Return the loss for the targets of these examples."""
     is_classes = examples.targets[0].classes is not None
     if params.loss == "auto":
         return Loss("hinge" if is_classes else "squared")
@@ -168,7 +168,7 @@ def loss_of(params: MachineParams, examples: Examples) -> Loss:
 
 
 def penalty_of(params: PenaltyParams, n_rows: float) -> OutputKernel:
-    """Return the penalty of the output kernel, for outputs of so many rows in the mean."""
+    """Return the penalty of the output kernel, given the mean number of rows per output."""
     if params.scale == "absolute":
         return learned_kernel(
             params.penalty, k=params.k, C=params.C, lam=params.lam, v_scale=params.v_scale
@@ -183,7 +183,7 @@ def mean_rows(examples: Examples) -> float:
 
 
 def _min_distinct_rows(summaries: Sequence[TaskSummary]) -> int:
-    """Return the number of distinct rows there are at least: tasks of one size may share them."""
+    """Return a lower bound of the number of distinct rows; tasks of equal size may share them."""
     sizes = [task.n_samples for task in summaries]
     return sizes[0] if len(set(sizes)) == 1 else sum(sizes)
 
@@ -193,28 +193,27 @@ def _check_precomputed(summaries: Sequence[TaskSummary], params: MachineParams) 
     is_shared = all(task.n_samples == width for task in summaries)
     if width != total and not is_shared:
         raise InvalidData(
-            f"kernel 'precomputed' needs rows with one column for each of the {total} training "
-            f"rows, task '{summaries[0].name}' has {width}; stack the tasks in the order of "
-            "their names",
+            f"kernel 'precomputed' needs one column for each of the {total} training rows, but "
+            f"task '{summaries[0].name}' has {width}; order the columns by the tasks' names",
             task=summaries[0].name,
         )
     if params.selection == "cv":
         raise InvalidParams(
-            "C cannot be chosen by cross-validation with kernel 'precomputed', whose columns "
-            "belong to all training rows; give C",
+            "C cannot be selected by cross-validation with kernel 'precomputed', whose columns "
+            "are the training rows; set C and use selection 'given'",
             field="selection",
         )
 
 
 def _prepare_precomputed(examples: Examples, params: MachineParams) -> Prepared:
-    """Return the preparation of a precomputed kernel, checked and divided by its mean diagonal."""
+    """Return a precomputed kernel after checks, divided by its mean diagonal."""
     raw = examples.X
     size = float(np.abs(raw).max())
     if raw.shape[0] != raw.shape[1] or np.abs(raw - raw.T).max() > SYMMETRY_RTOL * size:
         raise InvalidData(
             f"the precomputed kernel has shape {raw.shape} and an asymmetry of "
-            f"{_asymmetry(raw):.3g}; it must be symmetric, with the tasks stacked in the order of "
-            "their names"
+            f"{_asymmetry(raw):.3g}; it must be symmetric, with rows and columns in the order of "
+            "the tasks' names"
         )
     K = (raw + raw.T) / 2
     lowest = _smallest_eigenvalue(K)
@@ -222,8 +221,8 @@ def _prepare_precomputed(examples: Examples, params: MachineParams) -> Prepared:
     if lowest < -SEMIDEFINITE_RTOL * max(size, 1e-300):
         if params.indefinite == "refuse":
             raise InvalidData(
-                f"the precomputed kernel has the eigenvalue {lowest:.3g}; a kernel has none below "
-                f"0. Add {-lowest:.3g} to its diagonal, or set 'indefinite' to 'shift'"
+                f"the precomputed kernel has the negative eigenvalue {lowest:.3g}; add "
+                f"{-lowest:.3g} to its diagonal, or set 'indefinite' to 'shift'"
             )
         shift = -lowest
     K[np.diag_indices_from(K)] += shift
@@ -240,7 +239,7 @@ def _asymmetry(K: Array) -> float:
 
 
 def _smallest_eigenvalue(K: Array) -> float:
-    if len(K) < LANCZOS_ROWS:
+    if len(K) < MIN_LANCZOS_ROWS:
         return float(np.linalg.eigvalsh(K)[0])
     start = np.random.default_rng(0).standard_normal(len(K))
     return float(

@@ -649,13 +649,13 @@ def test_a_kernel_beyond_the_memory_bound_is_refused_beforehand() -> None:
 
 
 def test_a_loss_or_solver_that_does_not_fit_is_refused() -> None:
-    with pytest.raises(InvalidParams, match="the targets are numbers"):
+    with pytest.raises(InvalidParams, match="targets that are numbers"):
         fit(related("numbers"), loss="hinge")
-    with pytest.raises(InvalidParams, match="the targets are classes"):
+    with pytest.raises(InvalidParams, match="targets that are classes"):
         fit(related("classes"), loss="epsilon-insensitive")
-    with pytest.raises(InvalidParams, match="share their rows"):
+    with pytest.raises(InvalidParams, match="tasks on the same rows"):
         fit(related("numbers"), solver="spectral")
-    with pytest.raises(InvalidParams, match="not hinge"):
+    with pytest.raises(InvalidParams, match="got hinge"):
         fit(related("classes"), solver="alternating")
     with pytest.raises(InvalidParams, match="k = 1"):
         fit(related("numbers"), solver="newton", kernel="linear", k=2)

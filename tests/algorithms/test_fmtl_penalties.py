@@ -317,5 +317,6 @@ def test_a_new_task_that_stops_early_says_so() -> None:
     gap = joined.metrics["duality_gap"][new.name]
     assert gap > 1e-6
     assert (
-        f"task '{new.name}' joined with a relative duality gap of {gap:.1e}" in joined.warnings[-1]
+        f"adaptation to task '{new.name}' stopped with a relative duality gap of {gap:.1e}"
+        in joined.warnings[-1]
     )

@@ -308,7 +308,7 @@ def test_latent_spaces_of_their_own_share_no_labels(tasks) -> None:
     bare = TaskSet((Task("home", tasks["home"].X), tasks["away-1"]))
     values = {**SMALL, "source": "away-1"}
     own, shared = (fit(bare, GPLVM(), **values, rows=rows) for rows in ("own", "source"))
-    with pytest.raises(InvalidData, match="no class labels"):
+    with pytest.raises(InvalidData, match="predict needs class labels"):
         own.predict(tasks["home"].X, task="home")
     assert len(shared.predict(tasks["home"].X, task="home")) == 40
 
@@ -361,7 +361,7 @@ def test_without_labels_there_is_nothing_to_predict(tasks) -> None:
     bare = TaskSet(tuple(Task(task.name, task.X) for task in tasks))
     model = fit(bare, **SMALL)
     assert "predict" not in model.available_methods()
-    with pytest.raises(InvalidData, match="no class labels"):
+    with pytest.raises(InvalidData, match="predict needs class labels"):
         model.predict(bare["home"].X, task="home")
     assert "predict" in fit(tasks, **SMALL).available_methods()
 
@@ -565,7 +565,7 @@ def test_the_mean_of_the_source_stands_for_that_of_a_task_where_asked(tasks) -> 
 
 def test_own_rows_are_needed_where_they_are_all_there_is(tasks) -> None:
     few = TaskSet((tasks["home"], tasks["away-1"].take(np.array([0]))))
-    with pytest.raises(InvalidData, match="'away-1' has 1 row; gp-lvm of own rows"):
+    with pytest.raises(InvalidData, match="'away-1' has 1 row; gp-lvm with rows 'own'"):
         fit(few, GPLVM(), **SMALL)
     assert fit(few, GPLVM(), **SMALL, rows="source").tasks == few.names
 

@@ -118,7 +118,7 @@ def test_weighted_noise_is_the_mean_of_the_other_eigenvalues(tasks) -> None:
 
 def test_one_row_is_refused_where_it_is_all_there_is(tasks) -> None:
     few = TaskSet((tasks["task-1"], tasks["task-2"].take(np.array([0]))))
-    with pytest.raises(InvalidData, match="'task-2' has 1 row; ppca of own rows"):
+    with pytest.raises(InvalidData, match="'task-2' has 1 row; ppca with rows 'own'"):
         fit(PPCA(), few)
     assert np.isfinite(fit(PPCA(), few, rows="weighted").W).all()
     assert fit(TransferPCA(), few).tasks == few.names

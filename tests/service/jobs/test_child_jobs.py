@@ -457,7 +457,7 @@ def test_studies_of_a_precomputed_kernel_are_rejected(http, client, study):
     response = http.post("/v1/jobs", json=spec | {"params": {"kernel": "precomputed"}})
     assert response.status_code == 422
     assert response.json()["errors"][0]["pointer"] == "/params/kernel"
-    assert "none can be held out" in response.json()["detail"]
+    assert "no row can be held out" in response.json()["detail"]
 
 
 def test_a_baseline_that_fails_on_a_split_is_left_out_with_the_reason(client):
