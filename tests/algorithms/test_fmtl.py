@@ -617,7 +617,7 @@ def test_a_bad_precomputed_kernel_is_refused_in_a_sentence() -> None:
 
     with pytest.raises(InvalidData, match="asymmetry"):
         fit(tasks_of(K), kernel="precomputed")
-    with pytest.raises(InvalidData, match=r"eigenvalue -.*Add .* to its diagonal"):
+    with pytest.raises(InvalidData, match=r"eigenvalue -.*add .* to its diagonal"):
         fit(tasks_of(K + K.T), kernel="precomputed")
     assert fit(tasks_of(K + K.T), kernel="precomputed", indefinite="shift").tasks == ("a", "b")
     with pytest.raises(InvalidData, match="one column for each of the 10"):
@@ -642,7 +642,7 @@ def test_all_rows_as_landmarks_give_the_exact_kernel() -> None:
 
 def test_a_kernel_beyond_the_memory_bound_is_refused_beforehand() -> None:
     summaries = related("numbers", T=3, n=2000).summaries()
-    with pytest.raises(InvalidParams, match=r"6003 rows .* need 0\.577 GB"):
+    with pytest.raises(InvalidParams, match=r"6003 rows .* needs 0\.577 GB"):
         FMTL().check(summaries, FMTLParams(memory_gb=0.1))
     FMTL().check(summaries, FMTLParams(memory_gb=0.1, kernel="linear"))
     FMTL().check(summaries, FMTLParams(memory_gb=0.1, nystrom=100))

@@ -316,7 +316,5 @@ def test_a_new_task_that_stops_early_says_so() -> None:
     joined = FMTL().adapt(model, new)
     gap = joined.metrics["duality_gap"][new.name]
     assert gap > 1e-6
-    assert (
-        f"adaptation to task '{new.name}' stopped with a relative duality gap of {gap:.1e}"
-        in joined.warnings[-1]
-    )
+    expected = f"adaptation to task '{new.name}' stopped with a relative duality gap of {gap:.1e}"
+    assert expected in joined.warnings[-1]
