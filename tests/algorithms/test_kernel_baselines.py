@@ -205,7 +205,7 @@ def test_rows_that_are_not_shared_are_refused_by_okl() -> None:
     for algorithm in (OKL(), ConvexOKL()):
         with pytest.raises(InvalidData, match="tasks on the same rows"):
             fit(algorithm, related())
-        with pytest.raises(InvalidParams, match="the loss .squared."):
+        with pytest.raises(InvalidParams, match="the loss 'squared'"):
             fit(algorithm, related(is_shared=True, kind="classes"), loss="hinge")
 
 
