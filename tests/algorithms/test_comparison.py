@@ -275,6 +275,15 @@ def test_sharing_that_beats_learning_apart_but_not_the_trivial_prediction_is_no_
     assert table(candidate=1.0, single_task=1.2, trivial=1.3)["verdict"] == "helps"
 
 
+@pytest.mark.parametrize(("noise", "is_chance"), [(0.01, False), (1.0, True)])
+def test_a_gain_over_a_baseline_is_called_chance_only_if_it_may_be(noise, is_chance) -> None:
+    found = table(candidate=0.9, single_task=1.0, noise=noise)
+    (baseline,) = found["overall"]
+    assert (baseline["p_adjusted"] < 0.05) != is_chance
+    (sentence,) = [s for s in found["sentences"] if "corrected for the number of baselines" in s]
+    assert ("may be chance" in sentence) == is_chance
+
+
 def test_a_difference_too_small_to_name_is_equal() -> None:
     small = {"candidate": 0.995, "single_task": 1.0, "trivial": 2.0, "noise": 1e-4}
     assert table(**small)["sharing"]["p_value"] < 1e-6

@@ -138,6 +138,15 @@ def test_fields_have_title_description_and_bounds(algorithm) -> None:
 
 
 @over_algorithms
+def test_no_number_may_be_negative(algorithm) -> None:
+    # regularisations, tolerances, dimensions and counts; grids hold the values of one of them
+    for name, field in algorithm.Params.model_json_schema()["properties"].items():
+        for part in (field, field.get("items", {}), *field.get("anyOf", ())):
+            if part.get("type") in ("integer", "number"):
+                assert part.get("minimum", part.get("exclusiveMinimum")) >= 0, name
+
+
+@over_algorithms
 def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
     params = algorithm.Params()
     assert algorithm.Params.model_validate(json.loads(params.model_dump_json())) == params

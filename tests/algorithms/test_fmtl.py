@@ -378,11 +378,12 @@ def test_squared_loss_with_p_2_is_convex_okl(C) -> None:
     )
     e = problem.examples
     published = convex_okl(e.X, e.y.reshape(3, -1).T, C=C, lam=lam)
+    trace, eigen = Trace(), np.linalg.eigh(e.X.T @ e.X)
+    spectral = solve_spectral(problem, eigen, max_iter=500, tolerance=1e-9, trace=trace)
+    assert trace.history[-1].objective == pytest.approx(published, rel=OBJECTIVE_RTOL)
     for found in (
         solved(problem, "blocks", tolerance=1e-9),
-        solve_spectral(
-            problem, np.linalg.eigh(e.X.T @ e.X), max_iter=500, tolerance=1e-9, trace=Trace()
-        ),
+        spectral,
         solve_newton(problem, max_iter=500, tolerance=1e-9, trace=Trace()),
     ):
         assert C * found.certificate.primal == pytest.approx(published, rel=OBJECTIVE_RTOL)

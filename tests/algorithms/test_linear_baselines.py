@@ -322,6 +322,15 @@ def test_of_equal_errors_the_largest_gamma_is_taken(algorithm) -> None:
     assert model.fit_info["gamma"] == 100.0
 
 
+@pytest.mark.parametrize("name", ["W", "intercept"])
+def test_arrays_that_do_not_fit_are_refused(name) -> None:
+    model = fit(Ridge(), made(13))
+    arrays = dict(model.to_arrays())
+    arrays[name] = arrays[name][..., :-1]
+    with pytest.raises(ValueError, match="does not fit 4 columns of targets"):
+        type(model).from_arrays(arrays, model.header())
+
+
 def test_unlike_classes_are_not_pooled() -> None:
     X = np.random.default_rng(12).standard_normal((8, 3))
     tasks = TaskSet(

@@ -661,6 +661,17 @@ def test_more_folds_than_rows_are_refused_before_numbers_are_read() -> None:
         RMTPCA().check(stacks.summaries(), RMTPCAParams(selection="cv"))
 
 
+def test_rows_too_few_for_two_in_every_training_fold_are_refused() -> None:
+    params = RMTPCAParams(selection="cv", n_folds=2)
+    few, enough = (
+        tilted_gaussians(np.random.default_rng(6), n_tasks=3, n_samples=n).tasks.summaries()
+        for n in (3, 4)
+    )
+    with pytest.raises(InvalidData, match=r"has 3 rows; cross-validation with 2 folds .* least 4"):
+        RMTPCA().check(few, params)
+    RMTPCA().check(enough, params)
+
+
 @pytest.mark.parametrize("n_samples", [4, 5])
 def test_as_few_rows_as_allowed_can_be_cross_validated(n_samples) -> None:
     tasks = tilted_gaussians(np.random.default_rng(6), n_tasks=3, n_samples=n_samples).tasks
