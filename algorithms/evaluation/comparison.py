@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import combinations
 from typing import Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.families import FamilyComparison, compare_families, verdict_of
@@ -33,6 +33,7 @@ from algorithms.evaluation.validation import (
     score_per_split,
 )
 from algorithms.interface.algorithm import Algorithm, Role
+from algorithms.interface.strict_model import StrictModel
 
 #: Name of the algorithm that predicts the same for every row of a task.
 TRIVIAL: Final = "constant"
@@ -52,10 +53,10 @@ class CompareOptions(MetricChoice):
     )
 
 
-class EvaluateOptions(BaseModel):
+class EvaluateOptions(StrictModel):
     """How an algorithm is evaluated without baselines."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True)
 
     splits: Splits = Field(default_factory=Splits, description="How rows are held out.")
 

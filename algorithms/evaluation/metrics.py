@@ -5,13 +5,14 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 from scipy.stats import rankdata
 
 from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import InvertibleModel, PredictingModel, ScoringModel
+from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.numerics.centering import centre_columns, column_means, is_flat
 
@@ -24,10 +25,10 @@ Average = Literal["tasks", "rows"]
 TruthAndPrediction = tuple[Any, Any]
 
 
-class MetricChoice(BaseModel):
+class MetricChoice(StrictModel):
     """The metric and the average that rank candidates or methods."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True)
 
     metric: str | None = Field(
         None,

@@ -17,23 +17,24 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
 
 from algorithms.evaluation.failures import all_failed
 from algorithms.evaluation.metrics import Average, Metric, MetricChoice
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.validation import Scores, concatenate_scores, mean_score
 from algorithms.interface.errors import InvalidParams
+from algorithms.interface.strict_model import StrictModel
 
 MAX_CANDIDATES: Final = 1000
 #: Number of random candidates.
 DEFAULT_CANDIDATES: Final = 30
 
 
-class Range(BaseModel):
+class Range(StrictModel):
     """A range of numbers to draw from; of whole numbers if both ends are."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True)
 
     low: int | float = Field(description="Smallest value.")
     high: int | float = Field(description="Largest value.")

@@ -6,10 +6,11 @@ from typing import Annotated, Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import ConfigDict, Field, model_validator
 
 from algorithms.evaluation.folds import Rows, draw_part, spread_folds
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.strict_model import StrictModel
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import Units, cells_of, tie_of, units_of
 
@@ -27,10 +28,10 @@ class Split:
     test: TaskSet
 
 
-class Splits(BaseModel):
+class Splits(StrictModel):
     """How rows are divided into training and test parts, and how often."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True)
 
     scheme: Literal["kfold", "holdout", "given"] = Field(
         "kfold",

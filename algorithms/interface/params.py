@@ -6,7 +6,9 @@ and the forms.
 
 from typing import Annotated, ClassVar, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import ConfigDict, Field
+
+from algorithms.interface.strict_model import StrictModel
 
 V = TypeVar("V")
 
@@ -18,13 +20,13 @@ Folds = Annotated[int, Field(ge=2, le=100, title="Folds")]
 Iterations = Annotated[int, Field(ge=1, le=1_000_000, title="Iterations")]
 
 
-class Params(BaseModel):
+class Params(StrictModel):
     """Parameters of an algorithm; fields of subclasses have a title, a description and bounds.
 
     Types are strict: ``true`` is not a number and ``"3"`` is not 3. Unknown names are an error.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    model_config = ConfigDict(frozen=True)
 
     #: Parameters that ``selection`` chooses, each with the name of the field with its grid.
     GRIDS: ClassVar[dict[str, str]] = {}

@@ -8,6 +8,8 @@ from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Match
+from starlette.types import Scope
 
 from service.access.authenticator import Authenticator
 from service.errors import Problem
@@ -27,6 +29,16 @@ class StrictRoute(APIRoute):
     """
 
     needed: ClassVar[tuple[str | None, str | None]] = (None, None)
+
+    def matches(self, scope: Scope) -> tuple[Match, Scope]:
+        """Return whether the route matches; no parameter has a colon, which begins a verb.
+
+        ``/jobs/{job_id}`` would match ``/jobs/job_1:cancel``.
+        """
+        match, child_scope = super().matches(scope)
+        if any(":" in value for value in child_scope.get("path_params", {}).values()):
+            return Match.NONE, {}
+        return match, child_scope
 
     def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
         """Return the handler."""

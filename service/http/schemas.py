@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from algorithms.interface.strict_model import StrictModel
 
-class WireModel(BaseModel):
+
+class WireModel(StrictModel):
     """Base class of request schemas: no unknown fields, no type conversion."""
-
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False)
 
 
 class Place(BaseModel):

@@ -1,5 +1,6 @@
 """HTTP routes of models and versions: list, inspect, delete."""
 
+import re
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Path, Request, Response
@@ -112,7 +113,7 @@ def _tag(version: store.NamedVersion) -> str:
 def _number(token: str | None) -> int | None:
     if token is None:
         return None
-    if not token.isdecimal() or int(token) >= 2**31:
+    if not re.fullmatch(r"[0-9]{1,10}", token) or int(token) >= 2**31:
         raise Problem("invalid-page-token", "the page token is not valid for this collection")
     return int(token)
 

@@ -4,6 +4,7 @@ Requests with an unusual URL or an uncached API key go through their FastAPI rou
 response.
 """
 
+import asyncio
 import re
 from collections.abc import Mapping
 from functools import lru_cache
@@ -58,7 +59,8 @@ class FastPath:
             length = parsed.headers.get("content-length", "")
             body = await read_body(receive, length, state.settings.max_body_bytes)
             reply = await self._handlers[parsed.path](state.inference, parsed, body, clock).run()
-        except Exception as error:  # noqa: BLE001 - raised again in RequestContext, which reports it
+        # raised again in RequestContext, which reports it
+        except (Exception, asyncio.CancelledError) as error:  # noqa: BLE001
             failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
             await self._report({**scope, **failed}, receive, send)
             return

@@ -1,5 +1,6 @@
 """Middleware of every request: request id, errors, logs and metrics."""
 
+import asyncio
 import time
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -92,6 +93,10 @@ class RequestContext:
             await self._app(scope, receive, sender)
         except (_HeadersOnly, ClientDisconnect):
             raise
+        except asyncio.CancelledError:  # uvicorn cancels what is unfinished when it stops
+            if sender.status is not None:
+                raise
+            await problem_response(_stopping(), scope["path"])(scope, receive, sender)
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
@@ -102,6 +107,12 @@ class RequestContext:
             if sender.status is not None:
                 raise  # part of the response is sent: only closing the connection reports the error
             await problem_response(problem, scope["path"])(scope, receive, sender)
+
+
+def _stopping() -> Problem:
+    """Return the problem of a request that the end of the service cuts off."""
+    detail = "the service is stopping; send the request again to a running one"
+    return Problem("unavailable", detail, headers={"Retry-After": "1", "Connection": "close"})
 
 
 def _request_id(scope: Scope) -> str:

@@ -36,11 +36,11 @@ def parse(text, max_unparsed=100, stop=TO_END):
 
 
 def check_as_float(texts):
-    """Check that numbers are parsed like float(), bit by bit; return the number left unparsed."""
+    """Check that numbers are parsed like JSON, bit by bit; return the number left unparsed."""
     text = f"[{','.join(texts)}]"
     end, values, (n_unparsed, _) = parse(text, max_unparsed=len(texts))
     assert end == len(text)
-    expected = np.array([float(one) for one in texts])
+    expected = np.array([float(json.loads(one)) for one in texts])
     assert values.tobytes() == expected.tobytes()
     return n_unparsed
 
@@ -54,7 +54,20 @@ def test_shortest_representations_are_parsed_exactly(values):
 
 @settings(deadline=None)
 @given(st.lists(NUMBERS, min_size=1, max_size=50))
-@example(["0e400", "-0.0e-400", "0." + "0" * 30, "0." + "0" * 30 + "1", "1e400", "1e-400"])
+@example(
+    [
+        "0e400",
+        "-0",
+        "0",
+        "-0.0",
+        "-0e0",
+        "-0.0e-400",
+        "0." + "0" * 30,
+        "0." + "0" * 30 + "1",
+        "1e400",
+        "1e-400",
+    ]
+)
 @example(["9007199254740993", "9007199254740992.5", "18446744073709551615", "9999999999999999999"])
 def test_any_decimal_is_parsed_to_the_nearest_float(texts):
     check_as_float(texts)

@@ -194,6 +194,26 @@ def test_a_service_that_stops_answers_what_is_arriving(start_service):
     running.process.wait(20)
 
 
+def test_a_service_that_stops_answers_503_to_what_has_not_arrived(start_service):
+    running = start_service()
+    upload = request_of(b"task,x\n", "/v1/datasets?name=cut", Content_Type="text/csv")
+    upload = upload.replace(b"Content-Length: 7", b"Content-Length: 70")
+    infer = request_of(b"{", "/v2/models/none/infer").replace(b"Length: 1", b"Length: 9")
+    with Caller(running) as uploading, Caller(running) as inferring:
+        uploading.send(upload)
+        inferring.send(infer)
+        with Client(running.url) as client:
+            client.datasets()  # so that both have arrived
+        os.kill(running.process.pid, signal.SIGTERM)
+        for connection in (uploading, inferring):
+            status, headers, content = connection.answer()
+            assert (status, json.loads(content)["code"]) == (503, "unavailable")
+            assert (headers[b"connection"], headers[b"retry-after"]) == (b"close", b"1")
+            assert connection.is_closed()
+    running.process.wait(20)
+    assert "Traceback" not in running.log()
+
+
 def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_service):
     key = "sib_" + "a" * 12 + "_" + "b" * 43
     running = start_service(SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=key)

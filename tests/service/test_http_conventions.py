@@ -5,6 +5,7 @@ import json
 import re
 import socket
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import sha256
 from uuid import uuid4
 
 import httpx
@@ -14,6 +15,14 @@ from service.errors import ERRORS
 from service.rows import DatasetRow
 
 ROOT = "/v1/jobs"
+LISTS = [
+    "/v1/algorithms",
+    "/v1/datasets",
+    ROOT,
+    "/v1/models",
+    "/v1/models/shared/versions",
+    "/v1/models/shared/aliases",
+]
 needs_model = pytest.mark.usefixtures("model")
 
 
@@ -112,6 +121,8 @@ def test_an_unknown_path_or_id_is_404(http, path):
         ("POST", "/v2/health/live", "GET, HEAD, OPTIONS"),
         ("POST", "/", "GET, HEAD, OPTIONS"),
         ("PROPFIND", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
+        ("GET", "/v1/jobs/job_1:cancel", "OPTIONS, POST"),
+        ("DELETE", "/v1/jobs:infer", "OPTIONS, POST"),
     ],
 )
 def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path, allowed):
@@ -144,6 +155,16 @@ def test_options_tells_the_methods(http):
     assert (response.status_code, response.content) == (204, b"")
     assert response.headers["allow"] == "GET, HEAD, OPTIONS, POST"
     assert_problem(http.options("/nothing"), 404)
+
+
+@pytest.mark.parametrize("path", ["/v1/jobs/job_1:cancel", "/v1/jobs:infer"])
+def test_options_of_a_custom_verb_does_not_list_methods_of_the_resource(http, path):
+    assert http.options(path).headers["allow"] == "OPTIONS, POST"
+
+
+def test_an_unknown_verb_is_404(http):
+    assert_problem(http.post("/v1/jobs/job_1:restart"), 404, "not-found")
+    assert_problem(http.options("/v1/jobs/job_1:restart"), 404, "not-found")
 
 
 @pytest.mark.parametrize("path", ["/", "/v1/jobs", "/v1/algorithms/pca", "/nothing", "/docs"])
@@ -472,9 +493,54 @@ def test_the_bounds_of_a_page_size_are_allowed(http):
         base64.urlsafe_b64encode("日本".encode()).decode(),
     ],
 )
-@pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])
+@pytest.mark.parametrize("path", LISTS)
+@needs_model
 def test_a_made_up_page_token_is_400(http, path, token):
     assert_problem(http.get(path, params={"page_token": token}), 400, "invalid-page-token")
+
+
+def forged(key):
+    """Return a page token whose checksum is right."""
+    return base64.urlsafe_b64encode(sha256(key).digest()[:6] + key).decode()
+
+
+@pytest.mark.parametrize("key", [b"\xff\xfe", b"\xed\xa0\x80", b"a\0b", b"\0"])
+@pytest.mark.parametrize("path", LISTS)
+@needs_model
+def test_a_made_up_page_token_with_the_right_checksum_is_400(http, path, key):
+    response = http.get(path, params={"page_token": forged(key)})
+    assert_problem(response, 400, "invalid-page-token")
+
+
+@pytest.mark.parametrize("key", [b"", b"9" * 200, b"-1", "日本".encode(), b"x' OR '1'='1"])
+@pytest.mark.parametrize("path", LISTS)
+@needs_model
+def test_a_made_up_page_token_of_text_gives_a_page_or_400(http, path, key):
+    response = http.get(path, params={"page_token": forged(key)})
+    assert response.status_code == 200 or assert_problem(response, 400, "invalid-page-token")
+
+
+# --- integers ------------------------------------------------------------------------------------
+
+
+@needs_model
+def test_a_whole_number_may_be_written_as_a_float(http, spec):
+    assert http.put("/v1/models/shared/aliases/whole", json={"version": 1.0}).status_code == 201
+    splits = {"given": [{"north": [0.0, 1], "süd": [1], "a/b": [2.0]}]}
+    job = {**spec, "seed": 3.0, "params": {"k": 1.0}, "evaluate": {"splits": splits}}
+    response = http.post(f"{ROOT}?validate_only=true", json=job)
+    assert response.status_code == 200, response.text
+    assert repr(response.json()["params"]["k"]) == "1"
+    rows = {"name": "rows", "shape": [1.0, 5.0], "datatype": "FP64", "data": [0] * 5}
+    infer = {"inputs": [rows], "parameters": {"task": "north"}}
+    assert http.post("/v2/models/shared/infer", json=infer).status_code == 200
+
+
+@pytest.mark.parametrize("value", [1.5, True, "1", 1e300, -1.0, None, [1.0]])
+@needs_model
+def test_other_values_are_no_integers(http, spec, value):
+    assert_problem(http.put("/v1/models/shared/aliases/x", json={"version": value}), 422)
+    assert_problem(http.post(ROOT, json={**spec, "seed": value}), 422)
 
 
 @pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])

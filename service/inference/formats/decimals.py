@@ -208,6 +208,7 @@ def _parse_row(
             found = _UNPARSED
         elif w == _0:
             found = bits[n]
+            is_negative &= at - begin > _1  # "-0" is the integer 0, "-0.0" a number with a sign
         elif w <= _u(1 << 53) and -22 <= q <= 22:
             values[n] = (
                 values[n] / _EXACT_POWERS[_u(-q)] if q < 0 else values[n] * _EXACT_POWERS[_u(q)]

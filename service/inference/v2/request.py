@@ -243,6 +243,8 @@ def _tensors(inputs: object) -> list[Tensor]:
         data, size = entry.get("data"), parameters.get("binary_data_size")
         if size is not None and data is not None:
             raise_invalid_request(pointer, f"input '{name}' has both data and binary_data_size")
+        if isinstance(size, float) and size.is_integer():
+            size = int(size)
         if size is not None and type(size) is not int:
             place = f"{pointer}/parameters/binary_data_size"
             raise_invalid_request(

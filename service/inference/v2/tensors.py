@@ -162,6 +162,8 @@ def strings_of(tensor: Tensor, values: Values) -> list[str]:
 
 
 def _shape(shape: object, name: str, pointer: str) -> tuple[int, ...]:
+    if isinstance(shape, list) and float in map(type, shape):  # 3.0 is an integer in JSON Schema
+        shape = [int(n) if isinstance(n, float) and n.is_integer() else n for n in shape]
     is_shape = isinstance(shape, list) and all(type(n) is int and 0 <= n < _MAX_DIM for n in shape)
     if not is_shape:
         detail = f"expected a list of integers from 0 to {_MAX_DIM - 1} as shape of input '{name}'"
