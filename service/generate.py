@@ -147,7 +147,7 @@ def _commands() -> Iterator[str]:
 
 
 def _leaves(words: str, part: Any) -> Iterator[tuple[str, Any]]:
-    """Yield every command below a group, with its words."""
+    """Yield every command of a group with its full name."""
     for name, below in getattr(part, "commands", {}).items():
         yield from _leaves(f"{words} {name}", below)
     if not hasattr(part, "commands"):

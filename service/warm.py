@@ -1,6 +1,6 @@
 """Compile every numba kernel into the cache: ``python -m service.warm``.
 
-Set-up and the image call it once; compilation takes tens of seconds, reading the cache a moment.
+Set-up and the container image run it once, as compilation takes tens of seconds.
 """
 
 import numpy as np
@@ -10,7 +10,7 @@ from service.inference.formats.decimals import TO_END, count_byte, parse_lists
 
 
 def warm_decimals() -> None:
-    """Compile the kernels that read lists of numbers."""
+    """Compile the kernels that parse lists of numbers."""
     text = np.frombuffer(b"[1.5]}", np.uint8)
     values, unparsed, found = np.empty(2), np.empty((1, 3), np.uint64), np.empty(4, np.uint64)
     parse_lists(text, np.uint64(1), values, unparsed, found, TO_END)

@@ -107,7 +107,7 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
         "mapping": spec.tasks,  # None means all tasks: listing them would make the response long
         "columns": pack_orders(orders),
         "makes_dataset": spec.makes_dataset and not has_labels,
-        "dataset_name": spec.dataset_name or _name(served, spec.method, dataset),
+        "dataset_name": spec.dataset_name or _dataset_name(served, spec.method, dataset),
         "threads": spec.threads or services.threads,
     }
     return ValidatedInference(served, plan, sum(entries[name]["n_samples"] for name in tasks))
@@ -127,7 +127,9 @@ def _create(
     # both may have been deleted since the validation
     find_dataset(session, spec.dataset_id, owner=origin.owner)
     if get_version(session, origin.owner, served.name, served.version) is None:
-        raise Problem("not-found", f"version {served.version} of '{served.name}' has been deleted")
+        raise Problem(
+            "not-found", f"version {served.version} of model '{served.name}' has been deleted"
+        )
     check_queue_limit(session, origin.owner, services.settings)
     job = store.NewJob(
         owner=origin.owner,
@@ -152,7 +154,7 @@ def _tasks(spec: InferenceSpec, entries: Mapping[str, Entry]) -> dict[str, str]:
     for name in spec.tasks:
         if name not in entries:
             error = unknown_task(name, tuple(entries))
-            detail = f"no such task in the dataset: {error.message}"
+            detail = f"the dataset has no such task: {error.message}"
             entry = {**place("/tasks", detail), "code": "unknown-task", "task": name}
             raise Problem("unknown-task", detail, errors=[entry])
     return spec.tasks
@@ -180,8 +182,8 @@ class _ColumnOrders:
         errors: list[dict[str, Any]] = []
         orders = {
             name: order
-            for name, called in tasks.items()
-            for order in self._order(entries[name], called, errors)
+            for name, model_task in tasks.items()
+            for order in self._order(entries[name], model_task, errors)
         }
         if errors:
             first = errors[0]
@@ -189,36 +191,36 @@ class _ColumnOrders:
         return orders
 
     def _order(
-        self, entry: Entry, called: str, errors: list[dict[str, Any]]
+        self, entry: Entry, model_task: str, errors: list[dict[str, Any]]
     ) -> Iterator[list[int]]:
         """Yield the column order of a task, or append an error."""
         name, method = entry["name"], self.spec.method
-        about = {"task": name, "pointer": "/dataset_id" if self.spec.tasks is None else "/tasks"}
+        location = {"task": name, "pointer": "/dataset_id" if self.spec.tasks is None else "/tasks"}
         if entry["input"] != "rows":
             detail = f"task '{name}' has {entry['input']}; {method} expects rows"
-            errors.append({**about, "code": "invalid-data", "detail": detail})
+            errors.append({**location, "code": "invalid-data", "detail": detail})
             return
         try:
-            width = self.model.width(method, task=called)
-            known = self.known.get(called)
+            width = self.model.width(method, task=model_task)
+            known = self.known.get(model_task)
             input_spec = InputSpec(
-                called, method, width, allow_missing=False, columns=lambda: known
+                model_task, method, width, allow_missing=False, columns=lambda: known
             )
             yield positions_of(self.names[name], entry["n_features"], input_spec)
         except (AlgorithmError, Problem) as error:
             problem = from_algorithm_error(error) if isinstance(error, AlgorithmError) else error
             detail = f"task '{name}' of the dataset: {problem.detail}"
-            where = {**problem.errors[0], **about}
+            where = {**problem.errors[0], **location}
             errors.append({**where, "code": problem.code, "detail": detail})
 
 
 def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
-    """Return whether the outputs are labels; all tasks must have the same kind."""
+    """Return whether the outputs are labels; raise a Problem if that differs between tasks."""
     if method != "predict":
         return False
     kinds: dict[str, str] = {}
-    for name, called in tasks.items():
-        labels = model.classes(called)
+    for name, model_task in tasks.items():
+        labels = model.classes(model_task)
         kinds.setdefault(type(labels[0]).__name__ if labels else "float", name)
     if len(kinds) > 1:
         (one, first), (other, second) = list(kinds.items())[:2]
@@ -231,5 +233,5 @@ def _has_labels(model: Model, method: str, tasks: Mapping[str, str]) -> bool:
     return "float" not in kinds
 
 
-def _name(served: ServableVersion, method: str, dataset: DatasetRow) -> str:
+def _dataset_name(served: ServableVersion, method: str, dataset: DatasetRow) -> str:
     return f"{method} of {dataset.name} by {served.name}/{served.version}"[:_MAX_NAME]

@@ -46,5 +46,5 @@ class JobFailed(Exception):
 
     def __init__(self, job: dict[str, Any]) -> None:
         error = job["error"] or {"detail": ""}
-        super().__init__(f"job {job['id']} has {job['state']}: {error['detail']}".rstrip(": "))
+        super().__init__(f"job {job['id']} ended as {job['state']}: {error['detail']}".rstrip(": "))
         self.job = job

@@ -70,7 +70,7 @@ def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
     is_labelled = hasattr(ours, "equals") and hasattr(theirs, "equals")
     if is_labelled and not ours.equals(theirs) and set(ours) == set(theirs):
         raise ValueError(
-            f"the index of the {of} has another order than that of the rows; "
+            f"the index of the {of} is in another order than that of the rows; "
             f"use {of.split(maxsplit=1)[0]}.loc[rows.index]"
         )
     array = np.asarray(values)

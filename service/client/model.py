@@ -57,7 +57,7 @@ class RemoteModel:
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
         """Return the class labels of a task, in the order of the columns of :meth:`distances`."""
         if task not in self.tasks:
-            raise ValueError(f"model '{self.name}' has no task '{task}'; see its attribute tasks")
+            raise ValueError(f"model '{self.name}' has no task '{task}'; see model.tasks")
         return tuple(self.info["classes"].get(task, ()))
 
     def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
@@ -73,7 +73,7 @@ class RemoteModel:
         return self._call("reconstruct", X, task)
 
     def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the predictive variance (n_samples,) of the values of each row."""
+        """Return the predictive variance (n_samples,) of each row, given its projection."""
         return self._call("variance", X, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:

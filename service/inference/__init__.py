@@ -1,1 +1,1 @@
-"""Trained models at work: rows in, rows out."""
+"""Inference with trained models, under /v1 and by the Open Inference Protocol."""

@@ -67,7 +67,7 @@ def _common_width(model: Model, method: str, tasks: list[str]) -> int:
         if other != width:
             raise_invalid_data(
                 f"task '{tasks[0]}' takes rows of {width} numbers, task '{task}' of {other}; send "
-                "them in separate requests",
+                "the tasks in separate requests",
                 task=task,
             )
     return width
@@ -85,7 +85,7 @@ def _common_column_names(
         if names_of[task] != names:
             raise_invalid_data(
                 f"tasks '{tasks[0]}' and '{task}' were trained on columns with different names; "
-                "send them in separate requests",
+                "send the tasks in separate requests",
                 task=task,
             )
     return names
@@ -171,7 +171,7 @@ def _check_same_columns(
             is_same &= bounded.model.classes(task) == bounded.model.classes(tasks[0])
         if not is_same:
             raise_invalid_data(
-                f"{bounded.method} of task '{task}' has other output columns or types than of "
-                f"task '{tasks[0]}'; send them in separate requests",
+                f"outputs of {bounded.method} for task '{task}' have other columns or another type "
+                f"than for task '{tasks[0]}'; send the tasks in separate requests",
                 task=task,
             )

@@ -129,7 +129,7 @@ def _add_method(method: str) -> None:
 
     for endpoint, path, version_text in (
         (call_latest, latest, "the latest version"),
-        (call_version, of_version, "a version"),
+        (call_version, of_version, "a given version"),
     ):
         router.add_api_route(
             path.removeprefix(router.prefix),

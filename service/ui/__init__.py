@@ -1,1 +1,1 @@
-"""The pages: what a person looks at."""
+"""Web pages of the service."""

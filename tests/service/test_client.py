@@ -113,7 +113,7 @@ def test_a_cancelled_job_raises_job_failed(client):
     params = {"selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
     job = client.train(big, "rmt-pca", model="cancelled", k=10, **params)
     job.cancel()
-    with pytest.raises(JobFailed, match=f"{job.id} has cancelled") as caught:
+    with pytest.raises(JobFailed, match=f"{job.id} ended as cancelled") as caught:
         job.wait()
     assert caught.value.job["state"] == "cancelled"
     assert caught.value.job["version"] is None

@@ -311,7 +311,7 @@ def test_targets_may_be_series_of_numbers_or_strings(client):
 def test_targets_with_an_index_in_another_order_are_rejected(client):
     X = pd.DataFrame(columns_of(rows(0, 4)), index=list("wxyz"))
     y = pd.Series([1.0, 2.0, 3.0, 4.0], index=list("zyxw"))
-    with pytest.raises(ValueError, match="index of the targets of task 'a' has another order"):
+    with pytest.raises(ValueError, match="index of the targets of task 'a' is in another order"):
         client.upload({"a": X}, {"a": y})
     aligned = client.upload({"a": X}, {"a": y.loc[X.index]})
     assert aligned.info["n_samples"] == 4

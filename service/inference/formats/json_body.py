@@ -179,7 +179,7 @@ def _parse_fast(body: Body) -> Call | None:
     if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
         return None
     call = Call(task, ParsedRows(extracted.numbers, "/inputs"))
-    return _named(call, document) if is_named else call
+    return _with_column_names(call, document) if is_named else call
 
 
 def _parse_strict(body: Body) -> Call:
@@ -187,7 +187,7 @@ def _parse_strict(body: Body) -> Call:
     if not isinstance(value, dict):
         raise_invalid_request("", 'expected an object {"task": ..., "inputs": [[...]]}')
     for name in sorted(value.keys() - _FIELDS):
-        detail = f"unknown field '{name}'; known: task, inputs, columns"
+        detail = f"unknown field '{name}'; expected task, inputs or columns"
         raise_invalid_request(json_pointer((name,)), detail)
     for name in sorted(_REQUIRED - value.keys()):
         raise_invalid_request(json_pointer((name,)), f"the field '{name}' is missing")
@@ -200,10 +200,10 @@ def _parse_strict(body: Body) -> Call:
                 )
     elif not isinstance(task, str):
         raise_invalid_request("/task", "expected a string, or a list with one string per row")
-    return _named(Call(task, ListRows(rows, "/inputs")), value)
+    return _with_column_names(Call(task, ListRows(rows, "/inputs")), value)
 
 
-def _named(call: Call, document: dict[str, Any]) -> Call:
+def _with_column_names(call: Call, document: dict[str, Any]) -> Call:
     """Return the call with the column names of the body, if it has any."""
     names = document.get("columns")
     if names is None:

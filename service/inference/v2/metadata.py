@@ -89,7 +89,7 @@ def _common(numbers: set[int]) -> int:
 
 
 def _width_out(model: Model, method: str) -> int:
-    """Return the output width of a method, known if another method takes its output as input."""
+    """Return the number of output columns, -1 if no method takes such outputs as its input."""
     consumer = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
         consumer = "inverse_transform"

@@ -41,7 +41,7 @@ def find_named(services: Services, owner: str, name: str, version: int | None) -
 
 
 def main_method(methods: Sequence[str]) -> str:
-    """Return the method of a model whose name has no method."""
+    """Return the method to apply if a name has none."""
     return next((method for method in _MAIN_METHODS if method in methods), methods[0])
 
 

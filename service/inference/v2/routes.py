@@ -156,7 +156,7 @@ async def infer_latest(
     return await respond(ProtocolHandler, services, parsed, request)
 
 
-@calls.post(_INFER_VERSION, name="v2_infer_version", summary="Inference, a version", **_INFER)
+@calls.post(_INFER_VERSION, name="v2_infer_version", summary="Inference, given version", **_INFER)
 async def infer_version(
     name: Name,
     version: Version,
@@ -284,7 +284,7 @@ def _add_metadata_routes(suffix: str, read: Any, name: str, text: tuple[str, str
 
     for endpoint, path, which in (
         (of_latest, "/models/{name}", "latest version"),
-        (of_version, "/models/{name}/versions/{version}", "a version"),
+        (of_version, "/models/{name}/versions/{version}", "given version"),
     ):
         router.add_api_route(
             path + suffix,
@@ -307,7 +307,13 @@ def _check_type(content_type: str) -> None:
 
 for _suffix, _read, _name, *_text in (
     ("", _metadata, "outputs", "Model metadata", "Return the inputs and outputs of a model."),
-    ("/config", _config, "configuration", "Model configuration", "Return the configuration."),
+    (
+        "/config",
+        _config,
+        "configuration",
+        "Model configuration",
+        "Return the configuration in the format of Triton.",
+    ),
     ("/ready", _ready, "ready", "Model readiness", "Check whether a model is ready."),
     ("/stats", _stats, "stats", "Model statistics", "Return the inference statistics of a model."),
 ):

@@ -204,8 +204,8 @@ def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[A
                 is_number = type(value) in (int, float)
                 actual = value if is_number else JSON_NAMES[type(value)]
                 raise_invalid_data(
-                    f"input '{tensor.name}', row {i}, column {j} is {actual}, "
-                    f"no {tensor.datatype} of {limits.min} to {limits.max}",
+                    f"input '{tensor.name}', row {i}, column {j} is {actual}; "
+                    f"expected {tensor.datatype}, from {limits.min} to {limits.max}",
                     row=i,
                     column=j,
                     pointer=rows.place(i, j),
@@ -219,8 +219,8 @@ def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArr
     if is_beyond.any():
         row, column = (int(i) for i in np.argwhere(is_beyond)[0])
         raise_invalid_data(
-            f"input '{tensor.name}', row {row}, column {column} is {rows[row, column]}, "
-            f"no {tensor.datatype} of {limits.min} to {limits.max}",
+            f"input '{tensor.name}', row {row}, column {column} is {rows[row, column]}; "
+            f"expected {tensor.datatype}, from {limits.min} to {limits.max}",
             row=row,
             column=column,
         )
