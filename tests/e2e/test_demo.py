@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 #: The demo takes about ten seconds of one core, and longer on a busy machine.
-SHOW_TIMEOUT_S = 55
-STOP_TIMEOUT_S = 20
+SHOW_TIMEOUT_S = 240
+STOP_TIMEOUT_S = 120
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def assert_ends_cleanly(demo, number, folder):
     assert list(folder.glob("sibling-demo-*")) == []
 
 
-@pytest.mark.timeout(90)
+@pytest.mark.timeout(400)
 def test_the_demo_prints_its_report_and_stops_at_ctrl_c(demo, tmp_path):
     shown = ""
     while "Stop with Ctrl-C" not in shown:

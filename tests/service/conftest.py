@@ -25,9 +25,9 @@ from service.rows import BlobChunkRow, BlobRow, DatasetRow
 from service.settings import RENAMED
 
 ROOT = Path(__file__).parents[2]
-START_TIMEOUT_S = 40
+START_TIMEOUT_S = 240
 #: SIGTERM lets open streams end and running jobs go back to the queue; seconds are enough.
-STOP_TIMEOUT_S = 25
+STOP_TIMEOUT_S = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +202,7 @@ def client(service: Service) -> Iterator[Client]:
 def http(service: Service, model: RemoteModel) -> Iterator[httpx.Client]:
     """Plain HTTP to the shared server, which has a model, for what the client would not send."""
     del model
-    with httpx.Client(base_url=service.url, timeout=30) as open_http:
+    with httpx.Client(base_url=service.url, timeout=240) as open_http:
         yield open_http
 
 
@@ -231,7 +231,7 @@ class Uploads:
 
     def __init__(self, service: Service) -> None:
         self.service = service
-        self.http = httpx.Client(base_url=service.url, timeout=50)
+        self.http = httpx.Client(base_url=service.url, timeout=240)
         self.database = Database(service.database_url)
 
     def post(

@@ -57,14 +57,14 @@ def test_other_requests_are_answered_while_large_bodies_are_parsed(service, body
     stop = threading.Event()
 
     def attack():
-        with httpx.Client(base_url=service.url, timeout=60) as http:
+        with httpx.Client(base_url=service.url, timeout=240) as http:
             while not stop.is_set():
                 assert send(http, "POST", "/v1/jobs", body).status_code in (400, 413)
 
     attacker = threading.Thread(target=attack)
     attacker.start()
     times = []
-    with httpx.Client(base_url=service.url, timeout=60) as http:
+    with httpx.Client(base_url=service.url, timeout=240) as http:
         for _ in range(20):
             began = time.perf_counter()
             assert http.get("/v2/health/live").status_code == 200

@@ -35,7 +35,7 @@ def run(tmp_path):
             input=standard_input,
             capture_output=True,
             encoding="utf-8",
-            timeout=50,
+            timeout=240,
             cwd=tmp_path,
             env=kept | {"SIBLING_DATA_DIR": str(tmp_path / "data")} | env,
             check=False,

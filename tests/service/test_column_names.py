@@ -80,7 +80,7 @@ def over_http(service, model, body, media_type):
     address = f"{service.url}/v1/models/{model.name}/predict"
     headers = {"Content-Type": media_type, "Accept": NPY}
     # the first JSON body waits for compiled code
-    response = httpx.post(address, params={"task": "a"}, content=body, headers=headers, timeout=60)
+    response = httpx.post(address, params={"task": "a"}, content=body, headers=headers, timeout=240)
     if response.is_error:
         raise ServiceError.from_response(response)
     return np.load(io.BytesIO(response.content))

@@ -172,10 +172,10 @@ def fetch(http, path, body, headers, method="POST"):
 @pytest.fixture(scope="module")
 def both(front, routes):
     with (
-        httpx.Client(base_url=front.url, timeout=30) as first,
-        httpx.Client(base_url=routes, timeout=30) as second,
+        httpx.Client(base_url=front.url, timeout=240) as first,
+        httpx.Client(base_url=routes, timeout=240) as second,
     ):
-        deadline = time.monotonic() + 50
+        deadline = time.monotonic() + 240
         while True:
             try:
                 if second.get("/v2/health/live").status_code == 200:

@@ -34,7 +34,7 @@ class Caller:
 
     def __init__(self, service):
         host, port = service.url.removeprefix("http://").split(":")
-        self.socket = socket.create_connection((host, int(port)), timeout=20)
+        self.socket = socket.create_connection((host, int(port)), timeout=240)
         self._file = self.socket.makefile("rb")
 
     def send(self, *parts, pause_s=0.005):
@@ -231,7 +231,7 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
             assert call() == 200
         with running.open_database() as database, database.write() as session:
             assert store.revoke(session, "a" * 12)
-        deadline = time.monotonic() + 5
+        deadline = time.monotonic() + 60
         while call() == 200:
             assert time.monotonic() < deadline
         connection.send(request_of(body_of(), Authorization=f"Bearer {key[:-1]}c"))

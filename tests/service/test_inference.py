@@ -359,7 +359,7 @@ def test_overload_is_503_with_retry_after_while_health_responds(start_service):
         def call(_):
             import httpx
 
-            with httpx.Client(base_url=service.url, timeout=40) as http:
+            with httpx.Client(base_url=service.url, timeout=240) as http:
                 path = f"/v1/models/{model.name}/transform"
                 response = send_npy(http, body, task="a", path=path, Accept="application/json")
                 return response, http.get("/v2/health/ready")

@@ -65,7 +65,7 @@ def test_the_queue_is_read_from_the_database(start_service):
     from service.client import Client
 
     service = start_service(SIBLING_WORKER_SLOTS=1)
-    with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=20) as http:
+    with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:
         assert read(http)["sibling_jobs", "queued"] == 0
         data = client.upload({"a": np.random.default_rng(0).standard_normal((30, 4))})
         jobs = [client.train(data, "pca", model="queued", k=1) for _ in range(6)]

@@ -24,7 +24,7 @@ def run_service(launch_on):
         yield lambda url, **env: stack.enter_context(launch_on(url, SIBLING_WORKER_SLOTS=1, **env))
 
 
-def wait_for(condition, *, seconds=50):
+def wait_for(condition, *, seconds=240):
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited for {seconds} s"
@@ -39,7 +39,7 @@ def run(command, url, *, check):
         env={"PATH": "", "SIBLING_DATABASE_URL": url},
         capture_output=True,
         text=True,
-        timeout=50,
+        timeout=240,
         check=check,
     )
 

@@ -55,6 +55,6 @@ def test_answers_are_as_documented(service, dataset, model, method, path):
             case.path_parameters = {n: known[n] for n in case.path_parameters or ()}
         if "wait" in (case.query or {}):
             case.query = {**case.query, "wait": 0}
-        case.call_and_validate(base_url=service.url, checks=CHECKS, timeout=20)
+        case.call_and_validate(base_url=service.url, checks=CHECKS, timeout=240)
 
     call()

@@ -207,7 +207,7 @@ def test_overload_is_503_with_retry_after_while_health_responds(start_service):
     content, length = body_of(100_000)
 
     def call(_):
-        with httpx.Client(base_url=service.url, timeout=40) as http:
+        with httpx.Client(base_url=service.url, timeout=240) as http:
             response = http.post(PATH, content=content, headers={LENGTH: str(length)})
             return response, http.get("/v2/health/ready").status_code
 

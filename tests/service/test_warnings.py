@@ -30,7 +30,7 @@ def test_dataset_job_and_model_warn_of_integer_targets_that_may_be_classes(clien
     manifest = httpx.get(f"{service.url}/v1/datasets/{codes.id}/manifest").json()
     assert manifest["warnings"] == [warning]
     validated = httpx.post(
-        f"{service.url}/v1/jobs?validate_only=true", json=spec_of(codes, "ridge"), timeout=30
+        f"{service.url}/v1/jobs?validate_only=true", json=spec_of(codes, "ridge"), timeout=240
     )
     assert validated.json()["warnings"] == [warning]
     job = client.train(codes, "ridge", model="warned")

@@ -275,7 +275,7 @@ def test_a_table_with_one_task_per_row_is_read_in_linear_time(reader, column):
         reader.assert_rejected(result, "too-many-classes", "more than 10000")
     else:
         reader.assert_rejected(result, "too-many-tasks", "limit of 10000")
-    assert time.monotonic() - started < 10
+    assert time.monotonic() - started < 60
 
 
 NAMES = st.text(st.characters(exclude_categories=("C", "Z")), min_size=1, max_size=5)

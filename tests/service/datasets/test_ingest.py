@@ -97,7 +97,7 @@ def stuck_reader(tmp_path):
 
 
 def wait_for_reader(pid):
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
         for child in psutil.Process(pid).children():
             # the last limit that the child sets before it opens the upload

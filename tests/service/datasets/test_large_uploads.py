@@ -34,7 +34,7 @@ def test_an_aborted_upload_leaves_nothing(uploads, wait_until):
 def test_a_body_above_the_limit_is_rejected(uploads, wait_until, is_told):
     """With Content-Length it is rejected unread; without, when it exceeds the limit."""
     address = urlsplit(uploads.service.url)
-    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=60)
+    connection = http.client.HTTPConnection(address.hostname, address.port, timeout=240)
     connection.putrequest("POST", "/v1/datasets?name=d")
     connection.putheader("Content-Type", "text/csv")
     if is_told:

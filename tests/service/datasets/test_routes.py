@@ -251,7 +251,7 @@ def test_a_body_above_the_limit_is_rejected_and_discarded(make_app):
     assert app.left_behind() == {}
 
 
-def wait_for(app, url, state, seconds=30):
+def wait_for(app, url, state, seconds=240):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         dataset = app.send("GET", url).json()

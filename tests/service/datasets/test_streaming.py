@@ -98,7 +98,7 @@ def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
     delays, done = [], threading.Event()
 
     def ask() -> None:
-        with httpx.Client(base_url=uploads.service.url, timeout=30) as http:
+        with httpx.Client(base_url=uploads.service.url, timeout=240) as http:
             while not done.wait(0.05):
                 began = time.monotonic()
                 assert http.get("/v1/datasets").status_code == 200

@@ -23,7 +23,7 @@ def rows():
     return {f"task {t}": rng.normal(size=(40, 24)) for t in range(60)}
 
 
-def wait_for(condition, *, seconds=50):
+def wait_for(condition, *, seconds=240):
     deadline = time.monotonic() + seconds
     while not (value := condition()):
         assert time.monotonic() < deadline, f"waited for {seconds} s"
