@@ -35,8 +35,8 @@ def create(
     from service.access import store
     from service.database import now
 
-    wanted = [scope.strip() for scope in scopes.split(",")]
-    unknown = sorted(set(wanted) - set(SCOPES))
+    requested = [scope.strip() for scope in scopes.split(",")]
+    unknown = sorted(set(requested) - set(SCOPES))
     if unknown:
         raise ValueError(f"unknown scope '{unknown[0]}'; expected one of {', '.join(SCOPES)}")
     if not 1 <= len(owner.strip()) <= 200:
@@ -44,7 +44,7 @@ def create(
     key = new_key()
     expires_at = None if days is None else now() + timedelta(days=days)
     with _database() as database, database.write() as session:
-        store.create(session, key, owner=owner.strip(), scopes=wanted, expires_at=expires_at)
+        store.create(session, key, owner=owner.strip(), scopes=requested, expires_at=expires_at)
     _out.print(key.text())
 
 

@@ -212,7 +212,7 @@ class Client:
     ) -> TrainingJob:
         """Submit a job that adds the tasks of a dataset to a model, and return the job.
 
-        What the model shares between tasks stays fixed. The result is a new version of the model,
+        Shared parameters of the model stay fixed. The result is a new version of the model,
         or a new model called ``name``. Concurrent jobs each extend the given version only, so
         none includes the tasks of the others.
         """

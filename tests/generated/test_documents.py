@@ -22,7 +22,7 @@ def test_committed_pages_equal_the_generated_ones(name):
     path = DOCS / name
     assert path.exists(), f"docs/{name} is missing; run `make docs`"
     is_same = path.read_text(encoding="utf-8") == pages()[name]
-    assert is_same, f"docs/{name} is not what the code says; run `make docs`"
+    assert is_same, f"docs/{name} is out of date; run `make docs`"
 
 
 def test_every_error_code_of_jobs_is_documented():

@@ -40,7 +40,7 @@ def assert_rejected(response, status, code):
     return response.json()
 
 
-# --- what an alias is ----------------------------------------------------------------------------
+# --- creation and names --------------------------------------------------------------------------
 
 
 def test_an_alias_is_created_read_moved_and_deleted(http, versions):
@@ -137,7 +137,7 @@ def test_an_unknown_version_or_model_is_404(http):
     )
 
 
-# --- who may move it -----------------------------------------------------------------------------
+# --- moves and deletion --------------------------------------------------------------------------
 
 
 def test_a_move_requires_if_match(http, production):
@@ -209,7 +209,7 @@ def test_the_client_moves_an_alias_and_reports_a_conflict(http, client, versions
     assert client.model("aliased@production").version == 2
 
 
-# --- what an alias protects ----------------------------------------------------------------------
+# --- protection of versions ----------------------------------------------------------------------
 
 
 def test_a_version_with_an_alias_cannot_be_deleted(client, http, dataset):
@@ -240,7 +240,7 @@ def test_a_version_is_not_deleted_if_it_gets_an_alias_at_the_same_time(client, h
             assert http.delete(path).status_code == 204
 
 
-# --- where it stands -----------------------------------------------------------------------------
+# --- routes that accept aliases ------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("part", ["", "/history", "/artifact"])
@@ -336,7 +336,7 @@ def test_adapt_resolves_an_alias_at_submission(http, client, dataset):
     assert_rejected(http.post("/v1/jobs", json=spec), 422, "invalid-request")
 
 
-# --- beside the service --------------------------------------------------------------------------
+# --- the resolver --------------------------------------------------------------------------------
 
 
 @needs_production

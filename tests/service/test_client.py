@@ -151,7 +151,7 @@ def test_names_may_have_any_characters(client, name):
     assert (caught.value.status, caught.value.code) == (404, "not-found")
 
 
-# --- transient failures -------------------------------------------------------------------------
+# --- transient failures --------------------------------------------------------------------------
 
 
 @contextmanager

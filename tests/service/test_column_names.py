@@ -50,7 +50,7 @@ def unnamed(client):
     return client.train(client.upload(X, y), "ridge", model="by-position").wait()
 
 
-# --- the routes: each gives predictions of a table of columns, by names -------------------------
+# --- every route, with columns matched by name ---------------------------------------------------
 
 
 def as_arrow(columns):
@@ -171,7 +171,7 @@ def test_names_are_compared_in_normal_form_without_surrounding_spaces(service, t
     np.testing.assert_array_equal(found, trained.predict(X, task="a"))
 
 
-# --- by position ---------------------------------------------------------------------------------
+# --- columns matched by position -----------------------------------------------------------------
 
 
 def test_arrays_and_csv_without_a_header_are_matched_by_position(service, trained):
@@ -209,7 +209,7 @@ def test_projections_are_matched_by_position_whatever_their_names(client):
     np.testing.assert_array_equal(back, model.inverse_transform(Z, task="a"))
 
 
-# --- frames --------------------------------------------------------------------------------------
+# --- data frames ---------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -420,7 +420,7 @@ def test_columns_of_adapted_tasks_are_matched_by_name(client):
         client.adapt(base, other)
 
 
-# --- names in JSON, names that are numbers, and a column of a model that is named 'task' ---------
+# --- names in JSON, numeric names, and a feature named 'task' ------------------------------------
 
 
 def as_json(X, **more):

@@ -226,7 +226,7 @@ def test_duplicate_headers_have_the_same_response(both):
         assert first.headers["content-type"] == second.headers["content-type"]
 
 
-# --- requests on the fast path --------------------------------------------------------------------
+# --- requests on the fast path -------------------------------------------------------------------
 
 
 class Handler:

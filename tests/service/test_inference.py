@@ -56,7 +56,7 @@ def assert_rejected(response, status, code, *words):
     return body
 
 
-# --- the same bits -------------------------------------------------------------------------------
+# --- same result as offline ----------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("task", ["north", "süd", "a/b"])
@@ -114,7 +114,7 @@ def test_outputs_are_in_the_order_of_the_rows(http, offline):
     np.testing.assert_array_equal(result, offline.transform(rows, task="north"))
 
 
-# --- rows that do not fit ------------------------------------------------------------------------
+# --- invalid rows --------------------------------------------------------------------------------
 
 
 def test_an_unknown_task_lists_the_known_ones(http):
@@ -322,8 +322,8 @@ def test_the_latest_version_is_used_until_it_is_deleted(client, http, dataset):
     assert (width(), width("/versions/1"), width("/versions/2")) == (3, 1, 3)
     second.delete()
     assert width() == 1
-    gone = send_json(http, [ROW], path=f"{path}/versions/2/transform")
-    assert_rejected(gone, 404, "not-found", "version 2")
+    deleted = send_json(http, [ROW], path=f"{path}/versions/2/transform")
+    assert_rejected(deleted, 404, "not-found", "version 2")
     first.delete()
     assert_rejected(send_json(http, [ROW], path=f"{path}/transform"), 404, "not-found")
 

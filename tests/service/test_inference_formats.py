@@ -113,7 +113,7 @@ def assert_rejected(response, status, code, *words):
     return body
 
 
-# --- the same result -----------------------------------------------------------------------------
+# --- same result as offline ----------------------------------------------------------------------
 
 
 @tables
@@ -177,7 +177,7 @@ def test_common_compressions_of_parquet_are_accepted(http, named, X, compression
     np.testing.assert_array_equal(outputs(call(http, body, PARQUET)), named.transform(X, task="a"))
 
 
-# --- tables that do not fit ----------------------------------------------------------------------
+# --- invalid tables ------------------------------------------------------------------------------
 
 
 @tables
@@ -243,7 +243,7 @@ def test_integers_that_are_inexact_as_float64_are_rejected_with_their_location(h
         assert problem["errors"][0]["row"] == 1
 
 
-# --- bodies that are cut, damaged, or small and yet large ----------------------------------------
+# --- truncated, corrupt and highly compressed bodies ---------------------------------------------
 
 
 @pytest.mark.parametrize("kind", [ARROW, PARQUET])
@@ -327,7 +327,7 @@ def test_responses_are_compressed_if_the_client_accepts_exactly_one_encoding(htt
     assert "content-encoding" not in usual.headers
 
 
-# --- bounds --------------------------------------------------------------------------------------
+# --- limits --------------------------------------------------------------------------------------
 
 
 def test_too_many_rows_and_too_large_outputs_are_rejected(start_service):

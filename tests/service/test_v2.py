@@ -105,7 +105,7 @@ def array_of(output):
     return np.array(output["data"]).reshape(output["shape"])
 
 
-# --- what can be looked at -----------------------------------------------------------------------
+# --- metadata ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("path", ["/v2", "/v2/"])
@@ -213,7 +213,7 @@ def test_responses_of_every_algorithm_match_its_metadata(http, client, dataset, 
                 assert of in (-1, n), (called, output, expected)
 
 
-# --- requests -------------------------------------------------------------------------------
+# --- requests ------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("datatype", NUMBERS)
@@ -369,7 +369,7 @@ def test_statistics_count_calls_rows_and_failures(http, client, dataset):
     assert {s["name"] for s in every} >= {"v2-counted", "v2-counted.inverse_transform"}
 
 
-# --- errors -----------------------------------------------------------------------------
+# --- errors --------------------------------------------------------------------------------------
 
 NAMED = {"name": "task", "shape": [1], "datatype": "BYTES", "data": ["north"]}
 BINARY = without(tensor(), "data") | {"parameters": {"binary_data_size": 120}}

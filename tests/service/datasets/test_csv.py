@@ -296,9 +296,9 @@ def test_a_written_table_is_read_bit_for_bit(tmp_path, rows):
     tasks = parse(path, ReadOptions(target_column=("y",)), LIMITS)
     assert [task.name for task in tasks] == list(expected)
     for task in tasks:
-        wanted = np.array(expected[task.name])
-        assert task.X.tobytes() == wanted[:, [0, 2]].tobytes()
-        assert task.y.tobytes() == wanted[:, 1].tobytes()
+        values = np.array(expected[task.name])
+        assert task.X.tobytes() == values[:, [0, 2]].tobytes()
+        assert task.y.tobytes() == values[:, 1].tobytes()
 
 
 @given(body=st.binary(max_size=300) | st.text(',\n"ax1.', max_size=80).map(str.encode))

@@ -98,10 +98,10 @@ def expected_targets(y):
     return y if y is None or y.dtype.kind == "U" else y.astype(np.float64)
 
 
-def check(manifest, tasks, wanted) -> None:
+def check(manifest, tasks, sent) -> None:
     """Compare with the data that was sent: ``[(name, X, y)]``."""
-    assert list(tasks.names) == [name for name, _, _ in wanted]
-    for task, entry, (_, X, y) in zip(tasks, manifest["tasks"], wanted, strict=True):
+    assert list(tasks.names) == [name for name, _, _ in sent]
+    for task, entry, (_, X, y) in zip(tasks, manifest["tasks"], sent, strict=True):
         assert same_bits(task.X, np.ascontiguousarray(X, dtype=np.float64))
         expected = expected_targets(y)
         if expected is None:
@@ -119,14 +119,14 @@ def check(manifest, tasks, wanted) -> None:
 @given(data=st.data())
 def test_arrays_by_task_are_restored(read, data):
     task_names = data.draw(st.lists(names, min_size=1, max_size=4, unique=True))
-    wanted, arrays = [], {}
+    sent, arrays = [], {}
     for name in task_names:
         X = data.draw(rows())
         X = np.asfortranarray(X) if data.draw(st.booleans()) else X
         y = data.draw(targets(len(X)))
         arrays |= {f"{name}/X": X} | ({} if y is None else {f"{name}/y": y})
-        wanted.append((name, X, y))
-    check(*read(npz(arrays), NPZ), wanted)
+        sent.append((name, X, y))
+    check(*read(npz(arrays), NPZ), sent)
 
 
 @EXAMPLES
@@ -136,11 +136,11 @@ def test_a_table_of_arrays_is_restored_in_the_order_of_first_rows(read, data):
     labels = np.array(data.draw(st.lists(names, min_size=len(X), max_size=len(X))))
     y = data.draw(targets(len(X)))
     arrays = {"X": X, "task": labels} | ({} if y is None else {"y": y})
-    wanted = [
+    sent = [
         (name, X[labels == name], None if y is None else y[labels == name])
         for name in dict.fromkeys(labels.tolist())
     ]
-    check(*read(npz(arrays), NPZ), wanted)
+    check(*read(npz(arrays), NPZ), sent)
 
 
 @EXAMPLES
@@ -161,11 +161,11 @@ def test_a_csv_with_interleaved_tasks_is_restored(read, data):
         writer.writerow([labels[i], *(repr(float(v)) for v in X[i]), *own])
     options = {} if y is None else {"target_column": "y"}
     manifest, tasks = read(file.getvalue().encode(), "text/csv", **options)
-    wanted = [
+    sent = [
         (name, X[labels == name], None if y is None else y[labels == name])
         for name in dict.fromkeys(labels.tolist())
     ]
-    check(manifest, tasks, wanted)
+    check(manifest, tasks, sent)
     assert manifest["feature_names"] == [f"x{j}" for j in range(d)]
 
 
@@ -190,17 +190,17 @@ def test_the_service_stores_what_was_sent(stored, layout):
     X = np.random.default_rng(0).normal(size=(6, 3))
     labels = np.array(["süd", "b", "süd", "b", "b", "süd"])
     y = np.array(["cat", "dog", "ü", "cat", "dog", "ü"])
-    wanted = [(name, X[labels == name], y[labels == name]) for name in ("süd", "b")]
+    sent = [(name, X[labels == name], y[labels == name]) for name in ("süd", "b")]
     if layout == "arrays by task":
-        arrays = {f"{name}/X": X for name, X, _ in wanted} | {f"{n}/y": y for n, _, y in wanted}
-        check(*stored(npz(arrays), NPZ), wanted)
+        arrays = {f"{name}/X": X for name, X, _ in sent} | {f"{n}/y": y for n, _, y in sent}
+        check(*stored(npz(arrays), NPZ), sent)
     elif layout == "a table of arrays":
-        check(*stored(npz({"X": X, "task": labels, "y": y}), NPZ), wanted)
+        check(*stored(npz({"X": X, "task": labels, "y": y}), NPZ), sent)
     elif layout == "csv":
         cells = zip(labels, *X.T.tolist(), y, strict=True)
         rows_of_text = [",".join(map(str, row)) for row in cells]
         body = "\n".join(["task,x0,x1,x2,y", *rows_of_text]).encode()
-        check(*stored(body, "text/csv", target_column="y"), wanted)
+        check(*stored(body, "text/csv", target_column="y"), sent)
     else:
         manifest, tasks = stored(npz({"t/C": X.T @ X}), NPZ)
         assert same_bits(tasks["t"].X, (X.T @ X)[np.newaxis])

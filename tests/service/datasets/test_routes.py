@@ -139,8 +139,8 @@ def test_a_deletion_leaves_nothing(app):
 
 def test_deleting_one_of_two_datasets_with_the_same_bytes_keeps_the_other(app):
     kept = ready(app)
-    gone = ready(app, target_kind="numbers")
-    assert app.send("DELETE", f"{URL}/{gone['id']}").status_code == 204
+    deleted = ready(app, target_kind="numbers")
+    assert app.send("DELETE", f"{URL}/{deleted['id']}").status_code == 204
     assert app.tasks(kept["id"]).names == ("a", "b")
 
 

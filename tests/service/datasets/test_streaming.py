@@ -117,7 +117,7 @@ def test_an_upload_of_160_mib_needs_less_than_64_mib_and_does_not_block_others(
     ready_s = time.monotonic() - began
     growth = peak.end()
     record_property("growth_mib", growth / MIB)
-    print(  # noqa: T201 - shown with -s, for whoever measures
+    print(  # noqa: T201 - shown with -s, for measurements
         f"\nupload {uploaded_s:.1f} s, ready {ready_s:.1f} s, growth {growth / MIB:.0f} MiB, "
         f"slowest of {len(delays)} responses {max(delays):.3f} s"
     )
