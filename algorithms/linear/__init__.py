@@ -1,1 +1,1 @@
-"""Linear functions of columns or of a kernel, shared by MTFL and the linear baselines."""
+"""Linear functions of columns or of a kernel, for MTFL and the linear baselines."""

@@ -1,7 +1,6 @@
-"""How a row becomes the numbers that a linear function takes: standardised columns, or a kernel.
+"""Basis functions of linear models: standardised columns, or kernel values.
 
-A kernel form has one number per training row, k(x, x_i); by the representer theorem nothing is
-lost.
+A kernel basis has one value k(x, x_i) per training row, which suffices by the representer theorem.
 """
 
 from collections.abc import Mapping
@@ -21,16 +20,16 @@ Standardise = Literal["none", "features"]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Basis:
-    """Standardisation, and a kernel where there is one.
+    """Standardisation, and an optional kernel.
 
     Parameters
     ----------
     mean, scale : (d,)
-        A row x is used as (x − mean) / scale.
+        Standardised rows are (x − mean) / scale.
     references : (n, d) or None
-        Standardised training rows, for a kernel other than the linear one.
+        Standardised training rows; None for the linear kernel.
     kernel
-        ``"linear"``: the standardised columns themselves. ``"rbf"``: exp(−‖x − x'‖²/(2 d width²)).
+        ``"linear"``: the standardised columns. ``"rbf"``: exp(−‖x − x'‖²/(2 d width²)).
         ``"polynomial"``: (1 + ⟨x, x'⟩/d)^degree.
     """
 
@@ -43,21 +42,21 @@ class Basis:
 
     @property
     def n_features(self) -> int:
-        """Number of columns of a row."""
+        """Number of columns of the rows."""
         return len(self.mean)
 
     @property
     def n_outputs(self) -> int:
-        """Number of numbers a row becomes."""
+        """Number of basis functions."""
         return self.n_features if self.references is None else len(self.references)
 
     def __call__(self, rows: Array) -> Array:
-        """Return the numbers of rows (n, d), (n, n_outputs)."""
+        """Return the values of the basis functions at rows (n, d), (n, n_outputs)."""
         standardised = (rows - self.mean) / self.scale
         return standardised if self.references is None else self._kernel(standardised)
 
     def gram(self) -> Array:
-        """Return the kernel between the training rows, (n, n)."""
+        """Return the kernel matrix of the training rows, (n, n)."""
         assert self.references is not None
         return self._kernel(self.references)
 
@@ -75,19 +74,19 @@ class Basis:
         return arrays if self.references is None else {**arrays, "references": self.references}
 
     def header(self) -> dict[str, Any]:
-        """Return the rest as JSON."""
+        """Return everything but the arrays, as JSON."""
         return {"kernel": self.kernel, "width": self.width, "degree": self.degree}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the basis that ``to_arrays`` and ``header`` described."""
+        """Return the basis from the results of :meth:`to_arrays` and :meth:`header`."""
         return cls(arrays["mean"], arrays["scale"], arrays.get("references"), **header)
 
 
-def standardising(rows: Array, how: Standardise) -> tuple[Array, Array]:
-    """Return mean and scale (d,) of rows of all tasks; a constant column keeps its scale.
+def fit_standardisation(rows: Array, how: Standardise) -> tuple[Array, Array]:
+    """Return mean and scale (d,) of the rows of all tasks; a constant column has scale 1.
 
-    One standardisation for all tasks: with one per task they could share no features.
+    There is one standardisation for all tasks, because otherwise they could not share features.
     """
     d = rows.shape[1]
     if how == "none":

@@ -1,6 +1,6 @@
-"""The tasks as linear problems see them: standardised rows or kernel coordinates, and targets.
+"""Preparation of tasks for linear methods: standardised rows or kernel coordinates, and targets.
 
-Tasks stand in the order of their names, so that every sum rounds alike in whatever order they came.
+Tasks are in the order of their names, so that results do not depend on the order of the dataset.
 """
 
 from collections.abc import Sequence
@@ -14,10 +14,10 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.needs import check_classes
 from algorithms.interface.target_scales import ScaleTargets, deviation, target_scale
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
-from algorithms.linear.bases import Basis, Kernel, Standardise, standardising
+from algorithms.linear.bases import Basis, Kernel, Standardise, fit_standardisation
 from algorithms.linear.targets import (
     Targets,
-    code_targets,
+    encode_targets,
     power_of_two,
     prior_of_targets,
     unit_of,
@@ -28,15 +28,15 @@ from algorithms.numerics.stacks import Block
 
 Array = NDArray[np.float64]
 
-#: Most rows of all tasks together in a kernel form, which decomposes their Gram matrix in O(n³).
-MOST_KERNEL_ROWS = 5_000
-#: Part of the largest eigenvalue below which a direction of the rows is rounding.
+#: Maximum number of rows of all tasks with a kernel, whose matrix is decomposed in O(n³).
+MAX_KERNEL_ROWS = 5_000
+#: Eigenvalues below this, relative to the largest, count as 0.
 RANK_RTOL = 1e-12
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """What a row becomes."""
+    """Parameters of the basis functions."""
 
     standardise: Standardise
     kernel: Kernel = "linear"
@@ -46,18 +46,22 @@ class Form:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Design:
-    """The tasks in the order of their names.
+    """Rows and targets of all tasks, in the order of their names.
 
     Parameters
     ----------
     rows
         Coordinates of each task's rows, (n_t, q).
+    targets
+        Encoded targets of each task.
+    basis
+        Basis functions.
     back : (p, q) or None
-        Coordinates are (what the basis gives) ``back``; ``None`` where they are that itself.
+        Coordinates are basis values times ``back``, or the basis values themselves if it is None.
     prior
-        What a new task's targets are scaled by, before its own rows tell.
+        Prior of the scale of a new task's targets.
     row_unit
-        What coordinates are divided by; 1 where columns are standardised or a kernel is used.
+        Divisor of the coordinates; 1 with standardised columns or a kernel.
     """
 
     names: tuple[str, ...]
@@ -70,25 +74,25 @@ class Design:
 
     @property
     def target_unit(self) -> float:
-        """What numbers are divided by in every task; 1 where tasks have scales of their own."""
+        """Common divisor of numeric targets; 1 if each task has its own scale."""
         return unit_of(self.prior)
 
     @property
     def sizes(self) -> tuple[int, ...]:
-        """Columns of targets of each task."""
+        """Number of target columns of each task."""
         return tuple(one.Y.shape[1] for one in self.targets)
 
     def blocks(self, *, centre: bool) -> list[Block]:
-        """Return the rows and targets of each task, about their means if asked for."""
+        """Return the rows and targets of each task, centred if ``centre`` is true."""
         starts = np.cumsum([0, *self.sizes])
-        found = []
+        blocks = []
         for start, rows, one in zip(starts, self.rows, self.targets, strict=False):
             X, Y = (_centred(rows), _centred(one.Y)) if centre else (rows, one.Y)
-            found.append(Block(X, Y, start + np.arange(Y.shape[1])))
-        return found
+            blocks.append(Block(X, Y, start + np.arange(Y.shape[1])))
+        return blocks
 
     def intercepts(self, W: Array) -> Array:
-        """Return b (T,) that makes the mean residual zero for W (T, q)."""
+        """Return the b (T,) for which the mean residual is 0, given W (T, q)."""
         starts = np.cumsum([0, *self.sizes])
         return np.concatenate(
             [
@@ -108,27 +112,27 @@ class Design:
         ]
 
     def lift(self, W: Array) -> Array:
-        """Return directions W (T, q) on the numbers of the basis, (p, T)."""
+        """Return W (T, q) in terms of the basis values, (p, T)."""
         return W.T if self.back is None else self.back @ W.T
 
     def weights(self, W: Array) -> Array:
-        """Return (p, T), what the numbers of the basis are multiplied with, for W (T, q)."""
+        """Return the coefficients of the basis values, (p, T), for W (T, q)."""
         return self.lift(W) / self.row_unit
 
 
 def check_targets(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-    """Raise InvalidData for a task of one class."""
+    """Raise InvalidData if a task has only one class."""
     if summaries[0].target == "classes":
         check_classes(summaries, algorithm=algorithm)
 
 
 def check_size(summaries: Sequence[TaskSummary], *, algorithm: str, kernel: Kernel) -> None:
-    """Raise InvalidData for more rows than a kernel can take."""
+    """Raise InvalidData if there are too many rows for a kernel."""
     n = sum(task.n_samples for task in summaries)
-    if kernel != "linear" and n > MOST_KERNEL_ROWS:
+    if kernel != "linear" and n > MAX_KERNEL_ROWS:
         raise InvalidData(
-            f"{algorithm} with kernel '{kernel}' takes up to {MOST_KERNEL_ROWS} rows in all, got "
-            f"{n}; use kernel 'linear' or fewer rows"
+            f"{algorithm} with kernel '{kernel}' supports up to {MAX_KERNEL_ROWS} rows in total, "
+            f"got {n}; use kernel 'linear' or fewer rows"
         )
 
 
@@ -140,26 +144,26 @@ def prepare(
     has_intercept: bool,
     coordinates: Literal["kernel", "rotated", "own"] = "rotated",
 ) -> Design:
-    """Return the tasks as linear problems, in units whose squares neither overflow nor vanish.
+    """Return the design of the tasks, in units in which squares neither overflow nor underflow.
 
     Parameters
     ----------
     has_intercept
-        Deviations of targets are about the mean of their task; else about 0.
+        Deviations of targets are from the mean of their task if true, from 0 otherwise.
     coordinates
-        ``"own"``: what the basis gives. ``"rotated"``: orthogonal coordinates of the span of the
-        rows where that is smaller or a kernel is used; for penalties that do not change under a
-        rotation. ``"kernel"``: rows of the Gram matrix.
+        ``"own"``: the basis values. ``"rotated"``: orthogonal coordinates of the span of the rows,
+        if they are fewer or a kernel is used; for penalties that are invariant under rotations.
+        ``"kernel"``: rows of the Gram matrix.
 
     Raises
     ------
     InvalidData
-        Values are so large or so small that no unit helps; names task and column.
+        Values are too large or too small; the message names task and column.
     """
     check_magnitudes(tasks)
     ordered = tasks.by_name()
     union = np.concatenate([task.X for task in ordered])
-    mean, scale = standardising(union, form.standardise)
+    mean, scale = fit_standardisation(union, form.standardise)
     basis = Basis(mean, scale)
     X, back = (union - mean) / scale, None
     row_unit = unit_of_rows(X, form)
@@ -179,7 +183,7 @@ def prepare(
     return Design(
         names=tuple(task.name for task in ordered),
         rows=tuple(np.split(X, ends)),
-        targets=tuple(map(code_targets, ordered, scales)),
+        targets=tuple(map(encode_targets, ordered, scales)),
         basis=basis,
         back=back,
         prior=prior,
@@ -188,7 +192,7 @@ def prepare(
 
 
 def unit_of_rows(rows: Array, form: Form) -> float:
-    """Return what raw columns are divided by; 1 where they are standardised or a kernel is used."""
+    """Return the divisor of unstandardised columns; 1 if they are standardised or with a kernel."""
     is_raw = form.standardise == "none" and form.kernel == "linear"
     return power_of_two(deviation([rows], is_centered=False)) if is_raw else 1.0
 
@@ -198,13 +202,13 @@ def _centred(rows: Array) -> Array:
 
 
 def _finite_gram(basis: Basis) -> Array:
-    """Return the kernel between the training rows, (n, n)."""
+    """Return the kernel matrix of the training rows, (n, n); raise InvalidData on overflow."""
     with np.errstate(over="ignore"):
         K = basis.gram()
     if not np.isfinite(K).all():
         raise InvalidData(
-            f"values of the kernel '{basis.kernel}' overflow at the scale of these rows; rescale "
-            "them, or use standardise 'features'"
+            f"values of the kernel '{basis.kernel}' overflow for these rows; rescale the rows, or "
+            "use standardise 'features'"
         )
     return K
 

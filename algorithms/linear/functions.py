@@ -1,4 +1,4 @@
-"""Linear functions per task, on columns or on a kernel."""
+"""Linear functions of each task, in columns or in kernel values."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,7 +19,7 @@ from algorithms.linear.design import Design
 from algorithms.linear.targets import (
     Classes,
     Targets,
-    code_targets,
+    encode_targets,
     n_columns,
     names_of_columns,
     training_scores,
@@ -33,30 +33,31 @@ Array = NDArray[np.float64]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class Functions:
-    """A linear function of the basis for each column of targets of each task.
+    """A linear function of the basis values for each target column of each task.
 
     Parameters
     ----------
     algorithm
-        Name of the algorithm that trained it.
+        Name of the algorithm that trained the model.
     tasks
         Names of the tasks.
     classes
-        Sorted labels of each task; ``None`` for numbers.
+        Sorted labels of each task; None for numbers.
     basis
-        What a row becomes.
+        Basis functions.
     W : (p, T)
-        The columns of a task stand together, in the order of the tasks; in the units of its
-        targets, like the intercepts.
+        Coefficients, in the units of the targets. The columns of a task are adjacent, in the order
+        of the tasks.
     intercept : (T,)
+        Intercepts, in the units of the targets.
     prior
-        What the targets of a new task are scaled by, before its own rows tell.
+        Prior of the scale of a new task's targets.
     metrics
         Scores on the training rows.
     fit_info
-        What the fit decided, as JSON.
+        Results of the fit besides arrays, as JSON.
     warnings
-        What the user should know.
+        Warnings about the fit.
     """
 
     algorithm: str
@@ -78,16 +79,16 @@ class Functions:
 
     @property
     def target_unit(self) -> float:
-        """What numbers are divided by in every task; 1 where tasks have scales of their own."""
+        """Common divisor of numeric targets; 1 if each task has its own scale."""
         return unit_of(self.prior)
 
     def gram(self) -> Array:
-        """Return the inner products of the functions without their intercepts, (T, T)."""
+        """Return the inner products of the functions without intercepts, (T, T)."""
         images = self.W if self.basis.references is None else self.basis.gram() @ self.W
         return np.asarray(self.W.T @ images)
 
     def columns(self, task: int) -> slice:
-        """Return the columns of W that belong to the task at a position."""
+        """Return the columns of W of the task at a position."""
         start = sum(n_columns(classes) for classes in self.classes[:task])
         return slice(start, start + n_columns(self.classes[task]))
 
@@ -97,11 +98,11 @@ class Functions:
         return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
 
     def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
-        """Return what the basis makes of a new task's rows (n, p), and its scaled targets."""
+        """Return the basis values (n, p) of a new task's rows, and its scaled targets."""
         scale = target_scale(task, self.prior, is_centered=has_intercept)
-        return self.basis(task.X), code_targets(task, scale)
+        return self.basis(task.X), encode_targets(task, scale)
 
-    def extended(
+    def with_task(
         self,
         name: str,
         targets: Targets,
@@ -110,17 +111,17 @@ class Functions:
         intercept: Array,
         fitted: Array,
     ) -> "Functions":
-        """Return the functions with those of one more task, W (p, m) and intercept (m,).
+        """Return the functions with those of a new task, W (p, m) and intercept (m,).
 
         Parameters
         ----------
         W, intercept
             In units of the scale of the targets.
         fitted : (n, m)
-            Their values at the rows of the task.
+            Values of the new functions at the rows of the task.
         """
         scores = training_scores([name], [targets], [fitted])
-        joined = {
+        metrics = {
             metric: {**values, **scores.get(metric, {})} for metric, values in self.metrics.items()
         }
         return replace(
@@ -129,7 +130,7 @@ class Functions:
             classes=(*self.classes, targets.classes),
             W=np.concatenate([self.W, W * targets.scale], axis=1),
             intercept=np.concatenate([self.intercept, intercept * targets.scale]),
-            metrics=joined,
+            metrics=metrics,
         )
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -137,7 +138,7 @@ class Functions:
         return {"W": self.W, "intercept": self.intercept, **self.basis.to_arrays()}
 
     def header(self) -> dict[str, Any]:
-        """Return the rest as JSON."""
+        """Return everything but the arrays, as JSON."""
         return {
             **dump_header(self),
             "classes": [None if one is None else list(one) for one in self.classes],
@@ -148,12 +149,12 @@ class Functions:
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the functions that ``to_arrays`` and ``header`` described.
+        """Return the functions from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         functions = cls(
             **load_header(header),
@@ -166,7 +167,7 @@ class Functions:
         )
         T = sum(n_columns(one) for one in functions.classes)
         if functions.W.shape != (functions.basis.n_outputs, T) or len(functions.intercept) != T:
-            raise ValueError(f"W {functions.W.shape} does not fit {T} columns of targets")
+            raise ValueError(f"W has shape {functions.W.shape}, expected {T} target columns")
         if len(functions.tasks) != len(functions.classes):
             raise ValueError(f"{len(functions.classes)} targets for {len(functions.tasks)} tasks")
         return functions
@@ -182,9 +183,9 @@ def functions_of(
     fit_info: Mapping[str, Any],
     warnings: tuple[str, ...],
 ) -> Functions:
-    """Return the functions W (T, q), b (T,) of a design with the tasks in their order."""
+    """Return the functions W (T, q), b (T,) of a design, in the order of ``tasks``."""
     scales = np.repeat([one.scale for one in design.targets], design.sizes)
-    order = _in_order(design.names, design.sizes, tasks.names)
+    order = _column_order(design.names, design.sizes, tasks.names)
     scores = training_scores(design.names, design.targets, design.fitted(W, b))
     classes = dict(zip(design.names, (one.classes for one in design.targets), strict=True))
     return Functions(
@@ -204,10 +205,10 @@ def functions_of(
     )
 
 
-def _in_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
-    """Return the positions that bring the columns of tasks into another order of names."""
+def _column_order(names: Sequence[str], sizes: Sequence[int], order: Sequence[str]) -> list[int]:
+    """Return the positions of the target columns after the tasks are reordered."""
     ends = np.cumsum(sizes)
-    found = {
+    columns = {
         name: range(end - size, end) for name, size, end in zip(names, sizes, ends, strict=True)
     }
-    return [position for name in order for position in found[name]]
+    return [position for name in order for position in columns[name]]

@@ -1,4 +1,4 @@
-"""The models whose answers are linear functions per task."""
+"""Models whose predictions are linear functions of each task."""
 
 from abc import abstractmethod
 from collections.abc import Mapping
@@ -18,16 +18,16 @@ Array = NDArray[np.float64]
 
 
 class FunctionModel(Model):
-    """A model whose answers are those of :class:`Functions`."""
+    """Base class of models that predict with :class:`Functions`."""
 
     @property
     @abstractmethod
     def functions(self) -> Functions:
-        """The functions of its tasks."""
+        """The functions of the tasks."""
 
     @property
     def algorithm(self) -> str:
-        """Name of the algorithm that trained it."""
+        """Name of the algorithm that trained the model."""
         return self.functions.algorithm
 
     @property
@@ -37,17 +37,17 @@ class FunctionModel(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """R² of numbers or share of right labels, on the training rows."""
+        """R², or accuracy, on the training rows."""
         return {name: dict(values) for name, values in self.functions.metrics.items()}
 
     @property
     def fit_info(self) -> Mapping[str, Any]:
-        """What the fit decided."""
+        """Results of the fit besides arrays, as JSON."""
         return self.functions.fit_info
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """What the user should know of this fit."""
+        """Warnings about this fit."""
         return self.functions.warnings
 
     def width(self, method: str, *, task: str) -> int:
@@ -57,7 +57,7 @@ class FunctionModel(Model):
         return self.functions.basis.n_features
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted; none for numbers."""
+        """Return the labels of a task, sorted; empty for numbers."""
         return self.functions.classes[self.task_index(task)] or ()
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
@@ -76,7 +76,7 @@ class FunctionModel(Model):
         return decode(self.functions.scores(rows, index), self.functions.classes[index])
 
     def decision_function(self, X: object, *, task: str) -> Array:
-        """Return the values behind the prediction: positive for the second of two classes.
+        """Return the scores of classes, or the predicted numbers.
 
         Parameters
         ----------
@@ -85,8 +85,8 @@ class FunctionModel(Model):
         Returns
         -------
         (n_samples,) or (n_samples, n_classes)
-            One per class, in sorted order, where there are more than two; the predicted numbers
-            themselves where the targets are numbers.
+            For two classes, a score that is positive for the second; for more, one score per class
+            in sorted order.
         """
         rows = self.check_rows(X, method="decision_function", task=task)
         scores = self.functions.scores(rows, self.task_index(task))
@@ -96,9 +96,9 @@ class FunctionModel(Model):
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class LinearModel(FunctionModel):
-    """A function for each task, and nothing else."""
+    """A linear function for each task."""
 
-    # field() keeps the abstract property from being taken for a default
+    # without field(), dataclass would use the abstract property as a default
     functions: Functions = field()
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -106,20 +106,20 @@ class LinearModel(FunctionModel):
         return self.functions.to_arrays()
 
     def header(self) -> dict[str, Any]:
-        """Return what is not an array, as JSON."""
+        """Return everything but the arrays, as JSON."""
         return self.functions.header()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described."""
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`."""
         return cls(Functions.from_arrays(arrays, header))
 
 
 def check_new_task(model: FunctionModel, task: Task) -> None:
-    """Raise InvalidData where the targets of a task are of another kind than the model's."""
+    """Raise InvalidData if a task has another kind of targets than the model."""
     is_numbers = model.functions.classes[0] is None
     if (task.target == "numbers") != is_numbers:
-        wanted = "numeric targets" if is_numbers else "class labels"
+        kind = "numeric targets" if is_numbers else "class labels"
         raise InvalidData(
-            f"task '{task.name}' needs {wanted}, like the tasks of the model", task=task.name
+            f"task '{task.name}' needs {kind}, like the tasks of the model", task=task.name
         )

@@ -1,7 +1,7 @@
-"""Targets of any kind as columns of numbers: numbers in a unit of their own, classes as ±1.
+"""Encoding of targets as columns of numbers: scaled numbers, or classes as ±1.
 
-A task of two classes has one column, +1 for the class that sorts last; of more, one column per
-class (one against the rest).
+A task with two classes has one column, with +1 for the class that sorts last. A task with more
+classes has one column per class (one against the rest).
 """
 
 import math
@@ -35,7 +35,9 @@ class Targets:
     Y : (n_t, m_t)
         Numbers divided by ``scale`` (m_t = 1), or ±1.
     classes
-        Sorted labels; ``None`` for numbers.
+        Sorted labels; None for numbers.
+    scale
+        Divisor of the numbers.
     """
 
     Y: Array
@@ -43,8 +45,8 @@ class Targets:
     scale: float = 1.0
 
 
-def code_targets(task: Task, scale: float) -> Targets:
-    """Return the targets of a task as columns, numbers divided by a scale."""
+def encode_targets(task: Task, scale: float) -> Targets:
+    """Return the encoded targets of a task, with numbers divided by ``scale``."""
     if task.target == "numbers":
         return Targets((numeric_targets(task) / scale)[:, np.newaxis], None, scale)
     assert task.y is not None
@@ -57,11 +59,11 @@ def code_targets(task: Task, scale: float) -> Targets:
 def prior_of_targets(
     tasks: Sequence[Task], how: ScaleTargets, *, has_intercept: bool
 ) -> ScalePrior:
-    """Return what the targets of these tasks tell of the scale of one.
+    """Return the prior of a task's target scale, estimated from the targets of tasks.
 
-    With the square loss a function of s·y is s times that of y, so that 'all' and 'none' are one:
-    numbers are divided by the power of two nearest to their deviation. That changes no digit, and
-    sums of squares neither overflow nor vanish whatever the unit of y is.
+    With the square loss the function for s·y is s times the function for y, so 'all' and 'none' are
+    equivalent. Numbers are then divided by the power of two nearest to their deviation: this is
+    exact, and sums of squares neither overflow nor underflow.
     """
     if how not in ("all", "none") or tasks[0].target != "numbers":
         return scale_prior(tasks, how, is_centered=has_intercept)
@@ -71,7 +73,7 @@ def prior_of_targets(
 
 
 def unit_of(prior: ScalePrior) -> float:
-    """Return what numbers are divided by in every task; 1 where tasks have scales of their own."""
+    """Return the common divisor of numeric targets; 1 if each task has its own scale."""
     return prior.scale if math.isinf(prior.weight) else 1.0
 
 
@@ -81,7 +83,7 @@ def power_of_two(size: float) -> float:
 
 
 def n_columns(classes: Classes | None) -> int:
-    """Return m_t for the classes of a task."""
+    """Return the number of target columns m_t of a task with the given classes."""
     return 1 if classes is None or len(classes) == 2 else len(classes)
 
 
@@ -91,7 +93,7 @@ def names_of_columns(task: str, classes: Classes | None) -> list[str]:
 
 
 def decode(scores: Array, classes: Classes | None) -> NDArray[Any]:
-    """Return numbers or labels (n,) for columns of scores (n, m_t); a tie takes the first label."""
+    """Return numbers or labels (n,) for scores (n, m_t); of equal scores, the first label."""
     if classes is None:
         return scores[:, 0]
     labels = np.array(classes)
@@ -103,15 +105,15 @@ def decode(scores: Array, classes: Classes | None) -> NDArray[Any]:
 def training_scores(
     names: Sequence[str], targets: Sequence[Targets], fitted: Sequence[Array]
 ) -> dict[str, dict[str, float]]:
-    """Return R² of each task of numbers, or the share of right labels, on the training rows."""
+    """Return R² or the accuracy of each task on the training rows."""
     is_numbers = targets[0].classes is None
-    score = _explained if is_numbers else _accuracy
+    score = _r2 if is_numbers else _accuracy
     values = {name: score(one, F) for name, one, F in zip(names, targets, fitted, strict=True)}
     return {"r2" if is_numbers else "accuracy": values}
 
 
-def _explained(targets: Targets, F: Array) -> float:
-    """Return R²; of constant targets 1 where they are met, but for rounding, and 0 elsewhere."""
+def _r2(targets: Targets, F: Array) -> float:
+    """Return R²; for constant targets, 1 if they are predicted up to rounding and 0 otherwise."""
     error, total = float(np.mean((targets.Y - F) ** 2)), float(np.var(targets.Y))
     peak = float(np.abs(targets.Y).max())
     return float(is_flat(error, peak)) if is_flat(total, peak) else 1 - error / total

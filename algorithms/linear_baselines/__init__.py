@@ -1,4 +1,4 @@
-"""What MTFL and other linear multi-task methods are compared with."""
+"""Linear baselines of MTFL."""
 
 from algorithms.linear_baselines.lasso import SharedLasso
 from algorithms.linear_baselines.logistic import LogisticRegression

@@ -1,4 +1,4 @@
-"""What the linear baselines have in common around their mathematics."""
+"""The base class of the linear baselines."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
@@ -21,13 +21,13 @@ P = TypeVar("P", bound=Params)
 
 
 class LinearBaseline(Algorithm[P, LinearModel]):
-    """A linear function for each task."""
+    """Base class: a linear function for each task."""
 
     needs = Needs(same_features=True, target="any")
     Model = LinearModel
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData where these tasks do not fit."""
+        """Raise InvalidData if the tasks do not fit."""
         super().check(summaries, params)
         check_targets(summaries, algorithm=self.name)
         if getattr(params, "form", "task") == "pooled":
@@ -43,14 +43,14 @@ class LinearBaseline(Algorithm[P, LinearModel]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> tuple[P, dict[str, Any]]:
-        """Return the parameters that cross-validation of these rows chooses, and its results.
+        """Return the parameters selected by cross-validation, and its results as JSON.
 
-        Of equal ones, the strongest regularisation.
+        Of equally good parameters, those with the strongest regularisation are selected.
 
         Parameters
         ----------
         scales
-            Units of the squared errors of tasks that have their own.
+            Divisors of the errors of each task; 1 by default.
         """
         selection = select_params(
             self,
@@ -67,17 +67,17 @@ class LinearBaseline(Algorithm[P, LinearModel]):
 def solve_at_once(
     solve: Callable[[], tuple[Array, Array, float]], trace: Trace
 ) -> tuple[Array, Array]:
-    """Return W and b by one step under the trace, the place where a cancel enters.
+    """Return W and b, computed in one step of the trace, which handles cancellation.
 
     Parameters
     ----------
     solve
-        Gives W (T, q), b (T,) and the objective.
+        Returns W (T, q), b (T,) and the objective.
     """
 
-    def joined() -> tuple[Array, float]:
+    def stacked() -> tuple[Array, float]:
         W, b, objective = solve()
         return np.column_stack([W, b]), objective
 
-    found = trace.run_once("solution", joined)
-    return np.ascontiguousarray(found[:, :-1]), found[:, -1].copy()
+    solution = trace.run_once("solution", stacked)
+    return np.ascontiguousarray(solution[:, :-1]), solution[:, -1].copy()

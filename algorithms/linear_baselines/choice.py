@@ -1,4 +1,4 @@
-"""The choice of gamma by leave-one-out, on a scale that does not hang on units."""
+"""Selection of gamma by leave-one-out, and the unit of gamma."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen gamma, how it was chosen, as JSON, and what the user should know of that."""
+    """The selected gamma, the results of the selection as JSON, and warnings."""
 
     gamma: float
     fit_info: dict[str, Any]
@@ -28,7 +28,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Errors(LoopState):
-    """Errors (n_gammas, n) of the candidates, of which some are done: of all rows, and others."""
+    """Errors (n_gammas, n) of the first ``n_done`` candidates: of all rows, then of each part."""
 
     errors: Array
     n_done: int
@@ -37,19 +37,19 @@ class _Errors(LoopState):
 def choose_gamma(
     params: LeaveOneOutParams, error: Callable[[float], float], *, trace: Trace, task: str
 ) -> Choice:
-    """Return gamma as given, or the one of least error, the largest if several.
+    """Return the given gamma, or the one with the smallest error; of equal errors, the largest.
 
     Parameters
     ----------
     error
-        Leave-one-out error of a gamma; NaN where there is none.
+        Returns the leave-one-out error of a gamma; NaN if no row can be left out.
     task
-        A task to name in a complaint.
+        Name of a task for the error message.
 
     Raises
     ------
     InvalidData
-        No error can be told, since no task has two rows.
+        No row can be left out, because no task has two rows.
     """
     return choose_gammas(params, lambda gamma: [error(gamma)], trace=trace, task=task)[0]
 
@@ -61,40 +61,40 @@ def choose_gammas(
     trace: Trace,
     task: str,
 ) -> tuple[Choice, list[float]]:
-    """Return gamma for all rows and for each of some parts of them, as :func:`choose_gamma`.
+    """Return the gamma of :func:`choose_gamma` for all rows, and for each of some parts of them.
 
     Parameters
     ----------
     errors
-        Leave-one-out errors of a gamma: of all rows, and of each part. A part of which there is no
-        error has the gamma of all.
+        Returns the leave-one-out errors of a gamma: over all rows, and over each part. A part
+        without an error gets the gamma of all rows.
     """
     if params.selection == "given":
         return Choice(params.gamma, {"gamma": params.gamma, "selection": "given"}), []
-    tried = sorted(set(params.grid), reverse=True)
+    grid = sorted(set(params.grid), reverse=True)
 
     def step(state: _Errors) -> _Errors:
-        found = np.array(errors(tried[state.n_done]))
-        if not np.isfinite(found[0]):
+        row = np.array(errors(grid[state.n_done]))
+        if not np.isfinite(row[0]):
             raise InvalidData(
-                f"task '{task}' and all others have one row, or rows that belong together, which "
-                "leaves none to choose gamma by; use selection 'given'",
+                f"task '{task}' and all others have only one row, or rows that must stay together, "
+                "so no row can be held out to select gamma; use selection 'given'",
                 task=task,
             )
-        done, n_done = np.vstack([*state.errors, found]), state.n_done + 1
-        left = 1 - n_done / len(tried)
-        least = float(done[:, 0].min())
-        return _Errors(objective=least, residual=left, errors=done, n_done=n_done)
+        done, n_done = np.vstack([*state.errors, row]), state.n_done + 1
+        left = 1 - n_done / len(grid)
+        smallest = float(done[:, 0].min())
+        return _Errors(objective=smallest, residual=left, errors=done, n_done=n_done)
 
     start = _Errors(objective=0.0, residual=1.0, errors=np.zeros((0, 1)), n_done=0)
-    found = trace.run("selection", step, start, max_iter=len(tried), tolerance=0.0).errors
+    table = trace.run("selection", step, start, max_iter=len(grid), tolerance=0.0).errors
     gammas = [
-        tried[i]
-        for i in np.where(np.isfinite(found).all(axis=0), found, found[:, :1]).argmin(axis=0)
+        grid[i]
+        for i in np.where(np.isfinite(table).all(axis=0), table, table[:, :1]).argmin(axis=0)
     ]
     fit_info = {
-        "selection_gammas": tried,
-        "selection_errors": [float(one) for one in found[:, 0]],
+        "selection_gammas": grid,
+        "selection_errors": [float(one) for one in table[:, 0]],
     }
     choice = Choice(
         gammas[0],
@@ -105,13 +105,13 @@ def choose_gammas(
 
 
 def mean_known(squares: Array) -> float:
-    """Return the mean of what is known; NaN where nothing is."""
+    """Return the mean of the finite values; NaN if there are none."""
     known = squares[np.isfinite(squares)]
     return float(known.mean()) if known.size else np.nan
 
 
 def column_variance(design: Design) -> float:
-    """Return the mean variance of a column over the rows of all tasks; 1 where there is none."""
+    """Return the mean variance of a column over the rows of all tasks; 1 if all are constant."""
     X = np.concatenate(design.rows)
     q = design.basis.n_features if design.basis.references is None else 1
     variances = X.var(axis=0)

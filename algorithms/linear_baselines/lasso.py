@@ -1,11 +1,11 @@
-"""Common choice of variables: the group lasso over tasks.
+"""Common selection of columns by the group lasso over tasks.
 
     min Σ_t ‖y_t − X_t w_t − b_t‖² + λ Σ_j (Σ_t w_tj²)^½
 
-A column is used by all tasks or by none. λ is a share of the least λ that leaves no column, which
-is twice the largest row of (X_tᵀy_t)_t. It is MTFL with a diagonal D, with the norm in place of its
-square: the same path under another name for λ. Solved by accelerated proximal gradient to a
-relative duality gap; one step costs a product per task.
+A column is used by all tasks or by none. λ is relative to the smallest λ for which no column is
+used, which is twice the largest row norm of (X_tᵀy_t)_t. The problem is MTFL with a diagonal D,
+with the norm in place of its square, so both have the same regularisation path. It is solved by
+accelerated proximal gradient to a relative duality gap; a step costs one product per task.
 
 Reference: Obozinski, Taskar, Jordan, *Joint covariate selection and joint subspace selection for
 multiple classification problems*, Statistics and Computing 2010, doi:10.1007/s11222-008-9111-x
@@ -47,27 +47,27 @@ class SharedLassoParams(Params):
     share: Share = Field(
         0.1,
         title="Regularisation",
-        description="lambda as a share of the least one that leaves no column; small keeps many. "
-        "Used when 'selection' is 'given'.",
+        description="lambda relative to the smallest lambda for which no column is used; a small "
+        "share keeps many columns. Used if 'selection' is 'given'.",
     )
     selection: Literal["given", "cv"] = Field(
         "cv",
         title="Choice of the regularisation",
-        description="'given': take 'share'. 'cv': choose from 'grid' by cross-validation of the "
+        description="'given': use 'share'. 'cv': select from 'grid' by cross-validation of the "
         "training rows.",
     )
     grid: Grid[Share] = Field(
         (0.5, 0.2, 0.1, 0.05, 0.02, 0.01, 0.003),
         max_length=200,
         title="Grid of the regularisation",
-        description="Shares to try when the regularisation is chosen.",
+        description="Values of 'share' to try.",
     )
-    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
+    n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
     standardise: Columns = "features"
     fit_intercept: bool = Field(
         default=True,
         title="Intercepts",
-        description="Whether each task has a constant of its own, outside the penalty.",
+        description="Whether each task has an intercept, which is not penalised.",
     )
     scale_targets: ScaleTargetsField = "moderated"
     tolerance: float = Field(
@@ -75,9 +75,9 @@ class SharedLassoParams(Params):
         ge=1e-12,
         le=0.1,
         title="Tolerance",
-        description="Relative duality gap at which to stop.",
+        description="Stop once the relative duality gap is below this.",
     )
-    max_iter: Iterations = Field(5000, description="Most steps of the descent.")
+    max_iter: Iterations = Field(5000, description="Maximum number of steps.")
 
 
 class SharedLasso(LinearBaseline[SharedLassoParams]):
@@ -87,7 +87,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     title = "Lasso with shared support"
     summary = (
         "Linear regressions that use the same few columns in all tasks. For many columns of which "
-        "most tell nothing, and when it matters which."
+        "most are irrelevant, and to find the relevant ones."
     )
     reference = "Obozinski, Taskar, Jordan (2010), doi:10.1007/s11222-008-9111-x"
     Params = SharedLassoParams
@@ -95,7 +95,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
     def fit(
         self, tasks: TaskSet, params: SharedLassoParams, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Return the functions, with the regularisation as given or chosen."""
+        """Return the functions, for the given or selected regularisation."""
         self.check(tasks.summaries(), params)
         trace.expect_loops(1 + (params.selection == "cv"))
         fit_info: dict[str, Any] = {
@@ -130,10 +130,11 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "relative_gap": gap,
             "n_columns": int(np.sum(_NORM.values(W) > 0)),
         }
-        late = f"stopped with a relative duality gap of {gap:.1e}; raise max_iter"
         ends = end_warnings(asked, {"share": params.share}) if asked.selection == "cv" else ()
-        ends = (*failure_warnings(fit_info.get("failed_candidates", ())), *ends)
-        warnings = (late, *ends) if gap > params.tolerance else ends
+        warnings = (*failure_warnings(fit_info.get("failed_candidates", ())), *ends)
+        if gap > params.tolerance:
+            message = f"stopped with a relative duality gap of {gap:.1e}; increase max_iter"
+            warnings = (message, *warnings)
         return LinearModel(
             functions_of(
                 tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
@@ -164,9 +165,10 @@ def _solve(
 
 
 def _evaluate(stacks: Stacks, W: Array, *, penalty: float, rest: float) -> ProximalTrial:
-    """Return gradient, objective and gap; dual: Σ αy − ‖α‖²/4 with the dual norm of Z at most λ.
+    """Return gradient, objective and relative duality gap at W.
 
-    α = 2s·(residuals), with the best s that is feasible.
+    The dual is Σ αy − ‖α‖²/4 with a dual norm of Z of at most λ; α = 2s·(residuals) with the best
+    feasible s.
     """
     R = [part.Y - F for part, F in zip(stacks.parts, stacks.forward(W), strict=True)]
     Z = stacks.adjoint(R)

@@ -2,8 +2,8 @@
 
     min_{w, b} Σ_i log(1 + exp(−y_i(⟨w, x_i⟩ + b))) + γ‖w‖²,  y = ±1
 
-More than two classes are learned one against the rest. Newton's method on all tasks side by side,
-each with a step length of its own. Cost: O(n q² + q³) per task and step.
+More than two classes are trained one against the rest. Newton's method runs on all tasks at once,
+with a step length for each. Cost: O(n q² + q³) per task and step.
 
 Reference: Hosmer, Lemeshow, Sturdivant, *Applied Logistic Regression*, 2013,
 doi:10.1002/9781118548387
@@ -31,15 +31,15 @@ from algorithms.linear.targets import Targets
 from algorithms.linear_baselines.baseline import LinearBaseline
 from algorithms.linear_baselines.choice import column_variance
 from algorithms.linear_baselines.params import PooledParams
-from algorithms.linear_baselines.pooling import join_task, pooled
+from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
 from algorithms.numerics.losses import Logistic
 
 Array = NDArray[np.float64]
 
 _LOSS = Logistic()
-#: Step lengths tried; Newton's own is nearly always good.
+#: Step lengths of the line search; the first one nearly always succeeds.
 LENGTHS = 0.5 ** np.arange(30)
-#: Part of the objective that a good step may lose to rounding near the optimum.
+#: Relative increase of the objective that is accepted as a rounding error near the optimum.
 ROUNDING = 1e-14
 #: Gradients below this share of the sum of all absolute entries of the rows are rounding errors.
 GRADIENT_ROUNDING = 1e-15
@@ -51,25 +51,25 @@ class LogisticParams(PooledParams):
     selection: Literal["given", "cv"] = Field(
         "cv",
         title="Choice of gamma",
-        description="'given': take 'gamma'. 'cv': choose from 'grid' by the error of stratified "
+        description="'given': use 'gamma'. 'cv': select from 'grid' by stratified "
         "cross-validation of the training rows.",
     )
-    n_folds: Folds = Field(3, description="Folds of the cross-validation.")
+    n_folds: Folds = Field(3, description="Number of folds of the cross-validation.")
     rtol: float = Field(
         1e-8,
         ge=1e-13,
         le=1e-2,
         title="Tolerance",
-        description="Stop when the gradient is below this part of its size at zero.",
+        description="Stop once the norm of the gradient, relative to that at zero, is below this.",
     )
     max_iter: int = Field(
-        100, ge=1, le=100_000, title="Iterations", description="Most Newton steps."
+        100, ge=1, le=100_000, title="Iterations", description="Maximum number of Newton steps."
     )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewtonState(LoopState):
-    """Coefficients with the constant last, (T, q + 1)."""
+    """Coefficients with the intercept last, (T, q + 1)."""
 
     B: Array
 
@@ -81,7 +81,8 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     title = "Logistic regression"
     summary = (
         "A linear classifier of each task alone, or of all rows as one task, with the "
-        "regularisation chosen by cross-validation. What a classifier that shares must beat."
+        "regularisation selected by cross-validation. The standard baseline of multi-task "
+        "classification."
     )
     reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
     needs = Needs(same_features=True, target="classes")
@@ -90,7 +91,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
     def fit(
         self, tasks: TaskSet, params: LogisticParams, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Return the function of each task, or one for all, with gamma as given or chosen."""
+        """Return the function of each task, or one for all, for the given or selected gamma."""
         self.check(tasks.summaries(), params)
         trace.expect_loops(1 + (params.selection == "cv"))
         fit_info: dict[str, Any] = {
@@ -120,12 +121,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         if params.form == "pooled":
             W, b = np.tile(W, (len(tasks), 1)), np.tile(b, len(tasks))
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
-        late = f"stopped after {params.max_iter} Newton steps; raise max_iter"
-        ends = (
+        warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
             *_end_warnings(asked, params, own),
         )
-        warnings = (late, *ends) if trace.stop_reason == "max_iter" else ends
+        if trace.stop_reason == "max_iter":
+            message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
+            warnings = (message, *warnings)
         return LinearModel(
             functions_of(
                 tasks, design, W, b, algorithm=self.name, fit_info=fit_info, warnings=warnings
@@ -148,24 +150,24 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         return common.params, gammas, {"cv_errors": list(common.losses), **common.fit_info}
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with one more task: from its own rows, or with the common function."""
+        """Return the model with a new task, fitted to its own rows, or with the common function."""
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
 
-        def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
+        def fit(A: Array, targets: Targets) -> tuple[Array, Array]:
             functions = model.functions
             design = Design((task.name,), (A,), (targets,), functions.basis, None, functions.prior)
             ridge, loop = model.fit_info["ridge"], f"Newton for '{task.name}'"
             W, b = newton(design, params, ridges=[ridge], trace=trace, loop=loop)
             return W.T, b
 
-        return join_task(
+        return adapt_linear_model(
             model,
             task,
             is_pooled=params.form == "pooled",
             has_intercept=params.fit_intercept,
-            learn=learn,
+            fit=fit,
         )
 
 
@@ -187,7 +189,7 @@ def newton(
     trace: Trace,
     loop: str = "Newton",
 ) -> tuple[Array, Array]:
-    """Return W (T, q) and b (T,), with the regularisation of each task."""
+    """Return W (T, q) and b (T,) for the given regularisation of each task."""
     columns = [
         _Column(np.column_stack([X, np.full(len(X), float(params.fit_intercept))]), y, penalty)
         for X, one, ridge in zip(design.rows, design.targets, ridges, strict=True)
@@ -196,7 +198,7 @@ def newton(
     ]
     zeros = np.zeros((len(columns), columns[0].A.shape[1]))
     first = _size(columns, zeros)
-    # classes of equal means have a gradient of rounding errors, which no step makes smaller
+    # for classes with equal means the gradient is a rounding error, which no step reduces
     noise = GRADIENT_ROUNDING * float(
         np.linalg.norm([np.abs(one.A).sum(axis=0) for one in columns])
     )
@@ -205,10 +207,10 @@ def newton(
         return size / first if size > noise else 0.0
 
     def step(state: NewtonState) -> NewtonState:
-        found = [_newton_step(one, b) for one, b in zip(columns, state.B, strict=True)]
-        B = np.stack([b for b, _ in found])
+        steps = [_newton_step(one, b) for one, b in zip(columns, state.B, strict=True)]
+        B = np.stack([b for b, _ in steps])
         is_stalled = bool(np.array_equal(B, state.B))
-        value = sum(value for _, value in found)
+        value = sum(value for _, value in steps)
         residual = relative(_size(columns, B))
         return NewtonState(objective=value, residual=residual, is_stalled=is_stalled, B=B)
 
@@ -220,7 +222,7 @@ def newton(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Column:
-    """Rows with a constant (n, q + 1), signs (n,) and the weight of each squared coefficient."""
+    """Rows with a constant column (n, q + 1), labels ±1 (n,) and penalties (q + 1,)."""
 
     A: Array
     y: Array
@@ -237,27 +239,27 @@ class _Column:
 
 def _penalty(q: int, ridge: float, *, has_intercept: bool) -> Array:
     penalty = np.full(q + 1, 2 * ridge)
-    penalty[-1] = 0.0 if has_intercept else 1.0  # a column of zeros stays at zero
+    penalty[-1] = 0.0 if has_intercept else 1.0  # keeps the coefficient of a zero column at zero
     return penalty
 
 
 def _newton_step(one: _Column, b: Array) -> tuple[Array, float]:
-    """Return coefficients (q + 1,) that are no worse, and the objective."""
+    """Return the coefficients (q + 1,) after a Newton step with line search, and the objective."""
     p = _LOSS.multiplier(one.y * (one.A @ b))
     hessian = (one.A.T * (p * (1 - p))) @ one.A + np.diag(one.penalty)
-    # a constant of separated classes has no curvature left
+    # for separated classes the intercept has no curvature
     hessian[-1, -1] += np.finfo(float).eps * len(one.A)
     along = -np.linalg.solve(hessian, one.gradient(b))
     value = one.objective(b)
     for length in LENGTHS:
-        tried = b + length * along
-        found = one.objective(tried)
-        if found <= value + ROUNDING * value:
-            return tried, found
+        trial = b + length * along
+        trial_value = one.objective(trial)
+        if trial_value <= value + ROUNDING * value:
+            return trial, trial_value
     return b, value
 
 
 def _size(columns: Sequence[_Column], B: Array) -> float:
-    """Return the length of the gradient of all tasks."""
+    """Return the norm of the gradient over all tasks."""
     squares = [np.sum(one.gradient(b) ** 2) for one, b in zip(columns, B, strict=True)]
     return float(np.sqrt(np.sum(squares)))

@@ -1,14 +1,14 @@
-"""Mean-regularised multi-task learning: every task is a common function plus a part of its own.
+"""Mean-regularised multi-task learning: every task is a common function plus its own part.
 
     min Σ_t ‖y_t − X_t(w_0 + v_t) − b_t‖² + γ Σ_t ‖v_t‖² + μ‖w_0‖²,   w_t = w_0 + v_t
 
-γ → ∞ is one function for all tasks (with constants of their own), μ → ∞ ridge regression per task.
-With H_t = γ(X_tX_tᵀ + γI)⁻¹ the common part solves (Σ_t X_tᵀH_tX_t + μI) w_0 = Σ_t X_tᵀH_ty_t, and
-v_t is the ridge regression of what it leaves. The leave-one-out error has the diagonal of
+γ → ∞ is one function for all tasks (with separate intercepts), μ → ∞ is ridge regression per task.
+With H_t = γ(X_tX_tᵀ + γI)⁻¹, the common part solves (Σ_t X_tᵀH_tX_t + μI) w_0 = Σ_t X_tᵀH_ty_t, and
+v_t is the ridge regression of the residuals. Leave-one-out errors follow from the diagonal of
 Q⁻¹ = H − HX(XᵀHX + μI)⁻¹XᵀH. Cost: O(n_t² q + q³) per task and pair (γ, μ).
 
 Reference: Evgeniou, Pontil, *Regularized multi-task learning*, KDD 2004,
-doi:10.1145/1014052.1014067 (there with the hinge loss; γ, μ are its λ₁/T and λ₂).
+doi:10.1145/1014052.1014067 (with the hinge loss; γ and μ are its λ₁/T and λ₂).
 """
 
 from collections.abc import Sequence
@@ -50,27 +50,27 @@ class MeanRegularisedParams(LeaveOneOutParams):
     common_share: Annotated[float, Field(ge=1e-6, le=1e6)] = Field(
         0.1,
         title="Common part",
-        description="Regularisation of the common part relative to gamma, that of the tasks' own "
-        "parts: small lets tasks share, large keeps them apart.",
+        description="Regularisation of the common part, relative to gamma, which regularises the "
+        "tasks' own parts. Small values favour the common part, large ones separate tasks.",
     )
     common_grid: Grid[Gamma] = Field(
         (0.001, 0.03, 1.0, 30.0),
         max_length=100,
         title="Grid of the common part",
-        description="Values of 'common_share' to try when gamma is chosen.",
+        description="Values of 'common_share' to try.",
     )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Eliminated:
-    """The problem of the common part, with the own parts eliminated: (S + μI) w_0 = c.
+    """The problem of the common part after elimination of the own parts: (S + μI) w_0 = c.
 
     Parameters
     ----------
     H
         γ(X_tX_tᵀ + γI)⁻¹ of each task, (n_t, n_t).
     X, y
-        Rows and targets, centred where there are constants.
+        Rows and targets, centred if there are intercepts.
     S : (q, q)
         Σ_t X_tᵀH_tX_t.
     c : (q,)
@@ -90,21 +90,22 @@ class _Eliminated:
 
 
 class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
-    """Regularised multi-task learning around a mean."""
+    """Multi-task learning with regularisation towards a common function."""
 
     name = "mean-regularised"
     title = "Mean-regularised multi-task learning"
     summary = (
-        "Linear functions of tasks that are all close to one common function; how close is chosen "
-        "by leave-one-out in closed form. For tasks that differ a little and in every direction."
+        "Linear functions of tasks that are all close to one common function, with both "
+        "regularisations selected by leave-one-out in closed form. For tasks that differ a little, "
+        "in all directions."
     )
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
     Params = MeanRegularisedParams
 
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
+        """Raise InvalidData if the tasks do not fit."""
         super().check(summaries, params)
-        _check_two_classes(summaries, what=self.name)
+        _check_two_classes(summaries, algorithm=self.name)
 
     def fit(
         self,
@@ -114,7 +115,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> LinearModel:
-        """Return w_0 and the w_t, the regularisation as given or chosen."""
+        """Return w_0 and the w_t, for the given or selected regularisation."""
         del rng
         self.check(tasks.summaries(), params)
         trace.expect_loops(1 + (params.selection == "loo"))
@@ -144,7 +145,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         )
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with one more task: its own part, the common one frozen."""
+        """Return the model with a new task, whose own part is fitted with the common part fixed."""
         del trace
         check_new_task(model, task)
         params = MeanRegularisedParams.model_validate(model.fit_info["params"])
@@ -159,17 +160,17 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         )
         W = w_0 + V
         return LinearModel(
-            model.functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b)
+            model.functions.with_task(task.name, targets, W, intercept=b, fitted=A @ W + b)
         )
 
 
-def _check_two_classes(summaries: Sequence[TaskSummary], *, what: str) -> None:
-    """Raise InvalidData for a task of more than two classes."""
+def _check_two_classes(summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
+    """Raise InvalidData if a task has more than two classes."""
     for task in summaries:
         if task.n_classes > 2:
             raise InvalidData(
-                f"task '{task.name}' has {task.n_classes} classes; {what} takes numbers or two "
-                "classes per task, so merge classes or use form 'task' of ridge",
+                f"task '{task.name}' has {task.n_classes} classes; {algorithm} supports numbers or "
+                "two classes per task: merge classes, or use ridge",
                 task=task.name,
             )
 
@@ -177,7 +178,10 @@ def _check_two_classes(summaries: Sequence[TaskSummary], *, what: str) -> None:
 def _choose(
     design: Design, params: MeanRegularisedParams, unit: Indices, *, trace: Trace
 ) -> tuple[float, float, dict[str, Any], tuple[str, ...]]:
-    """Return γ and μ, how they were chosen, and warnings: for each γ the best share is taken."""
+    """Return γ and μ, the results of the selection as JSON, and warnings.
+
+    Each γ is scored with its best μ.
+    """
     size = column_variance(design)
 
     def errors_of(gamma: float) -> list[float]:
@@ -224,43 +228,44 @@ def _solve(parts: _Eliminated, design: Design, mu: float) -> tuple[Array, Array,
 def _loo_errors(
     parts: _Eliminated, params: MeanRegularisedParams, unit: Indices, mus: Sequence[float]
 ) -> list[float]:
-    """Return the mean squared error of rows left out for each μ.
+    """Return the mean squared leave-one-out error for each μ.
 
-    The errors of the rows G of a unit are (Q⁻¹)_GG⁻¹ c_G. Q⁻¹ is that of all tasks together, less
-    1/n_t between rows of a task where it has a constant.
+    The errors of the rows G of a unit are (Q⁻¹)_GG⁻¹ c_G, where Q⁻¹ is the matrix of all tasks,
+    minus 1/n_t between rows of the same task if there are intercepts.
     """
     HX = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
-    own = _OwnBlocks.of(parts.H, has_constant=params.fit_intercept)
-    found = []
+    own = _TaskBlocks.of(parts.H, has_intercept=params.fit_intercept)
+    means = []
     for mu in mus:
         w_0 = _common(parts, mu)
         lifted = np.ascontiguousarray(np.linalg.solve(parts.matrix(mu), HX.T).T)
 
-        def freedom(rows: Indices, lifted: Array = lifted) -> Array:
+        def blocks_of(rows: Indices, lifted: Array = lifted) -> Array:
             return own.at(rows) - HX[rows] @ np.swapaxes(lifted[rows], 1, 2)
 
-        free = own.diagonal - np.einsum("nq,nq->n", HX, lifted)
+        diagonal = own.diagonal - np.einsum("nq,nq->n", HX, lifted)
         residuals = np.concatenate(
             [h @ (t - x @ w_0) for x, h, t in zip(parts.X, parts.H, parts.y, strict=True)]
         )
-        errors = left_out_errors(residuals[:, np.newaxis], free, freedom, unit=unit)
-        found.append(mean_known(errors[:, 0] ** 2))
-    return found
+        errors = left_out_errors(residuals[:, np.newaxis], diagonal, blocks_of, unit=unit)
+        means.append(mean_known(errors[:, 0] ** 2))
+    return means
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _OwnBlocks:
-    """The block-diagonal matrix of H_t − 1/n_t over all tasks, of which entries are looked up.
+class _TaskBlocks:
+    """The block-diagonal matrix of H_t − 1/n_t over all tasks.
 
     Parameters
     ----------
     entries
-        The H_t one after the other, row by row.
+        The entries of all H_t, row by row.
     task, first : (n,)
-        Task of each row, and the position of the row's first entry less that of its column.
+        Task of each row, and the position of the row's first entry minus its column.
     shares : (T,)
-        1/n_t where tasks have constants, else 0.
+        1/n_t with intercepts, 0 without.
     diagonal : (n,)
+        Diagonal of the matrix.
     """
 
     entries: Array
@@ -270,10 +275,10 @@ class _OwnBlocks:
     diagonal: Array
 
     @classmethod
-    def of(cls, H: Sequence[Array], *, has_constant: bool) -> "_OwnBlocks":
-        """Return the matrix of these blocks."""
+    def of(cls, H: Sequence[Array], *, has_intercept: bool) -> "_TaskBlocks":
+        """Return the matrix with the given blocks."""
         sizes = np.array([len(h) for h in H])
-        task, shares = np.repeat(np.arange(len(H)), sizes), has_constant / sizes
+        task, shares = np.repeat(np.arange(len(H)), sizes), has_intercept / sizes
         starts, rows = np.cumsum(sizes) - sizes, np.arange(sizes.sum())
         first = (np.cumsum(sizes**2) - sizes**2)[task] - starts[task]
         first += (rows - starts[task]) * sizes[task]

@@ -1,4 +1,4 @@
-"""One function for all tasks: their rows as those of one, and a new task that gets it."""
+"""Pooling of all tasks into one, and adaptation of linear models to a new task."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -16,35 +16,35 @@ Array = NDArray[np.float64]
 
 
 def pooled(design: Design) -> Design:
-    """Return the design of one task that holds all rows.
+    """Return the design of a single task with the rows of all tasks.
 
     Raises
     ------
     InvalidData
-        The tasks have unlike labels.
+        The tasks have different labels.
     """
     check_same_classes(design.names, [one.classes for one in design.targets])
     Y = np.concatenate([one.Y for one in design.targets])
-    joined = replace(design.targets[0], Y=Y)
-    return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(joined,))
+    targets = replace(design.targets[0], Y=Y)
+    return replace(design, names=("all",), rows=(np.concatenate(design.rows),), targets=(targets,))
 
 
-def join_task(
+def adapt_linear_model(
     model: LinearModel,
     task: Task,
     *,
     is_pooled: bool,
     has_intercept: bool,
-    learn: Callable[[Array, Targets], tuple[Array, Array]],
+    fit: Callable[[Array, Targets], tuple[Array, Array]],
 ) -> LinearModel:
-    """Return the model with one more task: from its own rows, or with the common function.
+    """Return the model with a new task, fitted to its own rows, or with the common function.
 
     Parameters
     ----------
     is_pooled
         The model has one function for all tasks.
-    learn
-        Gives W (p, m) and b (m,) of rows (n, p) and targets.
+    fit
+        Returns W (p, m) and b (m,) for rows (n, p) and targets.
     """
     functions = model.functions
     A, targets = functions.new_rows(task, has_intercept=has_intercept)
@@ -53,23 +53,23 @@ def join_task(
         first = functions.columns(0)
         W, b = functions.W[:, first] / targets.scale, functions.intercept[first] / targets.scale
     else:
-        W, b = learn(A, targets)
-    return LinearModel(functions.extended(task.name, targets, W, intercept=b, fitted=A @ W + b))
+        W, b = fit(A, targets)
+    return LinearModel(functions.with_task(task.name, targets, W, intercept=b, fitted=A @ W + b))
 
 
 def check_same_classes(names: Sequence[str], classes: Sequence[Classes | None]) -> None:
-    """Raise InvalidData where tasks that are pooled have unlike labels."""
+    """Raise InvalidData if tasks to be pooled have different labels."""
     for name, one in zip(names, classes, strict=True):
         if one != classes[0]:
             raise InvalidData(
                 f"task '{names[0]}' has the classes {classes[0]}, task '{name}' {one}; "
-                "form 'pooled' needs the same in all, so use form 'task'",
+                "form 'pooled' needs the same classes in all tasks: use form 'task'",
                 task=name,
             )
 
 
 def check_known_labels(summaries: Sequence[TaskSummary]) -> None:
-    """Raise InvalidData where tasks that are pooled have unlike labels, if these are known."""
+    """Raise InvalidData if tasks to be pooled are known to have different labels."""
     labels = [task.labels for task in summaries if task.labels is not None]
     if len(labels) == len(summaries):
         classes = [tuple(np.unique(one).tolist()) for one in labels]

@@ -1,10 +1,10 @@
-"""Ridge regression, with columns or a kernel, of each task alone or of all as one.
+"""Ridge regression and kernel ridge regression of each task alone, or of all tasks as one.
 
     min_{w, b} Σ_i (y_i − ⟨w, x_i⟩ − b)² + γ‖w‖²
 
-Classes are fitted as ±1, more than two one against the rest. γ is one number for all tasks, by the
-leave-one-out error of all rows in closed form, or one for each task by that of its own rows. Cost:
-O(n q²) or O(n² q) per task and γ.
+Classes are encoded as ±1, more than two one against the rest. γ is selected by the leave-one-out
+error in closed form: one value for all tasks, or one per task. Cost: O(n q²) or O(n² q) per task
+and γ.
 
 Reference: Hoerl, Kennard, *Ridge regression*, 1970, doi:10.1080/00401706.1970.10488634;
 Saunders, Gammerman, Vovk, *Ridge regression learning algorithm in dual variables*, ICML 1998,
@@ -34,7 +34,7 @@ from algorithms.linear_baselines.choice import (
     mean_known,
 )
 from algorithms.linear_baselines.params import RidgeParams
-from algorithms.linear_baselines.pooling import join_task, pooled
+from algorithms.linear_baselines.pooling import adapt_linear_model, pooled
 from algorithms.numerics.leave_one_out import leave_one_out_errors
 from algorithms.numerics.ridge import ridge_regression
 
@@ -50,27 +50,27 @@ class KernelRidgeParams(RidgeParams):
         "rbf",
         title="Kernel",
         description="'rbf': exp(-distance²/(2 n_features width²)). 'polynomial': "
-        "(1 + product/n_features)^degree. Up to 5000 rows in all.",
+        "(1 + product/n_features)^degree. Up to 5000 rows in total.",
     )
     width: float = Field(
-        1.0, ge=1e-3, le=1e3, title="Kernel width", description="Of the kernel 'rbf'."
+        1.0, ge=1e-3, le=1e3, title="Kernel width", description="Width of the kernel 'rbf'."
     )
     degree: int = Field(
-        2, ge=1, le=10, title="Kernel degree", description="Of the kernel 'polynomial'."
+        2, ge=1, le=10, title="Kernel degree", description="Degree of the kernel 'polynomial'."
     )
 
 
 class _RidgeRegression(LinearBaseline[P]):
-    """Ridge regression on what rows become."""
+    """Base class: ridge regression on basis functions."""
 
     @abstractmethod
     def form(self, params: P) -> Form:
-        """Return what a row becomes."""
+        """Return the parameters of the basis functions."""
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> LinearModel:
-        """Return the function of each task, or one for all, with gamma as given or chosen."""
+        """Return the function of each task, or one for all, for the given or selected gamma."""
         del rng
         self.check(tasks.summaries(), params)
         design = prepare(
@@ -81,15 +81,16 @@ class _RidgeRegression(LinearBaseline[P]):
         )
         parts = pooled(design) if params.form == "pooled" else design
         unit = column_variance(design)
-        belongs = units_of(tasks)
-        units = [belongs.unit] if params.form == "pooled" else belongs.by_task()
+        all_units = units_of(tasks)
+        units = [all_units.unit] if params.form == "pooled" else all_units.by_task()
         trace.expect_loops(1 + (params.selection == "loo"))
 
         def errors(gamma: float) -> list[float]:
             squares = _loo_squares(parts, params, gamma * unit, units)
-            alone = squares if params.is_chosen_per_task else []
+            per_task = squares if params.is_chosen_per_task else []
             return [
-                design.target_unit**2 * mean_known(one) for one in (np.concatenate(squares), *alone)
+                design.target_unit**2 * mean_known(one)
+                for one in (np.concatenate(squares), *per_task)
             ]
 
         choice, own = choose_gammas(params, errors, trace=trace, task=design.names[0])
@@ -122,32 +123,32 @@ class Ridge(_RidgeRegression[RidgeParams]):
     title = "Ridge regression"
     summary = (
         "Linear regression of each task alone, or of all rows as one task, with the regularisation "
-        "chosen by leave-one-out in closed form. What a method that shares must beat."
+        "selected by leave-one-out in closed form. The standard baseline of multi-task regression."
     )
     reference = "Hoerl and Kennard (1970), doi:10.1080/00401706.1970.10488634"
     Params = RidgeParams
 
     def form(self, params: RidgeParams) -> Form:
-        """Return the columns."""
+        """Return the parameters of the basis functions: the columns."""
         return Form(params.standardise)
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with one more task: from its own rows, or with the common function."""
+        """Return the model with a new task, fitted to its own rows, or with the common function."""
         del trace
         check_new_task(model, task)
         params = RidgeParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)
 
-        def learn(A: Array, targets: Targets) -> tuple[Array, Array]:
+        def fit(A: Array, targets: Targets) -> tuple[Array, Array]:
             ridge, has_intercept = model.fit_info["ridge"], params.fit_intercept
             return ridge_regression(A, targets.Y, ridge=ridge, has_intercept=has_intercept)
 
-        return join_task(
+        return adapt_linear_model(
             model,
             task,
             is_pooled=params.form == "pooled",
             has_intercept=params.fit_intercept,
-            learn=learn,
+            fit=fit,
         )
 
 
@@ -157,26 +158,26 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
     name = "kernel-ridge"
     title = "Kernel ridge regression"
     summary = (
-        "Regression of each task alone, or of all rows as one task, on similarities to training "
-        "rows. For tasks that bend; up to 5000 rows in all."
+        "Nonlinear regression of each task alone, or of all rows as one task, by a kernel. For "
+        "nonlinear functions; up to 5000 rows in total."
     )
     reference = "Saunders et al. (1998), https://eprints.soton.ac.uk/258942/"
     Params = KernelRidgeParams
 
     def check(self, summaries: Sequence[TaskSummary], params: KernelRidgeParams) -> None:
-        """Raise InvalidData where these tasks do not fit."""
+        """Raise InvalidData if the tasks do not fit."""
         super().check(summaries, params)
         check_size(summaries, algorithm=self.name, kernel=params.kernel)
 
     def form(self, params: KernelRidgeParams) -> Form:
-        """Return the kernel."""
+        """Return the parameters of the basis functions: the kernel."""
         return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
 def _loo_squares(
     design: Design, params: RidgeParams, ridge: float, units: Sequence[Indices]
 ) -> list[Array]:
-    """Return the squared errors (n_t,) of rows left out, those of a unit together."""
+    """Return the squared leave-one-out errors (n_t,) of each task; units are left out together."""
     errors = [
         leave_one_out_errors(X, one.Y, ridge=ridge, has_intercept=params.fit_intercept, unit=unit)
         for X, one, unit in zip(design.rows, design.targets, units, strict=True)

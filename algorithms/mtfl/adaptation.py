@@ -1,4 +1,4 @@
-"""A new task with the features frozen: its own fit in the metric D."""
+"""Adaptation of MTFL to a new task: a fit in the metric D, with fixed features."""
 
 from dataclasses import replace
 
@@ -23,11 +23,11 @@ from algorithms.numerics.stacks import Block
 Array = NDArray[np.float64]
 
 
-def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:
-    """Return the functions with those of a new task, fitted in the metric of D.
+def adapt_functions(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Functions:
+    """Return the functions of the model with those of a new task, fitted in the metric D.
 
-    With w = R v, D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖²: the problem of one task on its rows in
-    the learned features, scaled by their importance, and in a unit whose squares do not overflow.
+    With w = R v and D = RRᵀ, the penalty γ⟨w, D⁺w⟩ is γ‖v‖². So this is the problem of a single
+    task on the learned features, which are multiplied by the roots of their weights.
     """
     params = MTFLParams.model_validate(model.fit_info["params"])
     rows, targets = model.functions.new_rows(task, has_intercept=params.fit_intercept)
@@ -50,19 +50,20 @@ def with_new_task(model: SharedFeatureModel, task: Task, *, trace: Trace) -> Fun
         ]  # fmt: skip
         V, b = np.stack([fit.W[0] for fit in fits], axis=1), np.concatenate([f.b for f in fits])
         gap = max(fit.gap for fit in fits)
-    found = model.functions.extended(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
-    late = (
-        f"task '{task.name}' joined with a relative duality gap of {gap:.1e}, above the tolerance "
-        f"{params.tolerance:g}; train the model again with a larger max_iter or tolerance"
+    functions = model.functions.with_task(task.name, targets, R @ V, intercept=b, fitted=A @ V + b)
+    warning = (
+        f"the adaptation to task '{task.name}' stopped with a relative duality gap of {gap:.1e}, "
+        f"above the tolerance {params.tolerance:g}; train the model again with a larger max_iter "
+        "or tolerance"
     )
-    warnings = (late,) if gap > params.tolerance else ()
-    return replace(found, warnings=(*found.warnings, *warnings))
+    warnings = (warning,) if gap > params.tolerance else ()
+    return replace(functions, warnings=(*functions.warnings, *warnings))
 
 
 def _fit_margins(
     block: Block, params: MTFLParams, *, gamma: float, loss: MarginLoss, trace: Trace, loop: str
 ) -> Solution:
-    """Return W = vᵀ (1, r) and the intercept of one column of labels; its squared norm is ‖v‖²."""
+    """Return the fit of one column of labels: W = vᵀ (1, r), with squared norm ‖v‖², and b."""
     problem = margin_problem(
         [block],
         norm=TraceNorm(),

@@ -39,7 +39,7 @@ from algorithms.interface.trace import Trace
 from algorithms.linear.design import Design, check_size, check_targets
 from algorithms.linear.functions import functions_of
 from algorithms.linear.model import check_new_task
-from algorithms.mtfl.adaptation import with_new_task
+from algorithms.mtfl.adaptation import adapt_functions
 from algorithms.mtfl.model import SharedFeatureModel
 from algorithms.mtfl.params import MTFLParams
 from algorithms.mtfl.selection import (
@@ -58,27 +58,26 @@ from algorithms.numerics.eigen import fix_signs
 
 Array = NDArray[np.float64]
 
-#: Directions below this part of the trace of D are not counted among the features.
-LEAST_SHARE = 1e-9
-#: Ratio of the deviations of columns from which on the penalty is dominated by units.
-UNLIKE_SCALES = 100.0
+#: Directions with less than this share of the trace of D are not features.
+MIN_SHARE = 1e-9
+#: Largest ratio of the standard deviations of columns without a warning about their units.
+MAX_DEVIATION_RATIO = 100.0
+
+#: Parameters that linear baselines copy.
+SHARED_PARAMS = ("standardise", "fit_intercept")
 
 
-#: Parameters that linear baselines take over.
-SHARED = ("standardise", "fit_intercept")
+def _baselines(name: str, selection: str, *copied: str) -> tuple[Baseline, ...]:
+    """Return a method on each task alone, with common or separate gamma, and on pooled rows."""
 
-
-def _baselines(name: str, selection: str, *shares: str) -> tuple[Baseline, ...]:
-    """Return a method on each task alone, its gamma for all or for each, and on all rows as one."""
-
-    def of(role: Role, variant: str = "", **values: str) -> Baseline:
-        chosen = {"selection": selection, **values}
-        return Baseline(name, role, (*SHARED, *shares), chosen, variant)
+    def baseline(role: Role, variant: str = "", **values: str) -> Baseline:
+        all_values = {"selection": selection, **values}
+        return Baseline(name, role, (*SHARED_PARAMS, *copied), all_values, variant)
 
     return (
-        of("single_task", form="task"),
-        of("single_task", "gamma per task", form="task", selection_scope="task"),
-        of("pooled", form="pooled"),
+        baseline("single_task", form="task"),
+        baseline("single_task", "gamma per task", form="task", selection_scope="task"),
+        baseline("pooled", form="pooled"),
     )
 
 
@@ -88,9 +87,9 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     name = "mtfl"
     title = "Multi-task feature learning"
     summary = (
-        "Regressions or classifiers of several tasks that depend on a few common features, which "
-        "are learned with them. For many tasks with few rows each; every answer comes with a "
-        "certificate of how far from the optimum it can be."
+        "Regression or classification of several tasks that depend on a few common features, which "
+        "are learned too. For many tasks with few rows each. A duality gap bounds the distance of "
+        "every result from the optimum."
     )
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
     needs = Needs(same_features=True, target="any")
@@ -98,7 +97,10 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         *_baselines("ridge", "loo", "scale_targets"),
         *_baselines("logistic-regression", "cv"),
         Baseline(
-            "mean-regularised", "multi_task", (*SHARED, "scale_targets"), {"selection": "loo"}
+            "mean-regularised",
+            "multi_task",
+            (*SHARED_PARAMS, "scale_targets"),
+            {"selection": "loo"},
         ),
     )
     path_param = "gamma"
@@ -106,13 +108,13 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     Model = SharedFeatureModel
 
     def baselines_for(self, params: MTFLParams) -> tuple[Baseline, ...]:
-        """Return the linear baselines, or ridge regression on the same kernel."""
+        """Return the linear baselines, or ridge regression with the same kernel."""
         if params.kernel == "linear":
             return self.baselines
         return _baselines("kernel-ridge", "loo", "scale_targets", "kernel", "width", "degree")
 
     def check(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         check_targets(summaries, algorithm=self.name)
         check_size(summaries, algorithm=self.name, kernel=params.kernel)
@@ -121,7 +123,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def fit(
         self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator
     ) -> SharedFeatureModel:
-        """Return W and D that minimise (7), γ as given or chosen."""
+        """Return the W and D that minimise (7), for the given γ or a selected one."""
         self.check(tasks.summaries(), params)
         loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
         design = design_of(tasks, params)
@@ -146,7 +148,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         trace: Trace,
         rng: np.random.Generator,
     ) -> list[SharedFeatureModel]:
-        """Return the model of each γ, the largest first and each from the one before."""
+        """Return the model of each γ, from the largest to the smallest with warm starts."""
         if any(one.selection != "given" for one in params):
             return super().fit_path(tasks, params, trace=trace, rng=rng)
         first = params[0]
@@ -169,10 +171,10 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
     def adapt_task(
         self, model: SharedFeatureModel, task: Task, *, trace: Trace
     ) -> SharedFeatureModel:
-        """Return the model with one more task: its own fit in the metric of D, which is frozen."""
+        """Return the model with a new task, fitted in the fixed metric D."""
         check_new_task(model, task)
         self.check([task.summary()], MTFLParams.model_validate(model.fit_info["params"]))
-        return replace(model, functions=with_new_task(model, task, trace=trace))
+        return replace(model, functions=adapt_functions(model, task, trace=trace))
 
 
 def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:
@@ -184,7 +186,7 @@ def _check_params(params: MTFLParams, *, is_numbers: bool) -> None:
         )
     if params.kernel != "linear" and params.features == "selected":
         raise InvalidParams(
-            f"features 'selected' chooses columns, which kernel '{params.kernel}' has none of; "
+            f"features 'selected' selects columns, but kernel '{params.kernel}' has no columns; "
             "use features 'learned' or kernel 'linear'",
             field="features",
         )
@@ -209,12 +211,12 @@ def _model(
     *,
     gamma: float,
 ) -> SharedFeatureModel:
-    """Return the model with the tasks in their order.
+    """Return the model for a solution.
 
     Parameters
     ----------
     gamma
-        In the units of the design's rows.
+        γ in the units of the design's rows.
     """
     loss = loss_of(params, is_numbers=tasks.tasks[0].target == "numbers")
     fit_info = {
@@ -242,14 +244,14 @@ def _model(
 
 
 def _features(U: Array) -> tuple[Array, Array]:
-    """Return the eigenvectors of D as rows (r, q), and its spectrum (r,), falling."""
+    """Return the eigenvectors of D as rows (r, q), and its eigenvalues (r,), decreasing."""
     if U.ndim == 1:
         order = np.argsort(-(U**2), kind="stable")
         axes, spectrum = np.eye(len(U))[order], (U**2)[order]
     else:
         left, s, _ = np.linalg.svd(U, full_matrices=False)
         axes, spectrum = fix_signs(left.T), s**2
-    n_kept = max(int(np.sum(spectrum > LEAST_SHARE)), 1)
+    n_kept = max(int(np.sum(spectrum > MIN_SHARE)), 1)
     spectrum = spectrum[:n_kept]
     return axes[:n_kept], spectrum / spectrum.sum()
 
@@ -257,28 +259,27 @@ def _features(U: Array) -> tuple[Array, Array]:
 def _warnings(
     tasks: TaskSet, params: MTFLParams, solution: Solution, choice: Choice
 ) -> tuple[str, ...]:
-    found = []
+    warnings = []
     if solution.gap > params.tolerance:
-        found.append(
+        warnings.append(
             f"stopped with a relative duality gap of {solution.gap:.1e}, above the tolerance "
-            f"{params.tolerance:g}; raise max_iter or the tolerance"
+            f"{params.tolerance:g}; increase max_iter or the tolerance"
         )
     if not solution.W.any():
-        found.append(
-            "all coefficients are zero, and every prediction is the task's constant: the rows "
-            "tell nothing of the targets at this gamma; lower it"
+        warnings.append(
+            "all coefficients are zero, so each task has a constant prediction; decrease gamma"
         )
     if "selection_gammas" in choice.fit_info:
-        found += end_warnings(params, {"gamma": choice.gamma})
+        warnings += end_warnings(params, {"gamma": choice.gamma})
     scales = np.concatenate([task.X for task in tasks]).std(axis=0)
     scales = scales[scales > 0]
     if (
         params.standardise == "none"
         and len(scales)
-        and np.ptp(np.log(scales)) > np.log(UNLIKE_SCALES)
+        and np.ptp(np.log(scales)) > np.log(MAX_DEVIATION_RATIO)
     ):
-        found.append(
-            f"deviations of columns reach from {scales.min():.3g} to {scales.max():.3g}, and the "
-            "penalty falls on columns of small numbers most; use standardise 'features'"
+        warnings.append(
+            f"standard deviations of columns range from {scales.min():.3g} to {scales.max():.3g}, "
+            "and columns with small ones are penalised most; use standardise 'features'"
         )
-    return tuple(found)
+    return tuple(warnings)

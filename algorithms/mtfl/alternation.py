@@ -1,11 +1,11 @@
-"""Algorithm 1 of the paper, mended: fit the tasks in the metric D, then D by (9), to the end.
+"""Algorithm 1 of the paper, corrected: alternate between W in the metric D, and D by eq. 9.
 
-As printed the update of D stands behind the loop; it belongs inside. D = (WᵀW + εI)^½/tr keeps
-directions alive that a step has made small, since w ∈ range D could never leave again; the
-perturbed objective Σ loss + γ(tr(WᵀW + εI)^½)² falls with every step, and where it stalls ε is
-divided by ten, from (‖W‖/d)² down. The faithful solver, and the slow one: its objective comes to
-within 1e-6 of the optimum, but a direction that is small and should grow does so by a factor close
-to 1, and the certified gap ends between 1e-6 and 1e-4 where tasks have few rows.
+The paper prints the update of D after the loop, but it belongs inside. D = (WᵀW + εI)^½/tr keeps
+directions that a step has made small, because w could never leave the range of D again. The
+perturbed objective Σ loss + γ(tr(WᵀW + εI)^½)² decreases in every step; when it stalls, ε is
+divided by ten, starting from (‖W‖/d)². This is the paper's solver, but slow: the objective comes
+within 1e-6 of the optimum, but a small direction that should grow does so by a factor close to 1.
+With few rows per task, the final duality gap is between 1e-6 and 1e-4.
 """
 
 from dataclasses import dataclass
@@ -25,13 +25,13 @@ from algorithms.mtfl.square import (
 
 Array = NDArray[np.float64]
 
-#: ε at the start, in units of (‖W‖/d)².
+#: Initial ε, in units of (‖W‖/d)².
 EPSILON = 1.0
-#: It is lowered where a step gains less than this part of the gap. Too early, and directions that
-#: are needed stay small for ever: at 1e-3 the gap on the school data ended at 4e-4.
+#: ε decreases if a step gains less than this, relative to the gap. If it decreases too early,
+#: needed directions stay small: with 1e-3 the final gap on the School data was 4e-4.
 STALL_RTOL = 1e-6
-#: Where ε adds less than this part of the tolerance to the objective, a stall is the end.
-LEAST_EXCESS = 1e-3
+#: The loop stalls if ε contributes less than this to the objective, relative to the tolerance.
+MIN_EXCESS = 1e-3
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,9 +41,9 @@ class AlternationState(LoopState):
     Parameters
     ----------
     epsilon
-        Infinite before the first W has set its scale.
+        Infinite before the first W.
     perturbed
-        The objective with ε; infinite where ε is new.
+        The objective with ε; infinite if ε has just changed.
     """
 
     W: Array
@@ -55,7 +55,7 @@ class AlternationState(LoopState):
 def alternate(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> AlternationState:
-    """Return W at which the relative duality gap is below the tolerance, from a root of D."""
+    """Iterate from a root of D until the relative duality gap is below the tolerance."""
 
     def step(state: AlternationState) -> AlternationState:
         norm = problem.norm
@@ -69,15 +69,15 @@ def alternate(
         epsilon = state.epsilon if np.isfinite(state.epsilon) else EPSILON * unit
         excess = problem.gamma * _excess(problem, W, epsilon)
         perturbed = value + excess
-        is_late = state.perturbed - perturbed <= STALL_RTOL * gap * perturbed
+        is_slow = state.perturbed - perturbed <= STALL_RTOL * gap * perturbed
         return AlternationState(
             objective=value,
             residual=gap,
-            is_stalled=is_late and excess <= LEAST_EXCESS * tolerance * value,
+            is_stalled=is_slow and excess <= MIN_EXCESS * tolerance * value,
             W=W,
             U=norm.root(W, epsilon),
-            epsilon=epsilon / 10 if is_late else epsilon,
-            perturbed=np.inf if is_late else perturbed,
+            epsilon=epsilon / 10 if is_slow else epsilon,
+            perturbed=np.inf if is_slow else perturbed,
         )
 
     W = np.zeros((problem.stacks.n_columns, problem.stacks.n_features))
@@ -93,7 +93,7 @@ def alternate(
 
 
 def _excess(problem: SquareProblem, W: Array, epsilon: float) -> float:
-    """Return by how much (tr(WᵀW + εI)^½)² is above ‖W‖²."""
+    """Return (tr(WᵀW + εI)^½)² − ‖W‖²."""
     values = problem.norm.values(W)
     n_rest = problem.stacks.n_features - len(values)
     perturbed = float(np.sqrt(values**2 + epsilon).sum()) + n_rest * float(np.sqrt(epsilon))

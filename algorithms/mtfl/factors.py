@@ -1,12 +1,13 @@
-"""Losses of margins: quasi-Newton descent on the factors of W = V Uᵀ.
+"""Solver of MTFL for losses of margins: L-BFGS on the factors of W = V Uᵀ.
 
 Since ‖W‖ = min ½(‖U‖² + ‖V‖²) over W = VUᵀ, for both norms,
 
     min Σ φ(y (⟨v_t, Uᵀx⟩ + b_t)) + γ/4 (‖U‖² + ‖V‖²)²  over U (d, r), V (T, r), b (T,)
 
-has the optimum of the convex problem for r >= min(d, T), and the duality gap certifies it. The
-hinge is replaced by :class:`algorithms.numerics.losses.ProximalHinge`, whose centre c is moved to
-the multipliers found, and whose μ is lowered, until the gap of the hinge itself is small.
+has the optimum of the convex problem for r >= min(d, T), which the duality gap certifies. The hinge
+loss is replaced by :class:`algorithms.numerics.losses.ProximalHinge`. After each inner iteration
+its centre c moves to the current multipliers and its μ decreases, until the duality gap of the
+hinge loss is small.
 """
 
 from collections.abc import Sequence
@@ -31,34 +32,35 @@ from algorithms.numerics.losses import Hinge, MarginLoss, ProximalHinge
 
 Array = NDArray[np.float64]
 
-#: Quasi-Newton steps in one iteration, each with the same centre of the proximal hinge, and the
-#: part of the gradient at which they end sooner.
+#: Maximum number of quasi-Newton steps per iteration, for smooth losses and for the hinge loss.
 INNER_STEPS = {False: 5, True: 60}
+#: The inner steps end once the gradient has decreased by this factor.
 INNER_RTOL = 0.01
-#: μ of the proximal hinge: at the start, its factor from centre to centre, and the least.
+#: μ of the proximal hinge: initial value, factor per iteration, and lower bound.
 MU = 1.0
 MU_FACTOR = 0.5
-LEAST_MU = 1e-2
-#: A direction of the start has at least this part of the largest one: zero would be a saddle.
-LEAST_START = 0.03
+MIN_MU = 1e-2
+#: Smallest length of a direction of the start, relative to the largest; zero would be a saddle.
+MIN_START_RATIO = 0.03
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FactorState(LoopState):
-    """The descent, and the best answer so far.
+    """State of the iteration, with the best W and b.
 
     Parameters
     ----------
     x : (p,)
         U (d, r) or (d,), V (T, r) and b (T,) as one vector.
     S, Y : (k, p)
-        Memory of :mod:`algorithms.numerics.lbfgs`.
+        Pairs of :mod:`algorithms.numerics.lbfgs`.
     c : (n,)
-        Centres of the proximal hinge, all stacks in a row; empty for a smooth loss.
+        Centres of the proximal hinge for all stacks; empty for a smooth loss.
     W : (T, d)
     b : (T,)
+        Best coefficients and intercepts.
     bound
-        Largest lower bound so far.
+        Largest lower bound.
     """
 
     x: Array
@@ -71,7 +73,7 @@ class FactorState(LoopState):
     bound: float
 
 
-def descend_factors(
+def minimise_factors(
     problem: MarginProblem,
     start: tuple[Array, Array],
     *,
@@ -80,13 +82,13 @@ def descend_factors(
     max_iter: int,
     tolerance: float,
 ) -> FactorState:
-    """Return W and b at which the relative duality gap is below the tolerance, from W and b."""
+    """Iterate from W and b until the relative duality gap is below the tolerance."""
     is_hinge = isinstance(problem.loss, Hinge)
     n_steps = INNER_STEPS[is_hinge]
 
     def step(state: FactorState) -> FactorState:
         losses = _losses(problem, state)
-        x, S, Y, is_stalled = _descend(problem, losses, state, n_steps=n_steps)
+        x, S, Y, is_stalled = _inner_steps(problem, losses, state, n_steps=n_steps)
         U, V, b = _unpack(problem, x)
         W = problem.norm.lift(V, U)
         M = margins(problem, W, b)
@@ -101,7 +103,7 @@ def descend_factors(
             S=S,
             Y=Y,
             c=_flat(P) if is_hinge else state.c,
-            mu=max(state.mu * MU_FACTOR, LEAST_MU),
+            mu=max(state.mu * MU_FACTOR, MIN_MU),
             W=W if is_better else state.W,
             b=b if is_better else state.b,
             bound=bound,
@@ -110,10 +112,10 @@ def descend_factors(
     return trace.run(loop, step, _start(problem, *start), max_iter=max_iter, tolerance=tolerance)
 
 
-def _descend(
+def _inner_steps(
     problem: MarginProblem, losses: Sequence[MarginLoss], state: FactorState, *, n_steps: int
 ) -> tuple[Array, Array, Array, bool]:
-    """Return x, S and Y after some quasi-Newton steps, and whether the first found no way down."""
+    """Return x, S and Y after up to ``n_steps`` quasi-Newton steps, and whether none succeeded."""
 
     def evaluate(x: Array) -> lbfgs.Point:
         return _evaluate(problem, losses, x)
@@ -123,11 +125,11 @@ def _descend(
     for done in range(n_steps):
         along = lbfgs.direction(point.gradient, S, Y)
         first = lbfgs.initial_step_length(point, along, S)
-        found = lbfgs.line_search(evaluate, point, along, initial_step=first)
-        if found is None:
+        trial = lbfgs.line_search(evaluate, point, along, initial_step=first)
+        if trial is None:
             return point.x, S[:0], Y[:0], done == 0 and len(S) == 0
-        S, Y = lbfgs.add_pair(S, Y, found.x - point.x, found.gradient - point.gradient)
-        point = found
+        S, Y = lbfgs.add_pair(S, Y, trial.x - point.x, trial.gradient - point.gradient)
+        point = trial
         if lbfgs.norm(point.gradient) <= target:
             break
     return point.x, S, Y, False
@@ -174,7 +176,7 @@ def _unpack(problem: MarginProblem, x: Array) -> tuple[Array, Array, Array]:
 
 
 def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
-    """Return the state at W, or where W is zero a short step downhill from there."""
+    """Return the state at W; if W is zero, its factors are those of a short gradient step."""
     is_hinge = isinstance(problem.loss, Hinge)
     M = margins(problem, W, b)
     P = [problem.loss.multiplier(m) for m in M]
@@ -184,7 +186,7 @@ def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
         Z = correlation(problem, P)
         largest = max(float(np.sum(part.X**2, axis=(1, 2)).max()) for part in problem.stacks.parts)
         guess = Z / max(largest, np.finfo(float).tiny)
-    x = _pack(*problem.norm.factor(guess, min_ratio=LEAST_START), b)
+    x = _pack(*problem.norm.factor(guess, min_ratio=MIN_START_RATIO), b)
     value = objective(problem, M, W)
     return FactorState(
         objective=value,
@@ -201,7 +203,7 @@ def _start(problem: MarginProblem, W: Array, b: Array) -> FactorState:
 
 
 def _losses(problem: MarginProblem, state: FactorState) -> list[MarginLoss]:
-    """Return the smooth loss of each stack."""
+    """Return the smooth loss for each stack."""
     parts = problem.stacks.parts
     if not isinstance(problem.loss, Hinge):
         return [problem.loss for _ in parts]

@@ -1,9 +1,10 @@
-"""The problem with a loss of margins (logistic, hinge), and the certificate of any answer.
+"""The problem with a loss of margins (logistic or hinge), and its dual lower bound.
 
     min_{W,b} Σ_t Σ_i φ(y_ti (⟨w_t, x_ti⟩ + b_t)) + γ‖W‖²,  y = ±1
 
-Dual: max −Σ φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1], z_t = Σ_i y_ti p_ti x_ti, in the dual norm; with
-intercepts Σ_i y_ti p_ti = 0 in each task, which is met by lowering the p of the heavier class.
+Dual: max −Σ φ*(−p) − ‖Z‖²/(4γ) over p in [0, 1], z_t = Σ_i y_ti p_ti x_ti, in the dual norm. With
+intercepts, Σ_i y_ti p_ti = 0 is required in each task; multipliers are made feasible by decreasing
+p of the class with the larger sum.
 """
 
 from collections.abc import Sequence
@@ -21,7 +22,7 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class MarginProblem:
-    """Rows and labels ±1 of all tasks."""
+    """Rows and labels ±1 of all tasks, with norm, γ and loss."""
 
     stacks: Stacks
     norm: FeatureNorm
@@ -33,7 +34,7 @@ class MarginProblem:
 def margin_problem(
     blocks: list[Block], *, norm: FeatureNorm, gamma: float, loss: MarginLoss, has_intercept: bool
 ) -> MarginProblem:
-    """Return the problem of these blocks."""
+    """Return the problem for blocks of rows and labels."""
     return MarginProblem(stack_blocks(merge_equal_rows(blocks)), norm, gamma, loss, has_intercept)
 
 
@@ -52,13 +53,13 @@ def objective(problem: MarginProblem, M: Sequence[Array], W: Array) -> float:
 
 
 def total(problem: MarginProblem, values: Sequence[Array]) -> float:
-    """Return the sum over rows; padding does not count."""
+    """Return the sum over rows, without padding."""
     parts = problem.stacks.parts
     return sum(float(np.sum(v * part.is_row)) for v, part in zip(values, parts, strict=True))
 
 
 def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
-    """Return the value of the dual for multipliers in [0, 1], (g, n, m) per stack."""
+    """Return the dual value for multipliers in [0, 1], (g, n, m) per stack."""
     if problem.has_intercept:
         P = _balanced(problem, P)
     Z = correlation(problem, P)
@@ -67,19 +68,19 @@ def lower_bound(problem: MarginProblem, P: Sequence[Array]) -> float:
 
 
 def correlation(problem: MarginProblem, P: Sequence[Array]) -> Array:
-    """Return Z (T, d), rows Σ_i y_ti p_ti x_ti; padded rows are zero."""
+    """Return Z (T, d) with rows Σ_i y_ti p_ti x_ti."""
     parts = problem.stacks.parts
     return problem.stacks.adjoint([part.Y * p for part, p in zip(parts, P, strict=True)])
 
 
 def _balanced(problem: MarginProblem, P: Sequence[Array]) -> list[Array]:
-    """Return multipliers with Σ y p = 0 in each task: those of the heavier class are lowered."""
+    """Return feasible multipliers, with Σ y p = 0 in each task."""
     balanced = []
     for part, p in zip(problem.stacks.parts, P, strict=True):
         is_up = part.Y > 0
         up = np.sum(p * is_up, axis=1, keepdims=True)
         down = np.sum(p * (part.Y < 0), axis=1, keepdims=True)
-        least = np.minimum(up, down)
-        factor = np.where(is_up, least / np.maximum(up, 1e-300), least / np.maximum(down, 1e-300))
+        smaller = np.minimum(up, down)
+        factor = smaller / np.maximum(np.where(is_up, up, down), 1e-300)
         balanced.append(p * np.minimum(factor, 1.0))
     return balanced

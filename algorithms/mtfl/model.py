@@ -1,4 +1,4 @@
-"""The model of MTFL: functions of the tasks, and the features they share."""
+"""The model of MTFL: functions of the tasks and the learned features."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -22,19 +22,19 @@ class SharedFeatureModel(FunctionModel):
     Parameters
     ----------
     U : (p, r)
-        Columns are the features, eigenvectors of D, the most important first; on the numbers of
-        ``functions.basis``. Orthonormal without a kernel; with one, as functions.
+        Features as columns: eigenvectors of D in terms of the values of ``functions.basis``, with
+        the most important first. Orthonormal; with a kernel, orthonormal as functions.
     spectrum : (r,)
-        Eigenvalues of D, falling; they sum to 1 and tell how much each feature is used.
+        Eigenvalues of D in decreasing order, with sum 1: the weights of the features.
     """
 
-    # field() keeps the abstract property from being taken for a default
+    # without field(), dataclass would use the abstract property as a default
     functions: Functions = field()
     U: Array
     spectrum: Array
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the learned features Uᵀx of rows; they are the same for all tasks.
+        """Return the learned features Uᵀx of rows, which are the same for all tasks.
 
         Parameters
         ----------
@@ -47,7 +47,7 @@ class SharedFeatureModel(FunctionModel):
         return self.functions.basis(self.check_rows(X, method="transform", task=task)) @ self.U
 
     def relations(self) -> Relations:
-        """Return how much the functions of the tasks are alike: the cosines between them."""
+        """Return the relations of the tasks: the cosines between their functions."""
         return relations_of(self.functions.gram(), self.functions.column_names)
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
@@ -55,19 +55,22 @@ class SharedFeatureModel(FunctionModel):
         return {**self.functions.to_arrays(), "U": self.U, "spectrum": self.spectrum}
 
     def header(self) -> dict[str, Any]:
-        """Return what is not an array, as JSON."""
+        """Return everything but the arrays, as JSON."""
         return self.functions.header()
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         model = cls(Functions.from_arrays(arrays, header), arrays["U"], arrays["spectrum"])
         if model.U.shape != (model.functions.basis.n_outputs, len(model.spectrum)):
-            raise ValueError(f"U {model.U.shape} does not fit {len(model.spectrum)} eigenvalues")
+            raise ValueError(
+                f"U has shape {model.U.shape}, expected {len(model.spectrum)} columns, like the "
+                "eigenvalues"
+            )
         return model

@@ -1,11 +1,11 @@
-"""Variable projection: minimise over the root U of D, with the tasks fitted for every U.
+"""Solver of MTFL by variable projection: minimise over the root U of D, with exact fits for each U.
 
     h(U) = min_V Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²_F‖V‖²
 
-is smooth and equals (7) with D = UUᵀ/tr(UUᵀ); it does not change with the length of U. Its gradient
-is −2 ZᵀV + 2γ‖V‖²U. h is not convex, but a stationary point of it is certified by the duality gap
-like any other answer. Directions that D leaves are cut while running, and one is put back where
-the gap of the full problem says that it is needed.
+is smooth and equals (7) with D = UUᵀ/tr(UUᵀ); it does not depend on the length of U. Its gradient
+is −2 ZᵀV + 2γ‖V‖²U. h is not convex, but the duality gap certifies the result. Directions with
+small weight in D are dropped during the iteration, and a direction is added back if the duality gap
+of the full problem requires it.
 
 Reference: Golub, Pereyra, *The differentiation of pseudo-inverses and nonlinear least squares
 problems whose variables separate*, 1973, doi:10.1137/0710036; Poon, Peyré, *Smooth bilevel
@@ -23,27 +23,29 @@ from algorithms.numerics import lbfgs
 
 Array = NDArray[np.float64]
 
-#: Exact alternating steps before quasi-Newton steps: they find the scale of D.
+#: Number of exact alternating steps before quasi-Newton steps; they find the scale of D.
 N_ALTERNATING = 3
-#: Directions below this part of the trace of D may be cut.
-CUT_SHARE = 1e-3
-#: Steps between two looks at the rank.
-LOOK_EVERY = 5
+#: Directions with less than this share of the trace of D may be dropped.
+DROP_SHARE = 1e-3
+#: Number of steps between changes of the rank.
+RANK_INTERVAL = 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProjectionState(LoopState):
-    """Where the descent is, and its memory.
+    """State of the iteration.
 
     Parameters
     ----------
     U : (d, r) or (d,)
-    gradient : as U
+    gradient : shape of U
+    V : (T, r) or (T, d)
     Z : (T, d)
+        As in :class:`algorithms.mtfl.square.Fitted`.
     S, Y : (k, size of U)
-        Memory of :mod:`algorithms.numerics.lbfgs`.
+        Pairs of :mod:`algorithms.numerics.lbfgs`.
     iteration
-        Steps done.
+        Number of steps.
     """
 
     U: Array
@@ -55,25 +57,25 @@ class ProjectionState(LoopState):
     iteration: int
 
 
-def project_variables(
+def minimise_root(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> ProjectionState:
-    """Return the root U of D at which the relative duality gap is below the tolerance."""
+    """Iterate the root U of D until the relative duality gap is below the tolerance."""
 
     def step(state: ProjectionState) -> ProjectionState:
         if state.iteration < N_ALTERNATING:
             return _alternating_step(problem, state)
-        moved = _quasi_newton_step(problem, state)
-        if state.U.ndim == 2 and (moved.is_stalled or moved.iteration % LOOK_EVERY == 0):
-            return _adapt_rank(problem, moved)
-        return moved
+        after = _quasi_newton_step(problem, state)
+        if state.U.ndim == 2 and (after.is_stalled or after.iteration % RANK_INTERVAL == 0):
+            return _adapt_rank(problem, after)
+        return after
 
     start = _state(problem, U, fit_in_metric(problem, U), iteration=0)
     return trace.run(loop, step, start, max_iter=max_iter, tolerance=tolerance)
 
 
 def _alternating_step(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
-    """Take D by (9) from the W of this one."""
+    """Return the state with D by eq. 9 from the current W."""
     norm = problem.norm
     U = norm.root(norm.lift(state.V, state.U), 0.0)
     return _state(problem, U, fit_in_metric(problem, U), iteration=state.iteration + 1)
@@ -90,29 +92,29 @@ def _quasi_newton_step(problem: SquareProblem, state: ProjectionState) -> Projec
     start = lbfgs.Point(state.U.ravel(), state.objective, state.gradient.ravel())
     along = lbfgs.direction(start.gradient, state.S, state.Y)
     first = lbfgs.initial_step_length(start, along, state.S)
-    found = lbfgs.line_search(evaluate, start, along, initial_step=first)
-    if found is None:
-        empty = state.S[:0]  # the memory may be to blame; without one there is no way down
+    point = lbfgs.line_search(evaluate, start, along, initial_step=first)
+    if point is None:
+        empty = state.S[:0]  # retry along the gradient; if it was the gradient, no step is left
         is_stalled = len(state.S) == 0
         return replace(
             state, iteration=state.iteration + 1, is_stalled=is_stalled, S=empty, Y=empty
         )
-    fit = next(fit for fit in reversed(fits) if fit.value == found.value)
-    S, Y = lbfgs.add_pair(state.S, state.Y, found.x - start.x, found.gradient - start.gradient)
-    U = found.x.reshape(state.U.shape)
+    fit = next(fit for fit in reversed(fits) if fit.value == point.value)
+    S, Y = lbfgs.add_pair(state.S, state.Y, point.x - start.x, point.gradient - start.gradient)
+    U = point.x.reshape(state.U.shape)
     return _state(problem, U, fit, iteration=state.iteration + 1, S=S, Y=Y)
 
 
 def _adapt_rank(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
-    """Cut directions of U that D leaves, or put one back that the certificate asks for."""
+    """Drop directions of U with small weight in D, or add one that the duality gap requires."""
     left, s, right = np.linalg.svd(state.U, full_matrices=False)
     share = s**2 / np.sum(s**2)
-    pull = np.sum((state.Z @ left) ** 2, axis=0)  # −dh/dD along each direction, up to γ
-    if _is_missing(problem, state, left):
-        return _restore(problem, state)
+    gain = np.sum((state.Z @ left) ** 2, axis=0)  # −dh/dD along each direction, up to γ
+    if _lacks_direction(problem, state, left):
+        return _add_direction(problem, state)
     if state.is_stalled:
         return state
-    is_kept = (share > CUT_SHARE) | (pull >= float(share @ pull))
+    is_kept = (share > DROP_SHARE) | (gain >= float(share @ gain))
     if is_kept.all():
         return state
     R = right[is_kept].T
@@ -120,24 +122,24 @@ def _adapt_rank(problem: SquareProblem, state: ProjectionState) -> ProjectionSta
     fit = fit_in_metric(problem, U)
     if fit.value > state.objective:
         return state
-    S, Y = (_turned(M, state.U.shape, R) for M in (state.S, state.Y))
+    S, Y = (_transformed(M, state.U.shape, R) for M in (state.S, state.Y))
     is_good = np.einsum("kp,kp->k", S, Y) > 0
     return _state(problem, U, fit, iteration=state.iteration, S=S[is_good], Y=Y[is_good])
 
 
-def _is_missing(problem: SquareProblem, state: ProjectionState, left: Array) -> bool:
-    """Whether most of the gap is due to a direction outside of the range of U."""
+def _lacks_direction(problem: SquareProblem, state: ProjectionState, left: Array) -> bool:
+    """Return whether most of the gap is due to a direction outside the range of U."""
     if state.U.shape[1] >= min(state.Z.shape):
         return False
     inside, outside = (problem.norm.dual_norm(Z) for Z in (state.Z @ left, state.Z))
-    # the bound goes with the square of the dual norm
+    # the lower bound depends on the square of the dual norm
     return (outside**2 - inside**2) * 2 > outside**2 - float(
         np.sum((state.Z @ state.U) ** 2) / np.sum(state.U**2)
     )
 
 
-def _restore(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
-    """Add the direction in which D would gain most, as long as that lowers the objective."""
+def _add_direction(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
+    """Add the direction with the largest gain to U, if that decreases the objective."""
     if state.U.shape[1] >= state.U.shape[0]:
         return state
     _, _, right = np.linalg.svd(state.Z, full_matrices=False)
@@ -146,19 +148,19 @@ def _restore(problem: SquareProblem, state: ProjectionState) -> ProjectionState:
         fit = fit_in_metric(problem, U)
         if fit.value < state.objective:
             widen = np.eye(state.U.shape[1], U.shape[1])
-            S, Y = (_turned(M, state.U.shape, widen) for M in (state.S, state.Y))
+            S, Y = (_transformed(M, state.U.shape, widen) for M in (state.S, state.Y))
             return _state(problem, U, fit, iteration=state.iteration, S=S, Y=Y)
     return state
 
 
-def _turned(M: Array, shape: tuple[int, ...], R: Array) -> Array:
-    """Return the memory (k, d r) with every U in it times R (r, r')."""
+def _transformed(M: Array, shape: tuple[int, ...], R: Array) -> Array:
+    """Return the pairs (k, d r) with every (d, r) part multiplied by R (r, r')."""
     return (M.reshape(-1, *shape) @ R).reshape(len(M), -1)
 
 
 def _gradient(problem: SquareProblem, U: Array, fit: Fitted) -> Array:
-    pull = problem.norm.correlate(fit.Z, fit.V)
-    return -2 * pull + 2 * problem.gamma * float(np.sum(fit.V**2)) * U
+    correlation = problem.norm.correlate(fit.Z, fit.V)
+    return -2 * correlation + 2 * problem.gamma * float(np.sum(fit.V**2)) * U
 
 
 def _state(

@@ -1,7 +1,7 @@
-"""Accelerated proximal gradient with the prox of the squared norm: the independent check.
+"""Solver of MTFL by accelerated proximal gradient, with the prox of the squared norm.
 
-Fast where the rows of all tasks are well conditioned: a step costs one product per task and one
-thin SVD of W, and the number of steps goes with the root of the ratio of curvatures.
+It is fast if the rows of all tasks are well conditioned: a step costs one product per task and one
+thin SVD of W, and the number of steps grows with the root of the ratio of curvatures.
 """
 
 import numpy as np
@@ -21,7 +21,7 @@ Array = NDArray[np.float64]
 
 
 def curvature_range(problem: SquareProblem) -> tuple[float, float]:
-    """Return the smallest and the largest eigenvalue of any 2 X_tᵀX_t."""
+    """Return the smallest and the largest eigenvalue of 2 X_tᵀX_t over all tasks."""
     low, high = np.inf, 0.0
     for part in problem.stacks.parts:
         values = np.linalg.svd(part.X, compute_uv=False)
@@ -41,7 +41,7 @@ def descend_proximal(
     max_iter: int,
     tolerance: float,
 ) -> ProximalState:
-    """Return W at which the relative duality gap is below the tolerance; L bounds the curvature."""
+    """Iterate from W until the relative duality gap is below the tolerance; L bounds curvatures."""
 
     def evaluate(W: Array) -> ProximalTrial:
         residuals = residuals_of(problem, W)

@@ -1,4 +1,4 @@
-"""Choose γ: as given, by leave-one-out in closed form, or by cross-validation; along a path."""
+"""Selection of γ along a path: by leave-one-out in closed form, or by cross-validation."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -28,42 +28,42 @@ Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
 Loss = Literal["square", "logistic", "hinge"]
 
-#: Gap at which a γ that is only compared is good enough; labels need less than numbers.
+#: Smallest tolerance of fits that are only compared; error rates need less accuracy.
 PATH_TOLERANCE = {"square": 1e-4, "logistic": 1e-3, "hinge": 1e-3}
 
-#: Rows of all tasks together per column, below which γ is chosen by cross-validation.
-ROWS_PER_COLUMN = 20
+#: Smallest number of rows of all tasks per column for which 'auto' selects leave-one-out.
+MIN_ROWS_PER_COLUMN = 20
 
 MARGIN_LOSSES: dict[str, MarginLoss] = {"logistic": Logistic(), "hinge": Hinge()}
 
 
 @dataclass(frozen=True, slots=True)
 class Choice:
-    """The chosen γ, on the scale of the parameters, and how it was chosen, as JSON."""
+    """The selected γ on the scale of the parameters, and the results of the selection as JSON."""
 
     gamma: float
     fit_info: dict[str, Any]
 
     @classmethod
     def given(cls, gamma: float) -> "Choice":
-        """Return the choice of whoever gave γ."""
+        """Return the choice for a given γ."""
         return cls(gamma, {"selection": "given"})
 
 
 def loss_of(params: MTFLParams, *, is_numbers: bool) -> Loss:
-    """Return the loss that the parameters mean for targets of a kind."""
+    """Return the loss for the given kind of targets."""
     if params.loss != "auto":
         return params.loss
     return "square" if is_numbers else "logistic"
 
 
 def form_of(params: MTFLParams) -> Form:
-    """Return what a row becomes."""
+    """Return the parameters of the basis functions."""
     return Form(params.standardise, params.kernel, params.width, params.degree)
 
 
 def design_of(tasks: TaskSet, params: MTFLParams) -> Design:
-    """Return the tasks in coordinates in which the norm is that of the paper."""
+    """Return the design of the tasks, in coordinates in which the norm is that of the paper."""
     return prepare(
         tasks,
         form_of(params),
@@ -74,11 +74,10 @@ def design_of(tasks: TaskSet, params: MTFLParams) -> Design:
 
 
 def gamma_unit(design: Design, params: MTFLParams) -> float:
-    """Return what γ = 1 is in the units of the design's rows.
+    """Return the unit of γ in terms of the design's rows.
 
-    On the relative scale tr S² / tr S, S the rows' second moment: the mean variance along the
-    eigenvectors of S, weighted by those variances. Rows are about the task's mean where it has an
-    intercept.
+    On the relative scale it is tr S² / tr S, where S is the second moment of the rows, centred per
+    task if there are intercepts: the mean of the eigenvalues of S, weighted by themselves.
     """
     if params.gamma_scale == "absolute":
         return design.row_unit**-2
@@ -114,7 +113,7 @@ def follow_path(
     trace: Trace,
     loop: str,
 ) -> Iterator[Solution]:
-    """Return the solution for each γ (absolute), warm-started in this order: large to small.
+    """Yield the solution for each γ on the absolute scale, with warm starts in the given order.
 
     Parameters
     ----------
@@ -122,17 +121,17 @@ def follow_path(
         Name in the trace; a running number is added.
     """
     solver: Solver = params.solver
-    found: Solution | None = None
+    solution: Solution | None = None
     for i, gamma in enumerate(gammas):
-        found = solve(
+        solution = solve(
             problem_of(design, params, gamma, loss=loss),
-            found,
+            solution,
             solver=solver,
             stopping=StoppingRule(tolerance=tolerance, max_iter=params.max_iter),
             trace=trace,
             loop=f"{loop} {i + 1}",
         )
-        yield found
+        yield solution
 
 
 def choose_gamma(
@@ -144,31 +143,31 @@ def choose_gamma(
     trace: Trace,
     rng: np.random.Generator,
 ) -> Choice:
-    """Return γ as given, or the one of the grid with the least error, the largest if several."""
+    """Return the given γ, or the one of the grid with the smallest error (the largest of equal)."""
     selection = selection_of(design, params, loss)
     if selection == "given":
         return Choice.given(params.gamma)
-    tried = sorted(set(params.grid), reverse=True)
+    grid = sorted(set(params.grid), reverse=True)
     if selection == "loo":
-        errors = _loo_errors(design, params, tried, units_of(tasks).by_task(), trace=trace)
+        errors = _loo_errors(design, params, grid, units_of(tasks).by_task(), trace=trace)
     else:
         seed = int(rng.integers(2**32))
-        errors = _cv_errors(tasks, params, tried, loss=loss, trace=trace, seed=seed)
+        errors = _cv_errors(tasks, params, grid, loss=loss, trace=trace, seed=seed)
     best = int(np.argmin(errors))
     fit_info = {
         "selection": selection,
-        "selection_gammas": tried,
+        "selection_gammas": grid,
         "selection_errors": [float(error) for error in errors],
     }
-    return Choice(tried[best], fit_info)
+    return Choice(grid[best], fit_info)
 
 
 def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
-    """Return how γ is chosen: with few rows, leave-one-out in a fixed D is optimistic."""
+    """Return how γ is selected; with few rows, leave-one-out with fixed D is optimistic."""
     if params.selection != "auto":
         return params.selection
     n_rows = sum(len(X) for X in design.rows)
-    is_enough = n_rows >= ROWS_PER_COLUMN * design.rows[0].shape[1]
+    is_enough = n_rows >= MIN_ROWS_PER_COLUMN * design.rows[0].shape[1]
     return "loo" if loss == "square" and is_enough else "cv"
 
 
@@ -181,20 +180,20 @@ def n_loops(design: Design, params: MTFLParams, loss: Loss) -> int:
 def _loo_errors(
     design: Design,
     params: MTFLParams,
-    tried: Sequence[float],
+    grid: Sequence[float],
     units: Sequence[Indices],
     *,
     trace: Trace,
 ) -> Array:
-    """Return the mean squared leave-one-out error with D held fixed for each γ, (n_gammas,)."""
+    """Return the mean squared leave-one-out error with fixed D for each γ, (n_gammas,)."""
     unit = gamma_unit(design, params)
-    gammas = [gamma * unit for gamma in tried]
+    gammas = [gamma * unit for gamma in grid]
     path = follow_path(
         design,
         params,
         gammas,
         loss="square",
-        tolerance=_loose(params, "square"),
+        tolerance=_path_tolerance(params, "square"),
         trace=trace,
         loop="loo",
     )
@@ -206,8 +205,8 @@ def _loo_errors(
     ]
     if not np.isfinite(errors).all():
         raise InvalidData(
-            f"task '{design.names[0]}' and all others have one row, or rows that belong together, "
-            "which leaves none to choose gamma by; use selection 'given'",
+            f"task '{design.names[0]}' and all others have only one row, or rows that must stay "
+            "together, so no row can be held out to select gamma; use selection 'given'",
             task=design.names[0],
         )
     return design.target_unit**2 * np.array(errors)
@@ -221,14 +220,14 @@ def leave_one_out_error(
     has_intercept: bool,
     units: Sequence[Indices] | None = None,
 ) -> float:
-    """Return the mean squared leave-one-out error in the metric D = UUᵀ, over rows that have one.
+    """Return the mean squared leave-one-out error in the metric D = UUᵀ; NaN if there is none.
 
     Parameters
     ----------
     U : (q, r) or (q,)
-        Root of D, of trace 1.
+        Root of D with trace 1.
     units
-        Of each task (n_t,): rows of one unit are left out together.
+        Unit of each row of each task, (n_t,); rows of one unit are left out together.
     """
     squares = []
     for t, (X, targets) in enumerate(zip(design.rows, design.targets, strict=True)):
@@ -238,44 +237,45 @@ def leave_one_out_error(
             A, targets.Y, ridge=gamma, has_intercept=has_intercept, unit=unit
         )
         squares.append(np.mean(errors**2, axis=1))
-    joined = np.concatenate(squares)
-    return float(np.nanmean(joined)) if np.isfinite(joined).any() else np.nan
+    all_squares = np.concatenate(squares)
+    return float(np.nanmean(all_squares)) if np.isfinite(all_squares).any() else np.nan
 
 
 def _cv_errors(
     tasks: TaskSet,
     params: MTFLParams,
-    tried: Sequence[float],
+    grid: Sequence[float],
     *,
     loss: Loss,
     trace: Trace,
     seed: int,
 ) -> Array:
-    """Return the held-out error of each γ: squared for numbers, share of wrong labels for classes.
+    """Return the cross-validation error of each γ: mean squared error, or error rate.
 
-    Squared errors are in the units in which a fold learns, so that every task counts alike.
+    Squared errors are in the scaled units of each fold, so that all tasks count the same.
     """
-    totals, n_held = np.zeros(len(tried)), 0
+    totals, n_test = np.zeros(len(grid)), 0
     for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed)):
         design = design_of(split.train, params)
         unit = gamma_unit(design, params)
         path = follow_path(
             design,
             params,
-            [gamma * unit for gamma in tried],
+            [gamma * unit for gamma in grid],
             loss=loss,
-            tolerance=_loose(params, loss),
+            tolerance=_path_tolerance(params, loss),
             trace=trace,
             loop=f"fold {fold + 1}, gamma",
         )
-        totals += [_held_out(split, design, params, solution, loss=loss) for solution in path]
-        n_held += sum(task.n_samples for task in split.test)
-    return totals / n_held
+        totals += [_test_loss(split, design, params, solution, loss=loss) for solution in path]
+        n_test += sum(task.n_samples for task in split.test)
+    return totals / n_test
 
 
-def _held_out(
+def _test_loss(
     split: Split, design: Design, params: MTFLParams, solution: Solution, *, loss: Loss
 ) -> float:
+    """Return the sum of squared errors, or the number of wrong labels, on the test rows."""
     W, b = solution.W, intercepts_of(design, params, solution, loss=loss)
     weights = design.weights(W)
     starts = dict(zip(design.names, np.cumsum([0, *design.sizes])[:-1], strict=True))
@@ -283,20 +283,21 @@ def _held_out(
     for task in split.test:
         targets = design.targets[design.names.index(task.name)]
         columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
-        answer = decode(design.basis(task.X) @ weights[:, columns] + b[columns], targets.classes)
+        scores = design.basis(task.X) @ weights[:, columns] + b[columns]
+        predicted = decode(scores, targets.classes)
         if targets.classes is None:
-            total += float(np.sum((answer - numeric_targets(task) / targets.scale) ** 2))
+            total += float(np.sum((predicted - numeric_targets(task) / targets.scale) ** 2))
         else:
-            total += float(np.sum(answer != task.y))
+            total += float(np.sum(predicted != task.y))
     return design.target_unit**2 * total
 
 
 def intercepts_of(design: Design, params: MTFLParams, solution: Solution, *, loss: Loss) -> Array:
-    """Return b (T,): from the means for the square loss, else as learned."""
+    """Return b (T,), computed from means for the square loss."""
     if not params.fit_intercept:
         return np.zeros(len(solution.W))
     return design.intercepts(solution.W) if loss == "square" else solution.b
 
 
-def _loose(params: MTFLParams, loss: Loss) -> float:
+def _path_tolerance(params: MTFLParams, loss: Loss) -> float:
     return max(params.tolerance, PATH_TOLERANCE[loss])

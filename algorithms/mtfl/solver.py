@@ -1,16 +1,8 @@
-"""From a problem to its optimum by the solver asked for, or by the one that suits the data.
+"""The solvers of MTFL, and the choice between them.
 
-CPU time to a relative duality gap of 1e-6, in units of what ``auto`` needs
-(``benchmarks/mtfl_speed.py``, three γ, two for shared rows):
-
-    data                        seconds   alternation   proximal gradient   Poon and Peyré (2021)
-    school, 139 x 28          .04 - .08     122 - 265             60 - 87               2.4 - 3.1
-    synthetic, 200 x 25       .02 - .06         > 500            4.4 - 16               3.5 - 3.9
-    survey, shared rows       .001-.002      12 - 308           .8 - 1.3                3.4 - 13
-    7 x 21, shared rows       .01 - .05       4 - 209          1.0 - 1.2                 .8 - .9
-
-``auto`` takes proximal gradient where the curvatures of all tasks are within a factor of 100 (the
-survey; 60 tasks of 300 rows in 180 features: .4 seconds, variable projection 7 times as long).
+For the square loss ``auto`` selects proximal gradient if the curvatures of all tasks are within a
+factor of 100, and variable projection otherwise. ``docs/benchmarks.md`` has the times of all
+solvers.
 """
 
 from dataclasses import dataclass
@@ -22,24 +14,24 @@ from numpy.typing import NDArray
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.trace import LoopState, Trace
 from algorithms.mtfl.alternation import alternate
-from algorithms.mtfl.factors import descend_factors
+from algorithms.mtfl.factors import minimise_factors
 from algorithms.mtfl.margins import MarginProblem
-from algorithms.mtfl.projection import project_variables
+from algorithms.mtfl.projection import minimise_root
 from algorithms.mtfl.proximal import curvature_range, descend_proximal
 from algorithms.mtfl.square import SquareProblem, fit_in_metric, relative_gap
 
 Array = NDArray[np.float64]
 Solver = Literal["auto", "variable-projection", "proximal-gradient", "alternation"]
 
-#: Up to this ratio of curvatures over all tasks, proximal gradient needs few steps.
+#: Largest ratio of curvatures over all tasks for which proximal gradient needs few steps.
 WELL_CONDITIONED = 100.0
-#: Part of D that a warm start spreads over all directions, so that none is lost.
+#: Share of D that a warm start spreads over all directions, so that none has weight 0.
 WARM_SHARE = 0.03
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Solution:
-    """An answer and its certificate.
+    """The result of a solver.
 
     Parameters
     ----------
@@ -47,11 +39,11 @@ class Solution:
     b : (T,)
         Intercepts; zero for the square loss, whose rows are centred.
     U : (d, r) or (d,)
-        Root of D: D = UUᵀ with trace 1.
+        Root of D, D = UUᵀ with trace 1.
     objective, bound
-        Value at W, and the lower bound on the optimum that the dual gives.
+        Value at W, and the dual lower bound on the optimum.
     solver
-        The one that was used.
+        Name of the solver.
     """
 
     W: Array
@@ -76,7 +68,13 @@ def solve(
     trace: Trace,
     loop: str,
 ) -> Solution:
-    """Return the optimum, from the solution of a similar problem or from nothing."""
+    """Return the optimum.
+
+    Parameters
+    ----------
+    start
+        Solution of a similar problem for a warm start.
+    """
     if isinstance(problem, MarginProblem):
         return _solve_margins(problem, start, stopping=stopping, trace=trace, loop=loop)
     curvatures: tuple[float, float] | None = None
@@ -105,7 +103,7 @@ def _by_projection(
         U = problem.norm.spread_root(_first_fit(problem), WARM_SHARE)
     else:
         U = problem.norm.spread_root(start.W, WARM_SHARE)
-    state = project_variables(
+    state = minimise_root(
         problem,
         U,
         trace=trace,
@@ -144,7 +142,7 @@ def _by_proximal(
 def _by_alternation(
     problem: SquareProblem, *, stopping: StoppingRule, trace: Trace, loop: str
 ) -> Solution:
-    """Run Algorithm 1 from D = I/d, wherever a path may have been."""
+    """Run Algorithm 1 from D = I/d, without a warm start."""
     state = alternate(
         problem,
         _even_root(problem),
@@ -166,7 +164,7 @@ def _solve_margins(
     loop: str,
 ) -> Solution:
     T, d = problem.stacks.n_columns, problem.stacks.n_features
-    state = descend_factors(
+    state = minimise_factors(
         problem,
         (np.zeros((T, d)), np.zeros(T)) if start is None else (start.W, start.b),
         trace=trace,
@@ -179,13 +177,13 @@ def _solve_margins(
 
 
 def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:
-    """Return the solution for the square loss: the loop's residual is the relative gap."""
+    """Return the solution for the square loss; the residual of the loop is the relative gap."""
     bound = state.objective * (1 - state.residual)
     return Solution(W, np.zeros(len(W)), U, state.objective, bound, solver)
 
 
 def _first_fit(problem: SquareProblem) -> Array:
-    """Return the tasks fitted in the metric D = I/d."""
+    """Return the W fitted in the metric D = I/d."""
     U = _even_root(problem)
     return problem.norm.lift(fit_in_metric(problem, U).V, U)
 
@@ -197,6 +195,6 @@ def _even_root(problem: SquareProblem) -> Array:
 
 
 def _is_tall(problem: SquareProblem) -> bool:
-    """Whether every task has at least as many rows as features: else its curvature is 0."""
+    """Return whether every task has at least as many rows as features; else a curvature is 0."""
     d = problem.stacks.n_features
     return all(part.is_row.sum(axis=1).min() >= d for part in problem.stacks.parts)

@@ -1,9 +1,9 @@
-"""The problem with the square loss: its tasks in a given metric, and the certificate of any answer.
+"""The problem with the square loss: fits in a given metric, and its dual lower bound.
 
     min_W Σ_t ‖y_t − X_t w_t‖² + γ‖W‖²
 
 with the trace norm or the 2,1-norm. Dual: max_α Σ α y − ‖α‖²/4 − ‖Z‖²/(4γ), z_t = X_tᵀα_t, in the
-dual norm. α = s·(residuals of any W) with the best s gives a lower bound on the optimum.
+dual norm. α = s·(residuals of any W), with the best s, is a lower bound on the optimum.
 """
 
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SquareProblem:
-    """Rows of all tasks, centred where there are intercepts, on at most d rows each.
+    """Rows of all tasks, centred if there are intercepts, and compressed to at most d rows each.
 
     Parameters
     ----------
     remainder
-        Loss that no W can lower: what :func:`algorithms.numerics.stacks.compress` left over.
+        Constant part of the loss, from :func:`algorithms.numerics.stacks.compress`.
     """
 
     stacks: Stacks
@@ -36,18 +36,18 @@ class SquareProblem:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Fitted:
-    """The tasks fitted in a metric D = UUᵀ / tr(UUᵀ).
+    """The fits of all tasks in a metric D = UUᵀ / tr(UUᵀ).
 
     Parameters
     ----------
     V : (T, r)
-        Coordinates: W = V Uᵀ.
+        Coordinates with W = V Uᵀ.
     Z : (T, d)
         X_tᵀ(y_t − X_t w_t).
     value
-        Objective R(W, D) of (6): an upper bound on the optimum.
+        Objective R(W, D) of (6), an upper bound on the optimum.
     bound
-        Value of the dual: a lower bound.
+        Dual value, a lower bound.
     """
 
     V: Array
@@ -62,16 +62,17 @@ class Fitted:
 
 
 def square_problem(blocks: list[Block], *, norm: FeatureNorm, gamma: float) -> SquareProblem:
-    """Return the problem of blocks that are centred where there are intercepts."""
+    """Return the problem for blocks, which must be centred if there are intercepts."""
     small = [compress(block) for block in merge_equal_rows(blocks)]
     stacks = stack_blocks([block for block, _ in small])
     return SquareProblem(stacks, sum(left for _, left in small), norm, gamma)
 
 
 def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
-    """Return argmin over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
+    """Return the minimiser over V of Σ_t ‖y_t − X_tUv_t‖² + γ‖U‖²‖V‖².
 
-    Each task has a system in its rows or in the columns of U, whichever are fewer.
+    The linear system of each task has the size of its rows or of the columns of U, whichever is
+    smaller.
     """
     stacks, norm = problem.stacks, problem.norm
     ridge = problem.gamma * float(np.sum(U**2))
@@ -81,10 +82,10 @@ def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
         A = norm.project(part.X, U)
         At = np.swapaxes(A, 1, 2)
         if A.shape[2] <= A.shape[1]:
-            v = np.linalg.solve(_ridged(At @ A, ridge), At @ part.Y)
+            v = np.linalg.solve(_add_ridge_inplace(At @ A, ridge), At @ part.Y)
             residuals.append(np.asarray(part.Y - A @ v))
         else:
-            c = np.linalg.solve(_ridged(A @ At, ridge), part.Y)
+            c = np.linalg.solve(_add_ridge_inplace(A @ At, ridge), part.Y)
             v = At @ c
             residuals.append(np.asarray(ridge * c))
         V[part.columns] = np.swapaxes(v, 1, 2)
@@ -95,7 +96,7 @@ def fit_in_metric(problem: SquareProblem, U: Array) -> Fitted:
 
 
 def lower_bound(problem: SquareProblem, residuals: list[Array], Z: Array) -> float:
-    """Return the value of the dual at the best multiple of the residuals (g, n, m) per stack.
+    """Return the dual value at the best multiple of the residuals (g, n, m) per stack.
 
     Parameters
     ----------
@@ -122,11 +123,11 @@ def residuals_of(problem: SquareProblem, W: Array) -> list[Array]:
 
 
 def relative_gap(value: float, bound: float) -> float:
-    """Return (value − bound) / value, or infinity where the two are no certificate."""
+    """Return (value − bound) / value; infinity if the two certify nothing."""
     return gaps.relative_gap(value, value - bound)
 
 
-def _ridged(M: Array, ridge: float) -> Array:
+def _add_ridge_inplace(M: Array, ridge: float) -> Array:
     i = np.arange(M.shape[-1])
     M[..., i, i] += ridge
     return M

@@ -527,7 +527,7 @@ def test_a_new_task_that_stops_early_says_so(loss) -> None:
     params = {**model.fit_info["params"], "max_iter": 1, "tolerance": 1e-12}
     hurried = MTFL.Model(replace(model.functions, fit_info={**model.fit_info, "params": params}), model.U, model.spectrum)  # noqa: E501  # fmt: skip
     adapted = MTFL().adapt(hurried, twin)
-    assert "task 'twin' joined with a relative duality gap of" in adapted.warnings[-1]
+    assert "adaptation to task 'twin' stopped with a relative duality gap" in adapted.warnings[-1]
 
 
 # ---- refusals -----------------------------------------------------------------------------------

@@ -259,7 +259,7 @@ def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
         ({"space": {"k": [1]}, "n_folds": 1}, "greater than or equal to 2"),
         ({"space": {"k": [1, 9]}}, "k"),
         ({"space": {"k": {"low": 1, "high": 3}}}, "'k' is a range"),
-        ({"space": {"k": [1]}, "n_candidates": 2}, "'n_candidates' goes with"),
+        ({"space": {"k": [1]}, "n_candidates": 2}, "'n_candidates' needs the method"),
         ({"space": {"k": [1]}, "method": "guess"}, "'grid', 'random' or 'halving'"),
     ],
 )
