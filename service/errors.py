@@ -116,6 +116,13 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The API key is valid, but does not have the scope that the detail names.",
         "Use a key with this scope.",
     ),
+    "foreign-origin": ErrorSpec(
+        403,
+        "Request from another site",
+        "A web page of another site sent the request: its `Origin` is not this service.",
+        "Send the request from a program, or ask the operator to add the host of the page to "
+        "`SIBLING_ALLOWED_HOSTS`.",
+    ),
     "not-found": ErrorSpec(
         404,
         "Not found",
@@ -185,6 +192,14 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The endpoint does not read the format in `Content-Type`, or the bytes are in a "
         "different format. Pickle and joblib files are never read.",
         "Use one of the formats in the detail.",
+    ),
+    "unknown-host": ErrorSpec(
+        421,
+        "Unknown host",
+        "The `Host` header is a name under which this service does not respond. On loopback it "
+        "responds to localhost, 127.0.0.1 and [::1] only, so that pages of other sites cannot use "
+        "it (DNS rebinding).",
+        "Use one of these names, or ask the operator to add the name to `SIBLING_ALLOWED_HOSTS`.",
     ),
     "invalid-request": ErrorSpec(
         422,

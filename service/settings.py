@@ -57,6 +57,12 @@ class Settings(BaseSettings):
         default=False,
         description="Allow requests without API keys on an address that other machines can reach.",
     )
+    allowed_hosts: str = Field(
+        "",
+        description="Host names that requests may use, separated by commas; '*' allows any. On the "
+        "loopback address, localhost, 127.0.0.1 and [::1] are allowed too. On other addresses, the "
+        "default allows any.",
+    )
     bootstrap_key: SecretStr = Field(
         SecretStr(""),
         description="API key, sib_<id>_<secret>, with all scopes for the owner 'admin'. Stored at "

@@ -31,6 +31,7 @@ from service.observability.metrics import Metrics
 from service.server import openapi
 from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
+from service.server.hosts import HostPolicy
 from service.server.middleware import RequestContext
 from service.server.parts import opened_parts
 from service.settings import Settings
@@ -100,7 +101,8 @@ class _App(FastAPI):
         """Return the ASGI application below this one."""
         framework = super().build_middleware_stack()
         assert isinstance(framework, ServerErrorMiddleware)  # replaced by ours
-        return RequestContext(framework.app, self.state.metrics, calls=HANDLERS)
+        hosts = HostPolicy(self.state.settings)
+        return RequestContext(framework.app, self.state.metrics, hosts, calls=HANDLERS)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""

@@ -18,6 +18,7 @@ from service.http.bodies import read_body
 from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
+from service.server.hosts import HostPolicy
 from service.server.middleware import RequestContext
 
 #: Patterns of names, versions and tasks that need no URL decoding.
@@ -45,7 +46,8 @@ class FastPath:
         self._handlers = handlers
         self._patterns = [(_pattern(path), path) for path in handlers]
         self._match = lru_cache(_MAX_CACHED_URLS)(self._find)
-        self._report = RequestContext(_raise_error, app.state.metrics, calls=handlers)
+        self._hosts = HostPolicy(app.state.settings)
+        self._report = RequestContext(_raise_error, app.state.metrics, self._hosts, calls=handlers)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handle one request."""
@@ -78,13 +80,16 @@ class FastPath:
         if scope["type"] != "http" or scope["method"] != "POST":
             return None
         url = scope["raw_path"], scope["query_string"]
-        found = self._match(*url) if sum(map(len, url)) < _MAX_URL_BYTES else None
-        if found is None:
+        if sum(map(len, url)) > _MAX_URL_BYTES:
             return None
         headers = headers_of(scope["headers"])
+        if "origin" in headers or not self._hosts.allows(headers.get("host")):
+            return None
         authenticator: Authenticator = self._app.state.authenticator
         owner = authenticator.cached_owner(headers.get("authorization"), "infer")
-        return None if owner is None else ParsedCall(**found, owner=owner, headers=headers)
+        # URLs are cached only for callers who have a key
+        found = None if owner is None else self._match(*url)
+        return None if found is None else ParsedCall(**found, owner=owner, headers=headers)
 
     def _find(self, raw_path: bytes, query: bytes) -> dict[str, Any] | None:
         """Return the route path and the parameters of a URL, None if no route matches."""

@@ -13,6 +13,7 @@ from service.errors import Problem, problem_of, problem_response
 from service.http.requests import request_id_of
 from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics
+from service.server.hosts import HostPolicy
 
 _OK: Final = 200
 #: Routes handle HEAD as GET; the middleware drops the body.
@@ -52,8 +53,11 @@ class RequestContext:
         Routes whose successful requests are not logged, since logging takes as long as they do.
     """
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, calls: Collection[str]) -> None:
+    def __init__(
+        self, app: ASGIApp, metrics: Metrics, hosts: HostPolicy, calls: Collection[str]
+    ) -> None:
         self._app = app
+        self._hosts = hosts
         self._metrics = metrics
         self._calls = frozenset(calls)
 
@@ -89,6 +93,7 @@ class RequestContext:
 
     async def _handle(self, scope: Scope, receive: Receive, sender: _ResponseSender) -> None:
         try:
+            self._hosts.check(scope)
             _check_no_nul(scope)
             await self._app(scope, receive, sender)
         except (_HeadersOnly, ClientDisconnect):

@@ -21,6 +21,7 @@ from service.client import Client
 from service.inference.handler import Reply
 from service.observability.metrics import Metrics
 from service.server.fast_path import FastPath
+from service.settings import Settings
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
 KEYS = {
@@ -244,7 +245,7 @@ def app():
     framework = FastAPI()
     framework.state.metrics = Metrics()
     framework.state.authenticator = SimpleNamespace(cached_owner=lambda header, _: header)
-    framework.state.settings = SimpleNamespace(max_body_bytes=100)
+    framework.state.settings = Settings(max_body_bytes=100, allowed_hosts="x, api.example")
     framework.state.inference = None
     paths = ("/m/{name}/versions/{version}/infer", "/m/{name}/infer")
     return FastPath(framework, dict.fromkeys(paths, Handler))
@@ -290,23 +291,33 @@ def test_unusual_requests_are_passed_to_the_framework(app, url, how):
     assert ask(app, url, **how).status_code == 404  # the framework has no routes here
 
 
-def test_the_cache_of_urls_is_bounded(app):
+# --- cached URLs, origins and hosts -------------------------------------------------------------
+
+
+def test_urls_are_cached_only_for_callers_with_a_key_and_only_short_ones(app):
+    ask(app, "/m/stranger/infer", headers=())
+    assert app._match.cache_info().currsize == 0
     for i in range(3000):
-        asyncio.run(app(scope_of(f"/n/{i}"), None, ignore))
-    assert app._match.cache_info().currsize <= 1024
+        app._parse(scope_of(f"/m/m{i}/infer"))
+    assert app._match.cache_info().currsize == 1024
+    app._match.cache_clear()
+    assert app._parse(scope_of("/m/a/infer", task="t" * 60_000)) is None
+    assert app._match.cache_info().currsize == 0
 
 
-def scope_of(path):
-    raw = path.encode()
+def scope_of(path, task=None, **headers):
+    headers = {"host": "x", "authorization": "me", **headers}
     return {
         "type": "http",
         "method": "POST",
-        "path": path,
-        "raw_path": raw,
-        "query_string": b"",
-        "headers": [],
+        "raw_path": path.encode(),
+        "query_string": b"" if task is None else b"task=" + task.encode(),
+        "headers": [(name.encode(), value.encode()) for name, value in headers.items()],
     }
 
 
-async def ignore(_message):
-    pass
+@pytest.mark.parametrize("headers", [{"origin": "http://x"}, {"host": "evil.example"}])
+def test_origins_and_unknown_hosts_are_left_to_the_framework(app, headers):
+    assert app._parse(scope_of("/m/a/infer")) is not None
+    assert app._parse(scope_of("/m/a/infer", host="API.example:8000")) is not None
+    assert app._parse(scope_of("/m/a/infer", **headers)) is None

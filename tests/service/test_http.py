@@ -24,7 +24,7 @@ def body_of(n_rows=1, value=0.5, **parameters):
 
 
 def request_of(body, path=PATH, method="POST", **headers):
-    lines = [f"{method} {path} HTTP/1.1", "Host: here", f"Content-Length: {len(body)}"]
+    lines = [f"{method} {path} HTTP/1.1", "Host: localhost", f"Content-Length: {len(body)}"]
     lines += [f"{name.replace('_', '-')}: {value}" for name, value in headers.items()]
     return "\r\n".join([*lines, "", ""]).encode() + body
 
@@ -107,7 +107,7 @@ def test_a_large_body_comes_in_any_pieces(connect, expected):
 
 def test_calls_sent_ahead_are_answered_in_order(connect, expected):
     small, large = body_of(), body_of(MANY, 0.25)
-    get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: here\r\n\r\n"
+    get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
     told = {small: expected(small), large: expected(large), b"": None}
     for order in (
         [small] * 5,

@@ -134,7 +134,7 @@ def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path,
 @pytest.mark.parametrize(
     "request_of",
     [
-        b"BREW /v1/jobs HTTP/1.1\r\nHost: a\r\n\r\n",
+        b"BREW /v1/jobs HTTP/1.1\r\nHost: localhost\r\n\r\n",
         b"GET /v1/jobs HTTP/1.1\r\nHost a\r\n\r\n",
         b"POST /v1/jobs HTTP/1.1\r\nContent-Length: x\r\n\r\n",
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",

@@ -203,7 +203,7 @@ def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada
 def test_an_unauthenticated_request_is_refused_before_the_body_is_read(guarded):
     url = httpx.URL(guarded.url)
     head = (
-        "POST /v1/datasets?name=x HTTP/1.1\r\nHost: x\r\nContent-Type: text/csv\r\n"
+        "POST /v1/datasets?name=x HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
         "Content-Length: 1000000000\r\n\r\n"
     )
     with socket.create_connection((url.host, url.port), timeout=5) as connection:

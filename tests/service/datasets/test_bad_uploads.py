@@ -198,7 +198,7 @@ def test_an_aborted_upload_leaves_nothing(uploads, wait_until, framing):
     host, _, port = uploads.service.url.removeprefix("http://").partition(":")
     with socket.create_connection((host, int(port))) as connection:
         connection.sendall(
-            b"POST /v1/datasets?name=d HTTP/1.1\r\nHost: s\r\nContent-Type: text/csv\r\n"
+            b"POST /v1/datasets?name=d HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
             + framing
             + b"\r\n\r\n"
             + (b"10000\r\n" if b"chunked" in framing else b"")

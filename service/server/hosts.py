@@ -1,0 +1,85 @@
+"""Checks of the headers ``Host`` and ``Origin``, against pages of other sites in a browser.
+
+A page can have its own host name resolve to 127.0.0.1 (DNS rebinding). The browser then lets it
+read and change everything on a service that needs no key, but sends the page's name as ``Host``.
+"""
+
+from functools import lru_cache
+from typing import Final
+
+from starlette.types import Scope
+
+from service.errors import Problem
+from service.settings import Settings
+
+#: Names of a service on a loopback address.
+_LOOPBACK: Final = frozenset({"localhost", "127.0.0.1", "[::1]"})
+_SAFE_METHODS: Final = frozenset({"GET", "HEAD", "OPTIONS"})
+_MAX_CACHED: Final = 256
+#: Maximum length of a DNS name, and of a port.
+_MAX_LENGTH: Final = 253 + 6
+
+
+class HostPolicy:
+    """The host names under which the service can be reached; None: any.
+
+    Parameters
+    ----------
+    settings
+        ``allowed_hosts``, to which those of the loopback address are added if the service listens
+        on it.
+    """
+
+    def __init__(self, settings: Settings) -> None:
+        configured = {name.strip().lower() for name in settings.allowed_hosts.split(",")} - {""}
+        if settings.is_local():
+            configured |= _LOOPBACK | {_hostname(settings.host)}
+        self._names = None if "*" in configured or not configured else frozenset(configured)
+        self._is_known = lru_cache(_MAX_CACHED)(self._find)
+
+    def allows(self, host: str | None) -> bool:
+        """Return whether a request for this host is accepted; HTTP/1.0 may have none."""
+        if self._names is None or host is None:
+            return True
+        return len(host) <= _MAX_LENGTH and self._is_known(host)
+
+    def check(self, scope: Scope) -> None:
+        """Raise a problem if the host is not allowed, or the request comes from another site."""
+        host = None
+        for name, value in scope["headers"]:
+            if name == b"host":
+                host = value.decode("latin-1")
+                if not self.allows(host):
+                    detail = (
+                        f"this service does not respond to the host '{host}'; the operator can "
+                        "allow it with SIBLING_ALLOWED_HOSTS"
+                    )
+                    raise Problem("unknown-host", detail)
+        if scope["method"] in _SAFE_METHODS:
+            return
+        for name, value in scope["headers"]:
+            if name == b"origin":
+                self._check_origin(value.decode("latin-1"), host)
+
+    def _check_origin(self, origin: str, host: str | None) -> None:
+        _, _, site = origin.partition("://")
+        is_configured = self._names is not None and site != "" and self.allows(site)
+        if is_configured or (host is not None and site.lower() == host.lower()):
+            return
+        detail = (
+            f"the request was sent by a page of '{origin}', which is not this service; the "
+            "operator can allow its host with SIBLING_ALLOWED_HOSTS"
+        )
+        raise Problem("foreign-origin", detail)
+
+    def _find(self, host: str) -> bool:
+        return self._names is not None and _hostname(host) in self._names
+
+
+def _hostname(host: str) -> str:
+    """Return a host without its port; an IPv6 address is in brackets."""
+    host = host.strip().lower()
+    if host.startswith("["):
+        return host.partition("]")[0] + "]"
+    name = f"[{host}]" if host.count(":") > 1 else host.partition(":")[0]
+    return name.removesuffix(".")
