@@ -87,8 +87,9 @@ class FastPath:
             return None
         authenticator: Authenticator = self._app.state.authenticator
         owner = authenticator.cached_owner(headers.get("authorization"), "infer")
-        # URLs are cached only for callers who have a key
-        found = None if owner is None else self._match(*url)
+        if owner is None:
+            return None
+        found = self._match(*url)  # cached only for callers with a key
         return None if found is None else ParsedCall(**found, owner=owner, headers=headers)
 
     def _find(self, raw_path: bytes, query: bytes) -> dict[str, Any] | None:
