@@ -137,25 +137,26 @@ def _commands() -> Iterator[str]:
     group = typer.main.get_command(command)
     assert isinstance(group, typer.core.TyperGroup)
     yield from (f"# The command `{group.name}`", "", str(group.help))
-    for words, part in _leaves(str(group.name), group):
-        usage = " ".join((words, *_arguments(part)))
-        yield from ("", f"## `{usage}`", "", str(part.help), "")
-        for parameter in part.params:
+    for name, entry in _walk(str(group.name), group):
+        usage = " ".join((name, *_arguments(entry)))
+        yield from ("", f"## `{usage}`", "", str(entry.help), "")
+        for parameter in entry.params:
             label = _label(parameter)
             if label:
                 yield f"- {label}: {getattr(parameter, 'help', '')}{_default(parameter)}"
 
 
-def _leaves(words: str, part: Any) -> Iterator[tuple[str, Any]]:
+def _walk(name: str, entry: Any) -> Iterator[tuple[str, Any]]:
     """Yield every command of a group with its full name."""
-    for name, below in getattr(part, "commands", {}).items():
-        yield from _leaves(f"{words} {name}", below)
-    if not hasattr(part, "commands"):
-        yield words, part
+    if not hasattr(entry, "commands"):
+        yield name, entry
+        return
+    for subname, subentry in entry.commands.items():
+        yield from _walk(f"{name} {subname}", subentry)
 
 
-def _arguments(part: Any) -> list[str]:
-    return [p.name.upper() for p in part.params if p.param_type_name == "argument"]
+def _arguments(entry: Any) -> list[str]:
+    return [p.name.upper() for p in entry.params if p.param_type_name == "argument"]
 
 
 def _label(parameter: Any) -> str:

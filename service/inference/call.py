@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from service.errors import Problem
 
-#: Body of a request. Large bodies arrive in a buffer that is reused after the response.
+#: Body of a request.
 Body: TypeAlias = bytes | bytearray
 Matrix = NDArray[np.float64]
 #: Returns the column names of the training data, None if they had no names.

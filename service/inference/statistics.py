@@ -10,7 +10,7 @@ from service.models.resolver import ResolvedModel
 from service.observability.metrics import Metrics
 
 #: Owner, model, version, method.
-Key: TypeAlias = tuple[str, str, int, str]
+MethodKey: TypeAlias = tuple[str, str, int, str]
 _LABELS: Final = ("owner", "model", "version", "method")
 #: Maximum number of keys per process; further ones are counted together as "other".
 MAX_KEYS: Final = 2000
@@ -104,7 +104,7 @@ class Statistics:
             (*_LABELS, "phase"),
             registry=registry,
         )
-        self._counters: dict[Key, _Counters] = {}
+        self._counters: dict[MethodKey, _Counters] = {}
 
     def record_success(
         self, owner: str, resolved: ResolvedModel, clock: Clock, n_rows: int
@@ -121,7 +121,7 @@ class Statistics:
         """Count a rejected request."""
         self._counters_of(owner, resolved).failure_seconds.observe(clock.total_s())
 
-    def read(self, keys: Sequence[Key]) -> list[MethodStatistics]:
+    def read(self, keys: Sequence[MethodKey]) -> list[MethodStatistics]:
         """Return the statistics of each key over all processes; zeros if it was never called."""
         values: dict[tuple[str, ...], dict[str, float]] = {}
         for sample in self._metrics.samples():
@@ -159,20 +159,20 @@ class Statistics:
 def _from_samples(values: Mapping[str, float]) -> MethodStatistics:
     """Return statistics from samples by metric name, to which bucket or phase is appended."""
 
-    def of(name: str, scale: float = 1) -> int:
+    def read(name: str, scale: float = 1) -> int:
         return round(scale * values.get(f"sibling_inference_{name}", 0))
 
     buckets = sorted(_buckets(values))
     return MethodStatistics(
-        n_requests=of("seconds_count"),
-        n_rows=of("rows_total"),
-        n_failed=of("failure_seconds_count"),
-        total_ns=of("seconds_sum", 1e9),
-        failed_ns=of("failure_seconds_sum", 1e9),
-        phases_ns=tuple(of(f"phase_seconds_total{phase}", 1e9) for phase in PHASES),
-        last_ms=of("last_timestamp_seconds", 1e3),
+        n_requests=read("seconds_count"),
+        n_rows=read("rows_total"),
+        n_failed=read("failure_seconds_count"),
+        total_ns=read("seconds_sum", 1e9),
+        failed_ns=read("failure_seconds_sum", 1e9),
+        phases_ns=tuple(read(f"phase_seconds_total{phase}", 1e9) for phase in PHASES),
+        last_ms=read("last_timestamp_seconds", 1e3),
         quantiles_ns={f"p{100 * q:g}": round(1e9 * quantile(q, buckets)) for q in QUANTILES}
-        if of("seconds_count")
+        if read("seconds_count")
         else {},
     )
 

@@ -12,7 +12,7 @@ from service.models.store import ServableVersion
 
 PLATFORM: Final = "sibling"
 #: Variable dimension: it depends on the request, or differs between tasks.
-_ANY: Final = -1
+_VARIABLE: Final = -1
 
 
 def tensors_of(
@@ -21,24 +21,28 @@ def tensors_of(
     """Return the inputs and the outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)
     inputs = [
-        _tensor(ROWS, "FP64", [_ANY, _common({model.width(method, task=t) for t in model.tasks})]),
-        _tensor(TASK, BYTES, [_ANY]),
+        _tensor(
+            ROWS,
+            "FP64",
+            [_VARIABLE, _common_dim({model.width(method, task=t) for t in model.tasks})],
+        ),
+        _tensor(TASK, BYTES, [_VARIABLE]),
     ]
     labels = {type(label) for task in model.tasks for label in model.classes(task)}
     label_datatype = BYTES if str in labels else "INT64"
-    n_classes = _common({len(model.classes(task)) for task in model.tasks})
+    n_classes = _common_dim({len(model.classes(task)) for task in model.tasks})
     if method == "predict":
-        return inputs, [_tensor(method, label_datatype if labels else "FP64", [_ANY])]
+        return inputs, [_tensor(method, label_datatype if labels else "FP64", [_VARIABLE])]
     if method == "variance":
-        return inputs, [_tensor(method, "FP64", [_ANY])]
+        return inputs, [_tensor(method, "FP64", [_VARIABLE])]
     if method in CLASS_METHODS:
         # with two classes, or none, the output is one number per row
         is_scalar = method == "decision_function" and n_classes in (0, 1, 2)
-        outputs = [_tensor(method, "FP64", [_ANY] if is_scalar else [_ANY, n_classes])]
+        outputs = [_tensor(method, "FP64", [_VARIABLE] if is_scalar else [_VARIABLE, n_classes])]
         if labels:
             outputs.append(_tensor(CLASSES, label_datatype, [n_classes]))
         return inputs, outputs
-    return inputs, [_tensor(method, "FP64", [_ANY, _width_out(model, method)])]
+    return inputs, [_tensor(method, "FP64", [_VARIABLE, _output_width(model, method)])]
 
 
 def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any]:
@@ -84,15 +88,15 @@ def _config(tensor: dict[str, Any]) -> dict[str, Any]:
     return {"name": tensor["name"], "data_type": f"TYPE_{datatype}", "dims": tensor["shape"]}
 
 
-def _common(numbers: set[int]) -> int:
-    return numbers.pop() if len(numbers) == 1 else _ANY
+def _common_dim(numbers: set[int]) -> int:
+    return numbers.pop() if len(numbers) == 1 else _VARIABLE
 
 
-def _width_out(model: Model, method: str) -> int:
+def _output_width(model: Model, method: str) -> int:
     """Return the number of output columns, -1 if no method takes such outputs as its input."""
     consumer = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
         consumer = "inverse_transform"
     if consumer is None or consumer not in model.available_methods():
-        return _ANY
-    return _common({model.width(consumer, task=task) for task in model.tasks})
+        return _VARIABLE
+    return _common_dim({model.width(consumer, task=task) for task in model.tasks})

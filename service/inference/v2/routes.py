@@ -21,7 +21,7 @@ from service.inference.handler import (
     Reply,
 )
 from service.inference.respond import respond
-from service.inference.statistics import Clock, Key
+from service.inference.statistics import Clock, MethodKey
 from service.inference.v2.metadata import PLATFORM, config_of, statistics_of, tensors_of
 from service.inference.v2.names import alias_names_of, find_named, main_method, names_of
 from service.inference.v2.request import InferRequest, read_request
@@ -251,7 +251,7 @@ def _stats(services: Services, owner: str, name: str, number: int | None) -> Mod
     return _statistics(services, [(name, (owner, served.name, n, method)) for n in numbers])
 
 
-def _statistics(services: Services, named_keys: Sequence[tuple[str, Key]]) -> ModelStatistics:
+def _statistics(services: Services, named_keys: Sequence[tuple[str, MethodKey]]) -> ModelStatistics:
     """Return statistics, each under a given name."""
     records = services.statistics.read([key for _, key in named_keys])
     stats = [
