@@ -64,6 +64,25 @@ def test_ridge_is_that_of_scikit_learn(has_intercept) -> None:
         np.testing.assert_allclose(model.predict(ROWS, task=task.name), expected, atol=EXACT_ATOL)
 
 
+def test_the_objective_of_ridge_is_that_of_scikit_learns_solution() -> None:
+    tasks, plain = made(1), {"selection": "given", "standardise": "none", "scale_targets": "none"}
+
+    def objectives(gamma):
+        """Return the objective that the trace records, and that of scikit-learn's solution."""
+        trace, expected = Trace(), 0.0
+        params = Ridge.Params(**plain, gamma=gamma, fit_intercept=False)
+        model = Ridge().fit(tasks, params, trace=trace, rng=np.random.default_rng(0))
+        alpha = model.fit_info["ridge"]
+        for task in tasks:
+            w = OtherRidge(alpha=alpha, fit_intercept=False).fit(task.X, task.y).coef_
+            expected += np.sum((task.y - task.X @ w) ** 2) + alpha * np.sum(w**2)
+        return np.array([trace.history[-1].objective, expected])
+
+    found, expected = objectives(20.0) / objectives(0.1)  # the unit of the targets cancels
+    assert found == pytest.approx(expected)
+    assert expected > 2
+
+
 def test_pooled_ridge_is_one_ridge_on_all_rows() -> None:
     tasks = made(2)
     model = fit(Ridge(), tasks, gamma=2.0, form="pooled")

@@ -690,6 +690,7 @@ def test_params_out_of_bounds_are_refused(values) -> None:
 
 def test_stopping_early_is_told() -> None:
     tasks = tilted_gaussians(np.random.default_rng(7), n_tasks=6).tasks
+    assert fit(tasks).warnings == ()
     model = fit(tasks, max_iter=1)
     assert any("raise max_iter" in warning for warning in model.warnings)
 
