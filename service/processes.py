@@ -8,10 +8,16 @@ import signal
 import socket
 import sys
 from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
 from typing import Final
 
 _PR_SET_PDEATHSIG: Final = 1
+_HARDWARE_UUID: Final = "/sys/class/dmi/id/product_uuid"
+_MACHINE_ID: Final = "/etc/machine-id"
+#: Files that container engines create, and types of their root file systems.
+_CONTAINER_MARKS: Final = ("/.dockerenv", "/run/.containerenv")
+_CONTAINER_ROOTS: Final = ("overlay", "fuse-overlayfs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,6 +31,8 @@ class ProcessIdentity:
     pid: int
     #: Start in clock ticks since boot, which, unlike wall-clock time, never changes.
     started: int
+    #: Identity of the machine over reboots; empty if it has none that other machines lack.
+    machine_id: str = ""
 
     def to_text(self) -> str:
         """Return the identity as JSON text."""
@@ -45,7 +53,8 @@ class ProcessIdentity:
         if self.host != here.host:
             return False
         if self.boot_id != here.boot_id:
-            return True
+            # a reboot of this machine, or another machine with the same host name
+            return self.machine_id == here.machine_id != ""
         if self.pid_namespace != here.pid_namespace:
             return False
         return _started(self.pid) != self.started
@@ -73,7 +82,34 @@ def identity_of(pid: int) -> ProcessIdentity:
         pid_namespace=str(Path("/proc/self/ns/pid").readlink()),
         pid=pid,
         started=started,
+        machine_id=_machine_id(),
     )
+
+
+@cache
+def _machine_id() -> str:
+    """Return an identity that this machine keeps over reboots and shares with no other.
+
+    Empty if there is none: a container may have its ``/etc/machine-id`` from its image, and the
+    UUID of the hardware is readable by root only.
+    """
+    uuid = _read(_HARDWARE_UUID)
+    if uuid or any(Path(path).exists() for path in _CONTAINER_MARKS) or _is_in_container():
+        return uuid
+    return _read(_MACHINE_ID)
+
+
+def _is_in_container() -> bool:
+    """Return whether the root file system is one of a container."""
+    mounts = (line.split() for line in _read("/proc/self/mounts").splitlines())
+    return any(mount[1] == "/" and mount[2] in _CONTAINER_ROOTS for mount in mounts)
+
+
+def _read(path: str) -> str:
+    try:
+        return Path(path).read_text().strip()
+    except OSError:
+        return ""
 
 
 def _started(pid: int) -> int | None:

@@ -122,6 +122,12 @@ class Settings(BaseSettings):
         description="Time without a heartbeat after which an attempt is considered lost, "
         "in seconds.",
     )
+    submit_timeout_s: float = Field(
+        30,
+        gt=0,
+        description="Time in which a worker has to start an attempt before another worker gets the "
+        "job, in seconds. Such an attempt does not count.",
+    )
     stop_grace_s: float = Field(
         5,
         ge=0,

@@ -2,12 +2,14 @@
 
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 _INTERVAL_S: Final = 0.5
 #: A check that takes longer counts as failed.
 _TIMEOUT_S: Final = 1.0
+
+CheckFunction = Callable[[], str | None]
 
 
 class ReadinessMonitor:
@@ -18,34 +20,42 @@ class ReadinessMonitor:
     checks
         Functions by name, such as "the database". Each returns an error message or None, and may
         hang.
+    warnings
+        Checks of what limits the service without making it unready.
     """
 
-    def __init__(self, checks: Mapping[str, Callable[[], str | None]]) -> None:
+    def __init__(
+        self, checks: Mapping[str, CheckFunction], *, warnings: Mapping[str, CheckFunction]
+    ) -> None:
         self._checks = [_Check(name, find_error) for name, find_error in checks.items()]
+        self._warnings = [_Check(name, find, is_ok=True) for name, find in warnings.items()]
 
     def start(self) -> None:
         """Start the checks."""
-        for check in self._checks:
+        for check in (*self._checks, *self._warnings):
             check.start()
 
     def stop(self) -> None:
         """Stop the checks, without waiting for one that hangs."""
-        for check in self._checks:
+        for check in (*self._checks, *self._warnings):
             check.stop()
 
     def reasons(self) -> list[str]:
         """Return the reasons why the service is not ready, without waiting; empty if it is."""
-        found = [check.reason() for check in self._checks]
-        return [reason for reason in found if reason is not None]
+        return _reasons(self._checks)
+
+    def warnings(self) -> list[str]:
+        """Return what limits the service although it is ready. Never waits."""
+        return _reasons(self._warnings)
 
 
 class _Check:
     """One check, repeated in a thread."""
 
-    def __init__(self, name: str, find_error: Callable[[], str | None]) -> None:
+    def __init__(self, name: str, find_error: CheckFunction, *, is_ok: bool = False) -> None:
         self._name = name
         self._find_error = find_error
-        self._error: str | None = f"{name} has not been checked yet"
+        self._error: str | None = None if is_ok else f"{name} has not been checked yet"
         self._started_at: float | None = None
         self._end = threading.Event()
         self._thread = threading.Thread(target=self._run, name=f"check {name}", daemon=True)
@@ -68,3 +78,8 @@ class _Check:
             self._error = self._find_error()
             self._started_at = None
             self._end.wait(_INTERVAL_S)
+
+
+def _reasons(checks: Sequence[_Check]) -> list[str]:
+    found = [check.reason() for check in checks]
+    return [reason for reason in found if reason is not None]

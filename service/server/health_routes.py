@@ -26,6 +26,9 @@ class Health(BaseModel):
     live: bool
     ready: bool
     reasons: list[str] = Field(description="Reasons why the service is not ready.")
+    warnings: list[str] = Field(
+        description="What limits the service although it is ready, such as a frozen worker."
+    )
 
 
 # on the event loop, since they must not wait for a thread
@@ -64,4 +67,4 @@ def metrics(request: Request) -> Response:
 
 def _health(readiness: ReadinessMonitor) -> Health:
     reasons = readiness.reasons()
-    return Health(live=True, ready=not reasons, reasons=reasons)
+    return Health(live=True, ready=not reasons, reasons=reasons, warnings=readiness.warnings())

@@ -50,7 +50,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             {
                 "the database": partial(database_error, database),
                 "the job engine": dispatcher.error,
-            }
+            },
+            warnings={"the workers": dispatcher.warning},
         )
         readiness.start()
         stack.callback(readiness.stop)
@@ -86,19 +87,14 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
 
 def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
     def open_engine() -> Engine:
-        return Engine(
-            url=settings.scheduler_url,
-            slots=settings.resolved_worker_slots(),
-            database_url=database.url,
-            data_dir=settings.data_dir.resolve(),
-            tls_dir=settings.tls_dir,
-        )
+        return Engine(settings, database_url=database.url)
 
     return Dispatcher(
         database,
         open_engine=open_engine,
         lease_timeout_s=settings.lease_timeout_s,
         heartbeat_timeout_s=settings.heartbeat_timeout_s,
+        submit_timeout_s=settings.submit_timeout_s,
         drain_timeout_s=settings.drain_timeout_s,
         stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_interval_s,
         priority_across_owners=settings.priority_across_owners,

@@ -30,6 +30,8 @@ TICK_S: Final = 0.25
 #: without this delay, two processes of one job were alive together in 3 of 11 trials.
 GRACE_S: Final = 1.5
 _DRAIN_POLL_S: Final = 0.1
+#: Number of workers that a warning names.
+_MAX_NAMED: Final = 5
 
 Key = tuple[str, int]
 
@@ -45,6 +47,8 @@ class Dispatcher:
         Another dispatcher takes over when the lease has not been renewed for this time.
     heartbeat_timeout_s
         A running attempt whose heartbeat has not changed for this time is lost.
+    submit_timeout_s
+        A submitted attempt that no worker has started within this time is submitted again.
     drain_timeout_s
         Time that running jobs have to end by themselves once the service is stopped.
     stop_timeout_s
@@ -60,6 +64,7 @@ class Dispatcher:
         open_engine: Callable[[], WorkerPool],
         lease_timeout_s: float,
         heartbeat_timeout_s: float,
+        submit_timeout_s: float,
         drain_timeout_s: float,
         stop_timeout_s: float,
         priority_across_owners: bool = False,
@@ -69,6 +74,7 @@ class Dispatcher:
         self._engine: WorkerPool | None = None
         self._lease = Lease(database, "dispatcher", timeout_s=lease_timeout_s)
         self._heartbeat_timeout_s = heartbeat_timeout_s
+        self._submit_timeout_s = submit_timeout_s
         self._drain_timeout_s = drain_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._priority_across_owners = priority_across_owners
@@ -115,7 +121,29 @@ class Dispatcher:
             return "the job engine is starting"
         if not self._engine.is_healthy():
             return "the job engine is down: its scheduler does not respond"
+        silent, n_workers = self._silent_workers()
+        if silent and len(silent) == n_workers:
+            return f"the job engine is down: each of its workers ({n_workers}) does not respond"
         return None
+
+    def warning(self) -> str | None:
+        """Return what limits the work of jobs, or None if nothing does."""
+        silent, n_workers = self._silent_workers()
+        if not silent:
+            return None
+        named = ", ".join(sorted(silent)[:_MAX_NAMED])
+        return (
+            f"a worker does not respond; jobs run on the others: {named} "
+            f"({len(silent)} of {n_workers})"
+        )
+
+    def _silent_workers(self) -> tuple[list[str], int]:
+        if self._engine is None:
+            return [], 0
+        try:
+            return self._engine.silent_workers()
+        except OSError:  # reported as an error
+            return [], 0
 
     def _run(self) -> None:
         while not self._is_stopping:
@@ -146,21 +174,23 @@ class Dispatcher:
             self._engine = None
         if self._engine is None:
             self._engine = self._open_engine()
-            log.info("engine.started", slots=self._engine.slots())
+            log.info("engine.started", slots=len(self._engine.free_slots()))
         return self._engine
 
     def _submit(self, engine: WorkerPool) -> None:
         with self._database.read() as session:
             if not queries.has_queued(session):
                 return
-        n_slots = engine.slots()  # before the write: a scheduler that hangs must not lock the rows
+        free = engine.free_slots()  # before the write: a scheduler that hangs must not lock rows
+        if not free:
+            return
         with self._database.write() as session:
-            n_free = n_slots - len(queries.active(session))
             submitted = admission.admit(
-                session, n_free, priority_across_owners=self._priority_across_owners
+                session, len(free), priority_across_owners=self._priority_across_owners
             )
-        for key in submitted:  # after the commit: a worker must find the committed row
-            self._futures[key] = engine.submit(*key, on_done=self.wake)
+        # after the commit: a worker must find the committed row
+        for key, worker in zip(submitted, free, strict=False):
+            self._futures[key] = engine.submit(*key, worker=worker, on_done=self.wake)
             log.info("job.submitted", job_id=key[0], attempt=key[1])
 
     def _reconcile(self) -> None:
@@ -193,13 +223,8 @@ class Dispatcher:
         key = (job.id, job.attempt)
         future = self._futures.get(key)
         if job.state == JobState.SUBMITTED:
-            if future is None:
-                detail = "the dispatcher that submitted it has stopped"
-                return store.AttemptFailure("never-started", detail)
-            if future.done() and self._is_past_grace(key):
-                detail = "the pool dropped it before it started"
-                return store.AttemptFailure("never-started", detail)
-            return None
+            detail = self._never_started(job, future)
+            return None if detail is None else store.AttemptFailure("never-started", detail)
         if self._has_died(job, future):
             if self._is_past_grace(key):
                 failure = None if self._engine is None else self._engine.failure(future)
@@ -207,6 +232,18 @@ class Dispatcher:
         elif self._liveness.silent_for(key, job.heartbeat) > self._heartbeat_timeout_s:
             silence = f"sent no heartbeat for {self._heartbeat_timeout_s:g} s"
             return _lost(job, f"worker {_short(job.worker)} {silence}")
+        return None
+
+    def _never_started(self, job: JobRow, future: Any) -> str | None:
+        """Return why a submitted attempt will not start; None while it still may."""
+        key = (job.id, job.attempt)
+        if future is None:
+            return "the dispatcher that submitted it has stopped"
+        if future.done() and self._is_past_grace(key):
+            return "the pool dropped it before it started"
+        # the worker may be frozen; if it starts the attempt later, it finds the row changed
+        if self._liveness.silent_for(key, job.heartbeat) > self._submit_timeout_s:
+            return f"no worker started it within {self._submit_timeout_s:g} s"
         return None
 
     def _has_died(self, job: JobRow, future: Any) -> bool:

@@ -11,8 +11,8 @@ class WorkerPool(Protocol):
     def is_own(self) -> bool:
         """Whether the pool ends with this process."""
 
-    def slots(self) -> int:
-        """Return the number of jobs that the pool can run at a time.
+    def free_slots(self) -> list[str]:
+        """Return the address of a responding worker for each job that the pool can start now.
 
         Raises
         ------
@@ -20,8 +20,17 @@ class WorkerPool(Protocol):
             The scheduler is not reachable.
         """
 
-    def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
-        """Submit an attempt; return a future that ends with it or with its process."""
+    def silent_workers(self) -> tuple[list[str], int]:
+        """Return the addresses of the workers that do not respond, and the number of workers.
+
+        Raises
+        ------
+        OSError
+            The scheduler is not reachable.
+        """
+
+    def submit(self, job_id: str, attempt: int, *, worker: str, on_done: Callable[[], None]) -> Any:
+        """Submit an attempt to a worker; return a future that ends with it or with its process."""
 
     def failure(self, future: Any) -> str | None:
         """Return the error that an attempt raised; None without one, or if its process died."""

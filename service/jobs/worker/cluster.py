@@ -20,12 +20,59 @@ DASK_CONFIG: Final[dict[str, Any]] = {
     "distributed.admin.tick.interval": "500ms",
     "distributed.comm.timeouts.connect": "10s",
 }
+#: A worker does not respond if the scheduler has heard nothing of it for this time; Dask's workers
+#: report every half second, or every second or two if there are many.
+_MAX_SILENCE_S: Final = 5.0
 _CONNECT_TIMEOUT_S: Final = 120
 _RETRY_INTERVAL_S: Final = 1.0
 
 
 class VersionMismatch(ValueError):
     """Raised when the scheduler runs another version of this package."""
+
+
+def dask_config(settings: Settings) -> dict[str, Any]:
+    """Return Dask's configuration.
+
+    A worker that is silent for as long as a lost attempt may be is restarted, or removed.
+    """
+    return {**DASK_CONFIG, "distributed.scheduler.worker-ttl": f"{settings.heartbeat_timeout_s}s"}
+
+
+def add_rpcs(server: Any) -> None:
+    """Add RPCs that return the version of this package and, on a scheduler, its workers."""
+    server.handlers["sibling_version"] = _version
+    if hasattr(server, "workers"):
+
+        def describe_workers() -> dict[str, dict[str, Any]]:  # Dask logs its name
+            return _describe_workers(server)
+
+        server.handlers["sibling_workers"] = describe_workers
+
+
+def _version() -> str:
+    return version("sibling")
+
+
+def _describe_workers(scheduler: Any) -> dict[str, dict[str, Any]]:
+    """Return slots, keys of tasks and liveness of each worker, by address.
+
+    The scheduler compares times of its own clock only.
+    """
+    from distributed.core import Status
+    from distributed.scheduler import heartbeat_interval
+
+    limit_s = _MAX_SILENCE_S + 4 * heartbeat_interval(len(scheduler.workers))
+    now = time.time()
+    return {
+        address: {
+            "slots": worker.nthreads,
+            "tasks": [task.key for task in worker.processing],
+            "is_silent": now - worker.last_seen > limit_s,
+            "is_running": worker.status == Status.running,
+        }
+        for address, worker in scheduler.workers.items()
+    }
 
 
 def run_scheduler(host: str, port: int, settings: Settings) -> None:
@@ -109,7 +156,7 @@ def _exec_dask(*command: str, settings: Settings) -> None:
     if settings.tls_dir is not None:
         for option, name in (("ca-file", "ca"), ("cert", "cert"), ("key", "key")):
             arguments += [f"--tls-{option}", str(settings.tls_dir.resolve() / f"{name}.pem")]
-    environment = {_variable(key): str(value) for key, value in DASK_CONFIG.items()}
+    environment = {_variable(key): str(value) for key, value in dask_config(settings).items()}
     dask = Path(sys.executable).with_name("dask")
     os.execve(dask, [str(dask), *arguments], {**os.environ, **environment})  # noqa: S606 - ours
 

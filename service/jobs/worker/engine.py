@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.jobs.worker.attempt import prepare_worker, run_attempt
-from service.jobs.worker.cluster import DASK_CONFIG, check_version
+from service.jobs.worker.cluster import add_rpcs, check_version, dask_config
 from service.jobs.worker.tls import find_security
+from service.settings import Settings
 
 _CLOSE_TIMEOUT_S: Final = 2
 _RPC_TIMEOUT_S: Final = 1
@@ -21,28 +22,23 @@ class Engine:
 
     Parameters
     ----------
-    url
-        Address of a scheduler; if empty, start a pool on this machine.
-    slots
-        Number of workers of the embedded pool.
-    data_dir
-        Folder for the files of the embedded workers.
-    tls_dir
-        Folder of the certificates for a scheduler that uses TLS.
+    settings
+        With a scheduler URL: connect to it. Otherwise: start a pool on this machine.
     """
 
-    def __init__(
-        self, *, url: str, slots: int, database_url: str, data_dir: Path, tls_dir: Path | None
-    ) -> None:
+    def __init__(self, settings: Settings, *, database_url: str) -> None:
         import dask
         from distributed import LocalCluster
 
-        dask.config.set(DASK_CONFIG)
+        dask.config.set(dask_config(settings))
         self._database_url = database_url
+        #: The worker of each submitted task that has not ended.
+        self._placed: dict[str, str] = {}
         self._cluster: Any = None
+        url, data_dir = settings.scheduler_url, settings.data_dir.resolve()
         if not url:
             self._cluster = LocalCluster(
-                n_workers=slots,
+                n_workers=settings.resolved_worker_slots(),
                 threads_per_worker=1,
                 processes=True,
                 host="127.0.0.1",
@@ -52,8 +48,9 @@ class Engine:
                 env={"SIBLING_DATA_DIR": str(data_dir)},
                 silence_logs=logging.CRITICAL,
             )
+            add_rpcs(self._cluster.scheduler)
         try:
-            self._client = self._connect(url, tls_dir)
+            self._client = self._connect(url, settings.tls_dir)
         except BaseException:
             if self._cluster is not None:  # or every retry would leave a pool behind
                 self._cluster.close(timeout=_CLOSE_TIMEOUT_S)
@@ -75,40 +72,77 @@ class Engine:
         """Whether the pool ends with this process."""
         return self._cluster is not None
 
-    def slots(self) -> int:
-        """Return the number of jobs that the workers can run at a time.
+    def free_slots(self) -> list[str]:
+        """Return the address of a worker for each job that the pool can start now.
+
+        Workers that do not respond are left out: Dask would hand them tasks.
 
         Raises
         ------
         OSError
             The scheduler is not reachable.
         """
+        workers = self._workers()
+        placed: dict[str, set[str]] = {address: set() for address in workers}
+        for key, address in list(self._placed.items()):  # Dask may not have processed it yet
+            placed.setdefault(address, set()).add(key)
+        free = {
+            address: worker["slots"] - len(placed[address].union(worker["tasks"]))
+            for address, worker in workers.items()
+            if worker["is_running"] and not worker["is_silent"]
+        }
+        rounds = range(max(free.values(), default=0))  # one slot of each worker after another
+        return [address for n in rounds for address, n_free in free.items() if n_free > n]
+
+    def silent_workers(self) -> tuple[list[str], int]:
+        """Return the addresses of the workers that do not respond, and the number of workers.
+
+        Raises
+        ------
+        OSError
+            The scheduler is not reachable.
+        """
+        workers = self._workers()
+        return [address for address, worker in workers.items() if worker["is_silent"]], len(workers)
+
+    def _workers(self) -> dict[str, dict[str, Any]]:
         scheduler = self._client.scheduler
         if scheduler is None or self._client.status != "running":
             raise OSError("the scheduler is not connected")
-        threads = self._client.sync(scheduler.ncores, workers=None, callback_timeout=_RPC_TIMEOUT_S)
-        return sum(threads.values())
+        found: dict[str, dict[str, Any]] = self._client.sync(
+            scheduler.sibling_workers, callback_timeout=_RPC_TIMEOUT_S
+        )
+        return found
 
     def is_closed(self) -> bool:
         """Return whether the connection to the scheduler has ended for good."""
         return self._client.status in ("closing", "closed")
 
-    def submit(self, job_id: str, attempt: int, *, on_done: Callable[[], None]) -> Any:
-        """Submit an attempt; return a future that ends with it or with its process."""
+    def submit(self, job_id: str, attempt: int, *, worker: str, on_done: Callable[[], None]) -> Any:
+        """Submit an attempt to a worker; return a future that ends with it or with its process."""
         from distributed import fire_and_forget
 
+        key = f"{job_id}-{attempt}"
+        self._placed[key] = worker
         future = self._client.submit(
             run_attempt,
             self._database_url,
             job_id,
             attempt,
-            key=f"{job_id}-{attempt}",
+            key=key,
+            workers=[worker],
+            allow_other_workers=True,  # if that worker has left meanwhile
             pure=False,
             retries=0,  # the dispatcher retries
             fifo_timeout=0,
         )
         fire_and_forget(future)  # or the scheduler would cancel it when this client disconnects
-        future.add_done_callback(lambda _: on_done())
+
+        def end(_: Any) -> None:
+            self._placed.pop(key, None)
+            on_done()
+
+        future.add_done_callback(end)
         return future
 
     @staticmethod

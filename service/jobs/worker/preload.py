@@ -1,21 +1,17 @@
 """Module that Dask preloads into schedulers and workers."""
 
-from importlib.metadata import version
 from typing import Any
 
 from service.jobs.worker.attempt import end_workers
+from service.jobs.worker.cluster import add_rpcs
 
 
 def dask_setup(server: Any) -> None:
-    """Add an RPC that returns the version of this package."""
-    server.handlers["sibling_version"] = _version
+    """Add our RPCs to a scheduler or worker."""
+    add_rpcs(server)
 
 
 def dask_teardown(server: Any) -> None:
     """Requeue the running jobs of a worker that shuts down, with their checkpoints."""
     del server
     end_workers()
-
-
-def _version() -> str:
-    return version("sibling")

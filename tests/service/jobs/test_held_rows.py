@@ -38,6 +38,7 @@ def test_the_dispatcher_does_not_wait_for_a_locked_row(database, running, read_j
         open_engine=lambda: None,
         lease_timeout_s=1,
         heartbeat_timeout_s=1,
+        submit_timeout_s=1,
         drain_timeout_s=1,
         stop_timeout_s=1,
     )

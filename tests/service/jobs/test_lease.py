@@ -1,10 +1,13 @@
+import json
 import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 
 import pytest
 
+from service import processes
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.processes import ProcessIdentity, identity_of, this_process
@@ -132,14 +135,58 @@ def test_silence_counts_only_while_the_counters_are_read(monkeypatch):
     assert liveness.silent_for("job", 7) == 0
 
 
-def test_a_pid_used_again_is_another_process_and_another_host_is_unknown():
+def test_a_pid_used_again_is_another_process_and_another_host_is_unknown(monkeypatch):
     me = this_process()
     earlier = ProcessIdentity(me.host, me.boot_id, me.pid_namespace, me.pid, me.started - 100)
     assert earlier.is_certainly_dead()
-    rebooted = ProcessIdentity(me.host, "other", me.pid_namespace, me.pid, me.started)
+    rebooted = replace(me, boot_id="other", machine_id="m")
+    monkeypatch.setattr(processes, "_machine_id", lambda: "m")
     assert rebooted.is_certainly_dead()
     for elsewhere in (
         ProcessIdentity("far", me.boot_id, me.pid_namespace, 2**22, 0),
         ProcessIdentity(me.host, me.boot_id, "pid:[1]", 2**22, 0),
+        # another machine with the same host name, and one that does not know its identity
+        replace(rebooted, machine_id="another"),
+        replace(rebooted, machine_id=""),
     ):
         assert not elsewhere.is_certainly_dead()
+
+
+def test_a_machine_without_an_identity_is_like_no_other(monkeypatch):
+    unknown = replace(this_process(), boot_id="other", machine_id="")
+    monkeypatch.setattr(processes, "_machine_id", lambda: "")
+    assert not unknown.is_certainly_dead()
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        ({"uuid": "u", "machine-id": "m"}, "u"),
+        ({"machine-id": "m"}, "m"),
+        ({"machine-id": "m", "mark": ""}, ""),  # it may be the one of the image
+        ({"uuid": "u", "machine-id": "m", "mark": ""}, "u"),
+        ({}, ""),
+    ],
+)
+def test_containers_do_not_take_the_identity_of_their_image(tmp_path, monkeypatch, files, expected):
+    for name, text in files.items():
+        (tmp_path / name).write_text(f"{text}\n")
+    monkeypatch.setattr(processes, "_HARDWARE_UUID", str(tmp_path / "uuid"))
+    monkeypatch.setattr(processes, "_MACHINE_ID", str(tmp_path / "machine-id"))
+    monkeypatch.setattr(processes, "_CONTAINER_MARKS", (str(tmp_path / "mark"),))
+    monkeypatch.setattr(processes, "_CONTAINER_ROOTS", ())
+    assert processes._machine_id.__wrapped__() == expected
+
+
+def test_a_lease_of_another_machine_with_the_same_name_is_not_taken(database, monkeypatch):
+    monkeypatch.setattr(processes, "_machine_id", lambda: "here")
+    holder = replace(this_process(), boot_id="other", machine_id="there")
+    with database.write() as session:
+        session.add(LeaseRow(name="l", holder=holder.to_text(), renewals=7))
+    assert not Lease(database, "l", timeout_s=60).acquire()
+
+
+def test_the_text_of_an_earlier_version_has_no_machine():
+    text = json.loads(this_process().to_text())
+    del text["machine_id"]
+    assert ProcessIdentity.from_text(json.dumps(text)).machine_id == ""
