@@ -18,6 +18,7 @@ from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
 from service.inference.cli import Url, inference, split_version
+from service.operations.cli import operations
 
 app = typer.Typer(
     name="sibling",
@@ -277,6 +278,7 @@ def _mean_of(scores: Iterable[float | None]) -> str:
 
 app.add_typer(inference)
 app.add_typer(batch)
+app.add_typer(operations)
 
 
 def main() -> None:

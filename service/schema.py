@@ -35,11 +35,16 @@ def current_revision(database: Database) -> str | None:
 
 def migrate(database: Database, *, revision: str = "head") -> None:
     """Upgrade the schema to a revision; raise SchemaMismatch if a newer version created it."""
+    check_known(database)
+    command.upgrade(_config(database.url), revision)
+
+
+def check_known(database: Database) -> None:
+    """Raise SchemaMismatch if a newer version created the schema."""
     found = current_revision(database)
     scripts = ScriptDirectory.from_config(_config(database.url))
     if found is not None and found not in {script.revision for script in scripts.walk_revisions()}:
         raise _mismatch(found)
-    command.upgrade(_config(database.url), revision)
 
 
 def check_schema(database: Database) -> None:

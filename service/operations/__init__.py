@@ -1,0 +1,1 @@
+"""Commands of operators: backup, restoration, and a check of the installation."""
