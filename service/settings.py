@@ -63,6 +63,18 @@ class Settings(BaseSettings):
         "loopback address, localhost, 127.0.0.1 and [::1] are allowed too. On other addresses, the "
         "default allows any.",
     )
+    tls_cert_file: Path | None = Field(
+        None, description="PEM file of the certificate chain of HTTPS. Default: HTTP."
+    )
+    tls_key_file: Path | None = Field(
+        None,
+        description="PEM file of the private key. Default: the key is in SIBLING_TLS_CERT_FILE.",
+    )
+    trusted_proxies: str = Field(
+        "",
+        description="IP addresses and networks of reverse proxies, separated by commas, whose "
+        "X-Forwarded-For and X-Forwarded-Proto are used. Default: none.",
+    )
     bootstrap_key: SecretStr = Field(
         SecretStr(""),
         description="API key, sib_<id>_<secret>, with all scopes for the owner 'admin'. Stored at "

@@ -84,6 +84,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
+        docs_url=None,  # service/ui has pages without scripts of other sites
+        redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
     install_handlers(app)

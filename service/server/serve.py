@@ -5,8 +5,10 @@ import ctypes
 import errno
 import multiprocessing
 import os
+import resource
 import signal
 import socket
+import ssl
 import sys
 import tempfile
 import threading
@@ -50,9 +52,12 @@ def run(settings: Settings, *, any_port: bool) -> None:
     """
     configure_logs(settings.log_level)
     _preflight(settings)
+    _allow_many_connections()
     with _listener(settings, any_port=any_port) as listener, _shared_metrics(settings.workers):
         announced = threading.Event()
-        announce = threading.Thread(target=_announce, args=(listener, announced), daemon=True)
+        scheme = "http" if settings.tls_cert_file is None else "https"
+        arguments = (listener, scheme, announced)
+        announce = threading.Thread(target=_announce, args=arguments, daemon=True)
         announce.start()
         uvicorn.run(
             "service.server.serve:create_server_app",
@@ -64,7 +69,12 @@ def run(settings: Settings, *, any_port: bool) -> None:
             ws="none",
             log_config=None,
             access_log=False,
-            proxy_headers=False,  # client addresses are not used
+            server_header=False,
+            headers=[("x-content-type-options", "nosniff")],  # on the fast path too
+            proxy_headers=bool(settings.trusted_proxies),
+            forwarded_allow_ips=settings.trusted_proxies,
+            ssl_certfile=settings.tls_cert_file,
+            ssl_keyfile=settings.tls_key_file,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
             timeout_worker_healthcheck=_HEALTHCHECK_S,
         )
@@ -114,6 +124,7 @@ def _return_large_buffers() -> None:
 
 def _preflight(settings: Settings) -> None:
     """Exit with a message if the service cannot start; uvicorn would print a traceback."""
+    _check_certificate(settings)
     try:
         database = open_database(settings)
         has_key = ensure_bootstrap_key(database, settings)
@@ -134,14 +145,37 @@ def _preflight(settings: Settings) -> None:
         )
 
 
-def _announce(listener: socket.socket, announced: threading.Event) -> None:
+def _check_certificate(settings: Settings) -> None:
+    """Exit with a message if the certificate of HTTPS cannot be used."""
+    if settings.tls_cert_file is None:
+        if settings.tls_key_file is not None:
+            sys.exit("error: SIBLING_TLS_KEY_FILE is set, but SIBLING_TLS_CERT_FILE is not")
+        return
+    try:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(settings.tls_cert_file, settings.tls_key_file)
+    except (OSError, ssl.SSLError) as error:
+        sys.exit(f"error: the certificate in {settings.tls_cert_file} cannot be used: {error}")
+
+
+def _allow_many_connections() -> None:
+    """Raise the limit of open files of this process to the maximum that the system allows it.
+
+    Each connection is an open file. The default of 1024 is a limit for programs that use select().
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with contextlib.suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _announce(listener: socket.socket, scheme: str, announced: threading.Event) -> None:
     """Print the URL once a server process accepts connections."""
     address = listener.getsockname()
     while not announced.wait(_RETRY_S):
         with contextlib.suppress(OSError), socket.create_connection(address[:2]):
             announced.set()
     host, port = address[:2]
-    url = f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+    url = f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
     sys.stdout.write(f"Sibling is at {url} - pages at {url}/, API docs at {url}/docs\n")
     sys.stdout.flush()
 
