@@ -135,7 +135,7 @@ def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
     """Return the contents of a dataset, by task."""
     row = _read(services, dataset_id, owner)
     if row.manifest is None:
-        raise Problem("wrong-state", f"dataset '{dataset_id}' is {row.state}, not ready")
+        raise Problem("wrong-state", store.describe_unready(row))
     return json_response(Manifest.model_validate(row.manifest), ETag=_tag(row))
 
 

@@ -107,6 +107,13 @@ def forget(session: Session, row: DatasetRow) -> None:
     session.execute(sa.delete(DatasetRow).where(DatasetRow.id == row.id))
 
 
+def describe_unready(row: DatasetRow) -> str:
+    """Return a message on a dataset that is not ready."""
+    if row.state == "rejected":
+        return f"dataset '{row.id}' was rejected; correct its issues and upload it again"
+    return f"dataset '{row.id}' is {row.state}; wait until it is ready"
+
+
 def delete(session: Session, row: DatasetRow) -> None:
     """Delete the data of a dataset; keep a hidden row if finished jobs reference it."""
     content, row.content_blob_id = row.content_blob_id, None

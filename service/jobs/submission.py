@@ -16,6 +16,7 @@ from algorithms.registry import ALGORITHMS
 from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
 from service.datasets.labels import read_labels
+from service.datasets.store import describe_unready
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
@@ -175,7 +176,7 @@ def find_dataset(
         detail = f"there is no dataset '{dataset_id}'"
         raise Problem("not-found", detail, errors=[place("/dataset_id", detail)])
     if dataset.state != "ready" or dataset.manifest is None:
-        raise Problem("wrong-state", f"dataset '{dataset.id}' is {dataset.state}, not ready")
+        raise Problem("wrong-state", describe_unready(dataset))
     return dataset, dataset.manifest
 
 
@@ -262,7 +263,8 @@ def _plan_adaptation(
     orders = {}
     for task in tasks:
         if task.name in found.row.tasks:
-            raise InvalidData(f"the model already has a task '{task.name}'", task=task.name)
+            detail = f"the model already has a task '{task.name}'; choose another name"
+            raise InvalidData(detail, task=task.name)
         if algorithm.needs.same_features:
             orders[task.name] = _order_of(task, known, width)
     columns = pack_orders(orders)
@@ -283,7 +285,10 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
         subject = f"task '{task.name}' needs the columns that the model was trained on"
         return match_columns(task.feature_names, known, subject=subject, task=task.name)
     if task.n_features != width:
-        detail = f"task '{task.name}' has {task.n_features} features, the model {width}"
+        detail = (
+            f"task '{task.name}' has {task.n_features} features, the model {width}; send the "
+            "columns that it was trained on"
+        )
         raise InvalidData(detail, task=task.name)
     return list(range(width))
 

@@ -83,11 +83,13 @@ def _read_header(file: IO[bytes], name: str) -> tuple[Header, int]:
     prefix = file.read(n_length)
     length = int.from_bytes(prefix, "little")
     if length > _MAX_HEADER_BYTES:
-        detail = f"array '{name}' has a header of {length} bytes, more than {_MAX_HEADER_BYTES}"
+        detail = (
+            f"array '{name}' has a header of {length} bytes, the maximum is {_MAX_HEADER_BYTES}"
+        )
         reject("corrupt-array", detail)
     text = file.read(length)
     if len(text) != length:
-        reject("corrupt-array", f"array '{name}' ends within its header")
+        reject("corrupt-array", f"array '{name}' ends within its header; write the file again")
     return _parse_header(parse, prefix + text, name), len(start) + n_length + length
 
 
@@ -98,7 +100,7 @@ def _parse_header(parse: Callable[..., Any], header: bytes, name: str) -> Header
             stream = io.BytesIO(header)
             shape, is_fortran, dtype = parse(stream, max_header_size=_MAX_HEADER_BYTES)
     except Exception:  # noqa: BLE001 - NumPy lets through whatever evaluating the text raises
-        reject("corrupt-array", f"the header of array '{name}' cannot be read")
+        reject("corrupt-array", f"the header of array '{name}' is corrupt; write the file again")
     if not all(type(n) is int and 0 <= n < 2**62 for n in shape):
         reject("corrupt-array", f"the header of array '{name}' has an invalid shape")
     if len(shape) > _MAX_DIMENSIONS:

@@ -63,7 +63,8 @@ def _read_members(
 def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
     max_members = _MAX_ARRAYS_PER_TASK * limits.tasks + 1
     if len(members) > max_members:
-        reject("too-many-tasks", f"the archive has {len(members)} members, more than {max_members}")
+        detail = f"the archive has {len(members)} arrays, the maximum is {max_members}"
+        reject("too-many-tasks", f"{detail}; upload fewer tasks")
     n_bytes = sum(member.file_size for member in members)
     if n_bytes > limits.decompressed_bytes:
         detail = f"the decompressed arrays have {n_bytes} bytes, more than the limit of"
