@@ -23,6 +23,7 @@ def add_job(app, dataset_id, state="succeeded", job_id="job_1"):
             JobRow(
                 id=job_id, owner="local", dataset_id=dataset_id, algorithm="pca", params={}, seed=0,
                 model_name="m", timeout_s=1, memory_mb=64, max_attempts=1, state=state,
+                root_id=job_id,
             )
         )  # fmt: skip
 
