@@ -15,7 +15,7 @@ from pydantic import ValidationError
 import algorithms
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
-from algorithms.interface.errors import Cancelled, Diverged, InvalidData, UnknownTask
+from algorithms.interface.errors import Cancelled, Diverged, InvalidData, InvalidParams, UnknownTask
 from algorithms.interface.model import CLASS_METHODS
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Checkpoint, Trace
@@ -152,6 +152,13 @@ def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
     assert algorithm.Params.model_validate(json.loads(params.model_dump_json())) == params
     with pytest.raises(ValidationError):
         algorithm.Params(no_such_parameter=1)
+
+
+@pytest.mark.parametrize(("place", "field"), [(None, "k"), ("param_sets/2", "param_sets/2/k")])
+def test_a_refused_parameter_is_named_with_its_place(place, field) -> None:
+    with pytest.raises(InvalidParams, match=r"pca: .*'k'") as rejected:
+        ALGORITHMS["pca"].parse({"k": 0}, place=place)
+    assert rejected.value.field == field
 
 
 def test_modules_at_the_top_level_are_algorithms() -> None:
