@@ -1,4 +1,4 @@
-"""``sibling backup`` and ``sibling restore``."""
+"""``sibling backup``, ``sibling restore`` and ``sibling doctor``."""
 
 from pathlib import Path
 from typing import Annotated
@@ -49,3 +49,17 @@ def restore(
     except SchemaMismatch as error:
         raise OSError(f"{file} cannot be restored: {error}") from error
     _out.print(f"{file} is restored", markup=False)
+
+
+@operations.command()
+def doctor() -> None:
+    """Check settings, database, disk, scheduler and kernels; exit with 1 on errors."""
+    from service.operations.doctor import examine
+    from service.settings import Settings
+
+    has_error = False
+    for finding in examine(Settings()):
+        _out.print(f"{finding.level:<8} {finding.check}: {finding.detail}", markup=False)
+        has_error = has_error or finding.level == "error"
+    if has_error:
+        raise typer.Exit(1)

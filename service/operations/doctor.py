@@ -1,0 +1,204 @@
+"""Check of an installation: settings, database, schema, keys, disk, scheduler, kernels.
+
+No check changes the database or creates a file that stays; missing kernels are compiled.
+"""
+
+import difflib
+import os
+import shutil
+import sqlite3
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final, Literal
+
+import sqlalchemy as sa
+from sqlalchemy.exc import SQLAlchemyError
+
+from service.access import store
+from service.database import BUSY_TIMEOUT_S, Database
+from service.schema import SchemaMismatch, check_schema
+from service.settings import MIB, PREFIX, Settings
+
+#: Free disk space below which jobs and uploads are about to fail.
+MIN_FREE_BYTES: Final = 1024 * MIB
+#: Modules whose functions are compiled.
+_COMPILED: Final = ("algorithms.", "service.")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The result of one check."""
+
+    check: str
+    level: Literal["ok", "warning", "error"]
+    detail: str
+
+
+def examine(settings: Settings, *, has_kernels: bool = True) -> Iterator[Finding]:
+    """Yield the finding of each check.
+
+    Parameters
+    ----------
+    has_kernels
+        Whether to check the compiled kernels too, which takes seconds.
+    """
+    yield _check_settings(settings)
+    yield from _check_database(settings)
+    yield _check_data_dir(settings)
+    yield _check_scheduler(settings)
+    if has_kernels:
+        yield _check_kernels()
+
+
+def environment_names() -> list[str]:
+    """Return the names of the environment variables that have our prefix."""
+    return sorted(name for name in os.environ if name.startswith(PREFIX))
+
+
+def _check_settings(settings: Settings) -> Finding:
+    if settings.heartbeat_interval_s * 2 > settings.heartbeat_timeout_s:
+        detail = (
+            f"SIBLING_HEARTBEAT_TIMEOUT_S ({settings.heartbeat_timeout_s:g}) must be at least "
+            f"twice SIBLING_HEARTBEAT_INTERVAL_S ({settings.heartbeat_interval_s:g}), or live jobs "
+            "are considered lost"
+        )
+        return Finding("settings", "error", detail)
+    if settings.default_timeout_s > settings.max_timeout_s:
+        detail = (
+            f"SIBLING_DEFAULT_TIMEOUT_S ({settings.default_timeout_s:g}) is larger than "
+            f"SIBLING_MAX_TIMEOUT_S ({settings.max_timeout_s:g})"
+        )
+        return Finding("settings", "error", detail)
+    known = [f"{PREFIX}{name}".upper() for name in Settings.model_fields]
+    unknown = [name for name in environment_names() if name.upper() not in known]
+    for name in unknown:
+        similar = difflib.get_close_matches(name.upper(), known, n=1)
+        hint = f"; did you mean {similar[0]}?" if similar else "; see docs/settings.md"
+        return Finding("settings", "warning", f"{name} is not a setting{hint}")
+    return Finding("settings", "ok", f"{len(environment_names())} from the environment")
+
+
+def _check_database(settings: Settings) -> Iterator[Finding]:
+    url = sa.make_url(settings.resolved_database_url())
+    shown = url.render_as_string(hide_password=True)
+    if url.get_backend_name() == "sqlite":
+        path = Path(url.database or "")
+        if not path.exists() and (not path.parent.exists() or path.parent.is_dir()):
+            yield Finding("database", "ok", f"{path} will be created at the first start")
+            return
+        error = _sqlite_error(path)
+        if error is not None:
+            yield Finding("database", "error", f"{path}: {error}; restore a backup")
+            return
+    database = Database(settings.resolved_database_url())
+    try:
+        error = database.connection_error()
+        if error is not None:
+            yield Finding("database", "error", f"{shown} does not respond ({error})")
+            return
+        yield Finding("database", "ok", shown)
+        yield _check_revision(database)
+        yield _check_keys(database, settings)
+    finally:
+        database.close()
+
+
+def _sqlite_error(path: Path) -> str | None:
+    """Return what SQLite finds wrong in a file, or None."""
+    try:
+        uri = f"{path.resolve().as_uri()}?mode=rw"
+        with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:
+            found = str(connection.execute("PRAGMA quick_check(1)").fetchone()[0])
+    except sqlite3.Error as error:
+        return str(error)
+    return None if found == "ok" else found
+
+
+def _check_revision(database: Database) -> Finding:
+    try:
+        check_schema(database)
+    except SchemaMismatch as error:
+        return Finding("schema", "error", str(error))
+    except SQLAlchemyError as error:
+        return Finding("schema", "error", f"cannot be read ({type(error).__name__})")
+    return Finding("schema", "ok", "matches this version")
+
+
+def _check_keys(database: Database, settings: Settings) -> Finding:
+    if not settings.requires_keys():
+        return Finding("keys", "ok", f"not required on {settings.host}")
+    try:
+        with database.read() as session:
+            has_key = store.has_any(session)
+    except SQLAlchemyError as error:
+        return Finding("keys", "error", f"cannot be read ({type(error).__name__})")
+    if not has_key and not settings.bootstrap_key.get_secret_value():
+        detail = "requests need a key, but none exists; run 'sibling keys create'"
+        return Finding("keys", "error", detail)
+    return Finding("keys", "ok", "required")
+
+
+def _check_data_dir(settings: Settings) -> Finding:
+    folder = settings.data_dir.resolve()
+    existing = folder
+    while not existing.exists() and existing != existing.parent:
+        existing = existing.parent  # the service creates the rest
+    try:
+        with tempfile.TemporaryFile(dir=existing) as file:
+            file.write(b"0")
+        free_bytes = shutil.disk_usage(existing).free
+    except OSError as error:
+        return Finding("data directory", "error", f"{folder} cannot be written: {error.strerror}")
+    detail = f"{folder} has {free_bytes // MIB} MiB of free space"
+    if free_bytes < MIN_FREE_BYTES:
+        detail += f", less than {MIN_FREE_BYTES // MIB} MiB; free some, or jobs will fail"
+        return Finding("data directory", "error", detail)
+    return Finding("data directory", "ok", detail)
+
+
+def _check_scheduler(settings: Settings) -> Finding:
+    if not settings.scheduler_url:
+        n_slots = settings.resolved_worker_slots()
+        return Finding("scheduler", "ok", f"a pool on this machine with {n_slots} slot(s)")
+    from service.jobs.worker.cluster import check_version
+    from service.jobs.worker.tls import find_security
+
+    url = settings.scheduler_url
+    try:
+        check_version(url, find_security(url, settings.tls_dir))
+    except (OSError, ValueError) as error:
+        return Finding("scheduler", "error", f"{url}: {error}")
+    return Finding("scheduler", "ok", f"{url} runs this version")
+
+
+def _check_kernels() -> Finding:
+    """Load every compiled function, and count those that were not in the cache on disk."""
+    from numba.core.dispatcher import Dispatcher
+
+    from algorithms.numerics import warm
+    from service.warm import warm_decimals
+
+    try:
+        warm_decimals()
+        warm.main()
+    except (OSError, RuntimeError) as error:  # numba raises RuntimeError for its cache folder
+        return Finding("kernels", "error", f"{error}; set NUMBA_CACHE_DIR to a writable folder")
+    compiled = {
+        id(value): value
+        for name, module in list(sys.modules.items())
+        if name.startswith(_COMPILED)
+        for value in vars(module).values()
+        if isinstance(value, Dispatcher)
+    }
+    n_missing = sum(1 for kernel in compiled.values() if kernel.stats.cache_misses)
+    if n_missing:
+        detail = (
+            f"{n_missing} of {len(compiled)} were not compiled, and are now; run "
+            "'python -m service.warm' after an installation, or the first jobs wait for it"
+        )
+        return Finding("kernels", "warning", detail)
+    return Finding("kernels", "ok", f"{len(compiled)} in the cache")
