@@ -141,6 +141,8 @@ class JobRow(Row):
     #: Checkpoint from which the next attempt continues.
     checkpoint_blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
     traceparent: Mapped[str | None] = mapped_column(sa.String(100))
+    #: A queued job is not submitted before this time.
+    retry_at: Mapped[datetime | None] = mapped_column(index=True)
     created_at: Mapped[datetime] = mapped_column(default=now)
     started_at: Mapped[datetime | None]
     finished_at: Mapped[datetime | None]
@@ -164,7 +166,7 @@ class AttemptRow(Row):
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id", ondelete="CASCADE"), primary_key=True)
     attempt: Mapped[int] = mapped_column(primary_key=True)
     worker: Mapped[str] = mapped_column(sa.String(500))
-    #: ``running``, a final state of the job, or ``lost`` or ``released``.
+    #: ``running``, a final state of the job, or ``lost``, ``postponed`` or ``released``.
     outcome: Mapped[str] = mapped_column(sa.String(16))
     error: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     started_at: Mapped[datetime] = mapped_column(default=now)

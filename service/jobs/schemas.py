@@ -144,7 +144,8 @@ class Attempt(BaseModel):
     outcome: str = Field(
         description="`running`, `succeeded`, `failed`, `cancelled` or `timed_out`; `lost` if the "
         "worker or its child process died; `released` if the attempt was stopped to continue "
-        "elsewhere, which does not count against `max_attempts`."
+        "elsewhere, `postponed` if the machine lacked space, memory or file handles, which do not "
+        "count against `max_attempts`."
     )
     error: JobError | None
     started_at: datetime

@@ -18,7 +18,7 @@ from service.inference.pool import ComputePool
 from service.inference.statistics import Statistics
 from service.jobs.context import Services as Jobs
 from service.jobs.queue.dispatcher import Dispatcher
-from service.jobs.queue.queries import queue_state
+from service.jobs.queue.queries import queue_state, shortage
 from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.engine import Engine
 from service.models.cache import ModelCache
@@ -51,7 +51,10 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
                 "the database": partial(database_error, database),
                 "the job engine": dispatcher.error,
             },
-            warnings={"the workers": dispatcher.warning},
+            warnings={
+                "the workers": dispatcher.warning,
+                "the machines of workers": partial(shortage, database),
+            },
         )
         readiness.start()
         stack.callback(readiness.stop)

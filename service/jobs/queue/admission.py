@@ -13,6 +13,7 @@ from typing import Final, NamedTuple
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
+from service.database import UtcTime, now
 from service.job_states import ACTIVE, JobState
 from service.jobs.queue import store
 from service.rows import JobRow, TurnRow
@@ -117,7 +118,11 @@ def _page() -> sa.Select[str, int, str, int]:
 
     The index has jobs of one priority in order, so that the query reads only what it returns.
     """
-    queued = (JobRow.state == JobState.QUEUED, JobRow.owner == sa.bindparam("owner"))
+    queued = (
+        JobRow.state == JobState.QUEUED,
+        JobRow.owner == sa.bindparam("owner"),
+        sa.or_(JobRow.retry_at.is_(None), JobRow.retry_at <= sa.bindparam("now", type_=UtcTime)),
+    )
     highest = sa.select(sa.func.max(JobRow.priority)).where(
         *queued, JobRow.priority < sa.bindparam("below")
     )
@@ -147,13 +152,14 @@ _TURNS: Final = sa.select(TurnRow.owner, TurnRow.turn)
 def _queue_of(session: Session, owner: str, limit: int) -> Iterator[QueuedJob]:
     """Yield the queued jobs of an owner, by priority, then age."""
     size = min(limit, PAGE_SIZE)
+    owned = {"owner": owner, "size": size, "now": now()}
     below = _ABOVE_ALL
     while True:
         root_id = job_id = ""
         n_rows = size
         while n_rows == size:
             place = {"below": below, "root_id": root_id, "id": job_id}
-            rows = session.execute(_PAGE, {"owner": owner, "size": size, **place}).all()
+            rows = session.execute(_PAGE, owned | place).all()
             n_rows = len(rows)
             for job_id, attempt, root_id, priority in rows:  # noqa: B007 - of the last row
                 yield QueuedJob(job_id, owner, attempt, priority)

@@ -18,6 +18,7 @@ from service.job_states import JobState
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.queue.lease import Lease
 from service.jobs.queue.liveness import LivenessTracker
+from service.jobs.queue.outcome import without_paths
 from service.jobs.queue.pool import WorkerPool
 from service.jobs.studies.plans import next_child_jobs
 from service.observability.logs import log
@@ -228,7 +229,8 @@ class Dispatcher:
         if self._has_died(job, future):
             if self._is_past_grace(key):
                 failure = None if self._engine is None else self._engine.failure(future)
-                return _lost(job, f"worker {_short(job.worker)} {failure or 'died'}")
+                detail = f"worker {_short(job.worker)} {without_paths(failure or 'died')}"
+                return _lost(job, detail)
         elif self._liveness.silent_for(key, job.heartbeat) > self._heartbeat_timeout_s:
             silence = f"sent no heartbeat for {self._heartbeat_timeout_s:g} s"
             return _lost(job, f"worker {_short(job.worker)} {silence}")

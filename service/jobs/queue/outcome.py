@@ -1,12 +1,50 @@
 """The outcome of an attempt."""
 
+import errno
+import os
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 OutcomeKind = Literal[
-    "succeeded", "scored", "failed", "cancelled", "timed_out", "lost", "released", "fenced"
+    "succeeded",
+    "scored",
+    "failed",
+    "cancelled",
+    "timed_out",
+    "lost",
+    "released",
+    "postponed",
+    "fenced",
 ]
+
+#: Errors of a machine that lacks something which other jobs may give back.
+_SHORTAGES: Final = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
+)
+#: NumPy raises this without a number when a disk is full.
+_SHORT_WRITE: Final = re.compile(r"\d+ requested and \d+ written")
+#: An absolute path of two or more parts; the last one is kept.
+_PATH: Final = re.compile(r"(?<![\w.:/])(?:/[^\s/'\"`:;,()<>|]+)+/(?=[^\s/'\"`:;,()<>|])")
+
+
+def find_shortage(error: BaseException) -> str | None:
+    """Return what a machine lacks if that caused an error, such as space; None otherwise."""
+    cause: BaseException | None = error
+    while cause is not None:
+        if isinstance(cause, OSError):
+            if cause.errno in _SHORTAGES:
+                return os.strerror(cause.errno)
+            if _SHORT_WRITE.search(str(cause)):
+                return os.strerror(errno.ENOSPC)
+        cause = cause.__cause__ or cause.__context__
+    return None
+
+
+def without_paths(text: str) -> str:
+    """Return a text with the names of files in place of their paths on the server."""
+    return _PATH.sub("", text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,7 +55,8 @@ class Outcome:
     ----------
     kind
         ``scored`` for a child job, which has a result and no model; ``lost`` when the worker or
-        the child process died; ``released`` when it was stopped to continue elsewhere; ``fenced``
+        the child process died; ``postponed`` when the machine lacked space, memory or file handles;
+        ``released`` when it was stopped to continue elsewhere; ``fenced``
         when another attempt owns the row.
     place
         Task, row, column and field that an error is about.

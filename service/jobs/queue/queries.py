@@ -91,6 +91,18 @@ def oldest_queued(session: Session) -> datetime | None:
     return session.scalar(query.order_by(JobRow.id).limit(1))  # ids sort by time of creation
 
 
+def shortage(database: Database) -> str | None:
+    """Return what machines of workers lack, if jobs are queued again because of that."""
+    waiting = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
+    try:
+        with database.read() as session:
+            n_jobs = session.scalar(sa.select(sa.func.count()).where(*waiting))
+            error = session.scalar(sa.select(JobRow.error).where(*waiting).limit(1))
+    except SQLAlchemyError:  # reported as an error
+        return None
+    return None if error is None else f"{n_jobs} jobs will be tried again: {error['detail']}"
+
+
 def queue_state(database: Database) -> QueueState | None:
     """Return the state of the job queue, or None while the database does not respond."""
     try:

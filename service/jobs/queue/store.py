@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from datetime import timedelta
+from typing import Any, Final, Protocol
 
 import sqlalchemy as sa
 from sqlalchemy.engine import CursorResult
@@ -12,6 +13,11 @@ from service.blobs import release_blob
 from service.database import now
 from service.job_states import FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.rows import AttemptRow, BlobRow, EventRow, JobRow, new_id
+
+#: Outcome of an attempt on a machine that lacked space, memory or file handles.
+POSTPONED: Final = "postponed"
+_FIRST_DELAY_S: Final = 2
+_MAX_DELAY_S: Final = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -172,6 +178,7 @@ def submit(session: Session, jobs: Sequence[Queued]) -> list[tuple[str, int]]:
             worker=None,
             progress=None,
             is_release_requested=False,
+            retry_at=None,
         )
         .returning(JobRow.id, JobRow.attempt)
         .execution_options(synchronize_session=False)
@@ -357,6 +364,28 @@ def mark_lost(session: Session, job: JobRow, failure: AttemptFailure) -> bool:
         )
     enter = JobState.QUEUED if job.counted_attempts < job.max_attempts else JobState.FAILED
     return move(*here, enter, outcome="lost", error=error)
+
+
+def postpone(session: Session, job: JobRow, code: str, detail: str) -> bool:
+    """Queue a running job again after a while, uncounted: its worker's machine lacked something.
+
+    The delay doubles with every such attempt of the job.
+    """
+    here = (session, job.id, job.attempt, JobState.RUNNING)
+    if job.is_cancel_requested:
+        return move(*here, JobState.CANCELLED)
+    earlier = sa.select(sa.func.count()).where(
+        AttemptRow.job_id == job.id, AttemptRow.outcome == POSTPONED
+    )
+    delay_s = min(_FIRST_DELAY_S * 2 ** (session.scalar(earlier) or 0), _MAX_DELAY_S)
+    return move(
+        *here,
+        JobState.QUEUED,
+        outcome=POSTPONED,
+        error={"code": code, "detail": detail, "attempt": job.attempt},
+        counted_attempts=JobRow.counted_attempts - 1,
+        retry_at=now() + timedelta(seconds=delay_s),
+    )
 
 
 def _end_attempt(

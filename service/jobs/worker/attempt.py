@@ -18,12 +18,12 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, store
-from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.outcome import Outcome, find_shortage, without_paths
 from service.jobs.studies.child_jobs import ADAPT, INFER
 from service.jobs.worker.heartbeat import HeartbeatThread
 from service.jobs.worker.publication import Outputs, publish_model, publish_outputs
 from service.jobs.worker.scratch import make_scratch
-from service.jobs.worker.supervisor import Supervisor
+from service.jobs.worker.supervisor import Supervisor, postponed
 from service.observability.logs import configure_logs, log
 from service.processes import this_process
 from service.rows import DatasetRow, JobRow, VersionRow
@@ -125,7 +125,7 @@ class _Attempt:
         except LookupError as error:
             return Outcome("failed", "base-model-deleted", str(error))
         except (OSError, OperationalError) as error:  # another worker may succeed
-            return Outcome("lost", "worker-failed", f"the dataset could not be fetched: {error}")
+            return _worker_failed("the dataset could not be fetched", error)
         request = {
             "dataset": str(dataset),
             "manifest": self._dataset.manifest,
@@ -141,13 +141,16 @@ class _Attempt:
             "checkpoint": str(self._checkpoint),
             "checkpoint_interval_s": self._worker.settings.checkpoint_interval_s,
         }
-        return self._worker.supervisor.run(
-            request,
-            heartbeat=self._heartbeats.report,
-            timeout_s=job.timeout_s,
-            memory_mb=job.memory_mb,
-            threads=job.threads,
-        )
+        try:
+            return self._worker.supervisor.run(
+                request,
+                heartbeat=self._heartbeats.report,
+                timeout_s=job.timeout_s,
+                memory_mb=job.memory_mb,
+                threads=job.threads,
+            )
+        except OSError as error:
+            return _worker_failed("the child process could not be run", error)
 
     def _retry_until_deadline(self, fetch: Callable[[], T]) -> T:
         """Return the result of ``fetch``, retried while the database is unavailable."""
@@ -258,7 +261,7 @@ class _Attempt:
     def _settle(self, outcome: Outcome) -> bool:
         """Store the outcome in one transaction; return False if the attempt was fenced out."""
         job = self._job
-        if outcome.kind in ("lost", "released"):
+        if outcome.kind in ("lost", "released", "postponed"):
             self._store_checkpoint(is_last=True)
         if outcome.kind == "succeeded":
             return self._publish(outcome)
@@ -266,7 +269,7 @@ class _Attempt:
             match outcome.kind:
                 case "scored":
                     return self._end(session, JobState.SUCCEEDED, result=outcome.result)
-                case "lost" | "released":
+                case "lost" | "released" | "postponed":
                     return self._requeue(session, outcome)
                 case "failed" | "timed_out":
                     error = {"code": outcome.code, "detail": outcome.detail, "attempt": job.attempt}
@@ -296,9 +299,19 @@ class _Attempt:
         row = store.get(session, self._job.id)
         if row is None or (row.attempt, row.state) != (self._job.attempt, JobState.RUNNING):
             return False
+        if outcome.kind == "postponed":
+            return store.postpone(session, row, outcome.code, outcome.detail)
         is_counted = outcome.kind == "lost"
         failure = store.AttemptFailure(outcome.code, outcome.detail, is_counted)
         return store.mark_lost(session, row, failure)
+
+
+def _worker_failed(what: str, error: Exception) -> Outcome:
+    """Return the outcome of an attempt that the worker could not carry out."""
+    shortage = find_shortage(error)
+    if shortage is not None:
+        return postponed(shortage)
+    return Outcome("lost", "worker-failed", without_paths(f"{what}: {error}"))
 
 
 def _worker(database_url: str) -> Worker:

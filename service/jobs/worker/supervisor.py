@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from service.job_states import AttemptCommand
-from service.jobs.queue.outcome import Outcome
+from service.jobs.queue.outcome import Outcome, without_paths
 from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
 
@@ -166,11 +166,13 @@ class _Run:
             return Outcome(message["type"], result=message["result"])
         if self._stop is not None:
             return self._stop
+        if message["type"] == "postponed":
+            return postponed(message["detail"])
         if message["type"] == "cancelled":
             return Outcome("lost", "worker-exited", "the child process stopped without a request")
         detail = message["detail"]
         if message["code"] == "internal-error" and (tail := self.child.tail()):
-            detail = f"{detail}\n{tail}"
+            detail = without_paths(f"{detail}\n{tail}")
         return Outcome("failed", message["code"], detail, message["place"])
 
     def _from_exit(self) -> Outcome:
@@ -178,7 +180,7 @@ class _Run:
         code = self.child.end()
         if self._stop is not None:
             return self._stop
-        tail = self.child.tail()
+        tail = without_paths(self.child.tail())
         if code >= 0:
             detail = f"the child process exited with code {code}\n{tail}"
             return Outcome("failed", "crashed", detail)
@@ -187,11 +189,18 @@ class _Run:
 
     def _start_failed(self) -> Outcome:
         detail = f"the child process did not start within {_START_TIMEOUT_S} s"
-        return Outcome("lost", "worker-start-failed", f"{detail}\n{self.child.tail()}")
+        return Outcome(
+            "lost", "worker-start-failed", without_paths(f"{detail}\n{self.child.tail()}")
+        )
 
     def _out_of_memory(self) -> Outcome:
         detail = f"the job needs more than its memory limit of {self.memory_mb} MiB"
         return Outcome("failed", "out-of-memory", detail)
+
+
+def postponed(shortage: str) -> Outcome:
+    """Return the outcome of an attempt on a machine that lacks something."""
+    return Outcome("postponed", "resource-shortage", f"the worker's machine reports: {shortage}")
 
 
 def _signal_name(number: int) -> str:

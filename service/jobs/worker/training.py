@@ -18,6 +18,7 @@ from algorithms.numerics.threads import blas_threads
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import read_tasks
+from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
 from service.jobs.worker.wire import Wire
@@ -44,6 +45,9 @@ def run_request(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         detail = f"the job needs more memory than its limit: {error}"
         return {"type": "failed", "code": "out-of-memory", "detail": detail, "place": {}}
     except Exception as error:  # noqa: BLE001 - the supervisor reports every error
+        shortage = find_shortage(error)
+        if shortage is not None:
+            return {"type": "postponed", "detail": shortage}
         traceback.print_exc()
         detail = f"{type(error).__name__}: {error}"
         return {"type": "failed", "code": "internal-error", "detail": detail, "place": {}}

@@ -4,9 +4,11 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
+from service.database import now
 from service.job_states import ACTIVE, FINAL, TRANSITIONS, AttemptCommand, JobState
 from service.jobs.queue import admission, queries, store
-from service.rows import BlobRow
+from service.jobs.queue.outcome import without_paths
+from service.rows import BlobRow, JobRow
 
 LOST = store.AttemptFailure("worker-lost", "gone")
 
@@ -272,3 +274,47 @@ def test_a_checkpoint_replaces_the_previous_one_and_is_deleted_with_the_end(
         store.move(session, job_id, attempt, JobState.RUNNING, JobState.SUCCEEDED)
     assert read_job(job_id).checkpoint_blob_id is None
     assert stored() == 0
+
+
+def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
+    database, new_job, read_job, begin
+):
+    job_id, other = new_job(max_attempts=1, priority=9), new_job()
+    delays = []
+    for _ in range(3):
+        begin(job_id)
+        asked_at = now()
+        with database.write() as session:
+            row = store.get(session, job_id)
+            assert store.postpone(session, row, "resource-shortage", "No space left on device")
+        row = read_job(job_id)
+        delays.append(round((row.retry_at - asked_at).total_seconds()))
+        assert (row.state, row.counted_attempts) == ("queued", 0)
+        assert row.error["code"] == "resource-shortage"
+        with database.read() as session:
+            assert [job.id for job in admission.next_queued(session, 9)] == [other]
+        assert queries.shortage(database) == "1 jobs will be tried again: No space left on device"
+    assert delays == [2, 4, 8]
+    with database.write() as session:
+        session.execute(sa.update(JobRow).where(JobRow.id == job_id).values(retry_at=now()))
+    with database.read() as session:
+        assert {job.id for job in admission.next_queued(session, 9)} == {job_id, other}
+    begin(job_id)
+    assert read_job(job_id).retry_at is None
+    assert queries.shortage(database) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('File "/srv/app/service/x.py", line 3', 'File "x.py", line 3'),
+        (
+            "[Errno 2] No such file: '/data/work/job_1.model'",
+            "[Errno 2] No such file: 'job_1.model'",
+        ),
+        ("task 'a/b' has 3 of 4 features, see http://host/a/b", None),
+        ("1/2 of /proc/self", "1/2 of self"),
+    ],
+)
+def test_texts_keep_the_names_of_files_only(text, expected):
+    assert without_paths(text) == (text if expected is None else expected)

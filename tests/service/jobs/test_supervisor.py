@@ -1,3 +1,4 @@
+import errno
 import os
 import signal
 import subprocess
@@ -14,6 +15,7 @@ from algorithms.interface.tasks import Task
 from algorithms.registry import load_model
 from service.datasets.canonical import write_tasks
 from service.job_states import AttemptCommand
+from service.jobs.worker import training
 from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.supervisor import Supervisor
 from service.settings import Settings
@@ -144,7 +146,27 @@ def test_invalid_data_fails_with_its_place(supervisor, request_for):
 def test_an_internal_error_has_its_traceback(supervisor, small):
     outcome, _, _ = run(supervisor, {**small, "dataset": "/nowhere/at/all"})
     assert outcome.kind == "failed"
-    assert "/nowhere/at/all" in outcome.detail
+    assert "No such file or directory: 'all'" in outcome.detail
+    assert 'File "training.py"' in outcome.detail
+    assert "/" not in outcome.detail.replace("</", "")  # no path of the server
+
+
+def test_a_full_disk_postpones_the_job(supervisor, small):
+    outcome, _, _ = run(supervisor, {**small, "artifact": "/dev/full"})
+    assert (outcome.kind, outcome.code) == ("postponed", "resource-shortage")
+    assert outcome.detail == "the worker's machine reports: No space left on device"
+    assert run(supervisor, small)[0].kind == "succeeded"
+
+
+@pytest.mark.parametrize("number", ["ENOSPC", "EDQUOT", "ENOMEM", "EMFILE", "ENFILE"])
+def test_a_machine_without_space_memory_or_file_handles_is_no_defect(monkeypatch, number):
+    def run_out(*_):
+        cause = OSError(getattr(errno, number), "x", "/srv/data/work/job_1.model")
+        raise RuntimeError("could not save") from cause
+
+    monkeypatch.setattr(training, "_run", run_out)
+    detail = os.strerror(getattr(errno, number))
+    assert training.run_request({}, None) == {"type": "postponed", "detail": detail}
 
 
 def test_progress_comes_with_the_heartbeats(supervisor, long):
