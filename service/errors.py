@@ -52,6 +52,10 @@ JOB_CODES: Final[dict[str, tuple[str, str]]] = {
         "The worker could not fetch the dataset or the model.",
         "Read the detail and the worker's log.",
     ),
+    "resource-shortage": (
+        "The worker's machine lacked disk space, memory or file handles.",
+        "Nothing: the job is tried again after a while. Free the resource that the detail names.",
+    ),
     "result-not-stored": (
         "The result could not be written to the database.",
         "Free space in the database, then submit the job again.",
