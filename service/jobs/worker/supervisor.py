@@ -18,6 +18,8 @@ from service.jobs.worker.child_process import TERM_GRACE_S, ChildProcess
 from service.settings import MIB, Settings
 
 _START_TIMEOUT_S: Final = 120
+#: Errors whose text can have paths of the server; the texts of others are about the data.
+_CODES_WITH_PATHS: Final = ("internal-error", "invalid-artifact")
 
 #: Takes the progress of an attempt; returns at once the command for it, or None if another attempt
 #: owns the row.
@@ -172,7 +174,9 @@ class _Run:
             return Outcome("lost", "worker-exited", "the child process stopped without a request")
         detail = message["detail"]
         if message["code"] == "internal-error" and (tail := self.child.tail()):
-            detail = without_paths(f"{detail}\n{tail}")
+            detail = f"{detail}\n{tail}"
+        if message["code"] in _CODES_WITH_PATHS:
+            detail = without_paths(detail)
         return Outcome("failed", message["code"], detail, message["place"])
 
     def _from_exit(self) -> Outcome:

@@ -37,20 +37,25 @@ def run_request(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         return _run(request, wire)
     except Cancelled:
         return {"type": "cancelled"}
-    except AlgorithmError as error:
+    except Exception as error:  # noqa: BLE001 - the supervisor reports every error
+        return _describe(error)
+
+
+def _describe(error: Exception) -> dict[str, Any]:
+    """Return the message about an error."""
+    shortage = find_shortage(error)
+    if shortage is not None:
+        return {"type": "postponed", "detail": shortage}
+    if isinstance(error, AlgorithmError):
         place = {"task": error.task, "row": error.row, "column": error.column, "field": error.field}
         place = {key: value for key, value in place.items() if value is not None}
         return {"type": "failed", "code": error.code, "detail": error.message, "place": place}
-    except MemoryError as error:
+    if isinstance(error, MemoryError):
         detail = f"the job needs more memory than its limit: {error}"
         return {"type": "failed", "code": "out-of-memory", "detail": detail, "place": {}}
-    except Exception as error:  # noqa: BLE001 - the supervisor reports every error
-        shortage = find_shortage(error)
-        if shortage is not None:
-            return {"type": "postponed", "detail": shortage}
-        traceback.print_exc()
-        detail = f"{type(error).__name__}: {error}"
-        return {"type": "failed", "code": "internal-error", "detail": detail, "place": {}}
+    traceback.print_exception(error)
+    detail = f"{type(error).__name__}: {error}"
+    return {"type": "failed", "code": "internal-error", "detail": detail, "place": {}}
 
 
 def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
