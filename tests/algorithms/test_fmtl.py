@@ -882,3 +882,10 @@ def test_the_preconditioner_is_the_inverse_of_its_approximation() -> None:
     R = rng.standard_normal((3, 7))
     expected = [np.linalg.solve(np.eye(7) + t * K, r) for t, r in zip(theta, R, strict=True)]
     np.testing.assert_allclose(Preconditioner(Qt, S, mu).apply(R, theta), expected, atol=1e-12)
+
+
+def test_only_a_precomputed_kernel_cannot_be_evaluated_on_held_out_rows() -> None:
+    for kernel in ("linear", "rbf", "laplacian", "polynomial"):
+        FMTL().check_held_out(FMTLParams(kernel=kernel))
+    with pytest.raises(InvalidParams, match="precomputed"):
+        FMTL().check_held_out(FMTLParams(kernel="precomputed"))
