@@ -266,6 +266,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The owner has as many queued jobs as the operator allows.",
         "Retry after the number of seconds in `Retry-After`, or cancel queued jobs.",
     ),
+    "too-many-streams": ErrorSpec(
+        429,
+        "Too many event streams",
+        "The owner has as many event streams and waiting requests as the operator allows.",
+        "Close other streams, or poll the events without a stream.",
+    ),
     "internal": ErrorSpec(
         500,
         "Internal server error",

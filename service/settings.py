@@ -125,6 +125,12 @@ class Settings(BaseSettings):
         description="Start a job of higher priority before the jobs of all other owners. By "
         "default, owners take turns, and priorities order the jobs of one owner.",
     )
+    max_waiting_requests: int = Field(
+        1000,
+        ge=1,
+        description="Maximum number of event streams and requests with `wait`, per owner and "
+        "process. Further streams get 429; further requests do not wait.",
+    )
     heartbeat_interval_s: float = Field(
         0.25, gt=0, description="Time between two heartbeats of a running job, in seconds."
     )

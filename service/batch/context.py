@@ -7,6 +7,7 @@ from service.blobs import BlobStore
 from service.database import Database
 from service.http.routing import app_state
 from service.jobs.queue.dispatcher import Dispatcher
+from service.jobs.watcher import JobWatcher
 from service.models.cache import ModelCache
 from service.models.columns import ColumnNames
 from service.models.resolver import ModelResolver
@@ -27,6 +28,7 @@ class Services:
     database: Database
     blobs: BlobStore
     dispatcher: Dispatcher
+    watcher: JobWatcher
     resolver: ModelResolver
     models: ModelCache
     columns: ColumnNames

@@ -77,7 +77,7 @@ async def submit_inference(
     )
     job_id = await run_in_threadpool(submission.submit, services, spec, origin)
     services.dispatcher.wake()
-    job = await wait_for(services.database, job_id, owner, wait)
+    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 

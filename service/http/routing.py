@@ -1,11 +1,13 @@
 """Routes that authenticate the caller before they read the body; dependencies of routes."""
 
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Annotated, Any, ClassVar, Final
 
 from fastapi import Depends
 from fastapi.concurrency import run_in_threadpool
 from fastapi.routing import APIRoute
+from sqlalchemy.exc import SQLAlchemyError
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
@@ -48,6 +50,7 @@ class StrictRoute(APIRoute):
         async def strict(request: Request) -> Response:
             bounded = StrictRequest(request.scope, request.receive)
             request.scope["owner"] = await self.owner_of(bounded)
+            request.scope["authenticate"] = partial(self.owner_of, bounded)
             if takes_json:
                 _check_is_json(request)
             return await handle(bounded)
@@ -99,6 +102,17 @@ def app_state(name: str) -> Any:
 
 async def _owner(request: Request) -> str:
     return str(request.scope["owner"])
+
+
+async def is_still_authorized(request: Request) -> bool:
+    """Return whether the key of a long request is still valid; True if that cannot be found out."""
+    try:
+        await request.scope["authenticate"]()
+    except Problem:
+        return False
+    except SQLAlchemyError:
+        return True
+    return True
 
 
 #: Dependency: the owner of the caller's API key.

@@ -6,6 +6,7 @@ from typing import Annotated
 from service.database import Database
 from service.http.routing import app_state
 from service.jobs.queue.dispatcher import Dispatcher
+from service.jobs.watcher import JobWatcher
 from service.settings import Settings
 
 
@@ -16,6 +17,7 @@ class Services:
     settings: Settings
     database: Database
     dispatcher: Dispatcher
+    watcher: JobWatcher
 
 
 #: Dependency of routes.

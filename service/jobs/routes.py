@@ -1,8 +1,8 @@
 """HTTP routes of jobs: submit, list, watch, cancel."""
 
-import asyncio
 import time
 from collections.abc import AsyncIterator
+from functools import partial
 from typing import Annotated, Final
 
 from fastapi import APIRouter, Header, Query, Request, Response
@@ -18,19 +18,20 @@ from service.http.paging import Page, PageQuery, page
 from service.http.preconditions import etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, is_still_authorized, secured
 from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, queries, store
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
+from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import version_of_job, versions_of_jobs
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
-POLL_S: Final = 0.2
-FIRST_POLL_S: Final = 0.02
+#: A stream ends at most so long after its key was revoked or expired.
+KEY_CHECK_S: Final = 5
 #: A comment line after this time without events keeps proxies from closing the stream.
 KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
@@ -99,7 +100,7 @@ async def submit_job(
     )
     job_id = await run_in_threadpool(_submit, services, spec, origin)
     services.dispatcher.wake()
-    job = await wait_for(services.database, job_id, owner, wait)
+    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 
@@ -135,7 +136,7 @@ async def get_job(
     job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
-    job = await wait_for(services.database, job_id, owner, wait)
+    job = await wait_for(services.database, services.watcher, job_id, owner, wait)
     tag = etag(fingerprint(job.model_dump_json())[:32])
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
@@ -169,7 +170,7 @@ def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
             "job ends.",
             "content": {"text/event-stream": {}},
         },
-        **problems("not-found", "invalid-request"),
+        **problems("not-found", "invalid-request", "too-many-streams"),
     },
 )
 async def get_events(
@@ -185,7 +186,11 @@ async def get_events(
     """Return the events of a job, as a page or as a stream."""
     await run_in_threadpool(_read, services.database, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
-        stream = _stream(services, job_id, owner, max(after, last_event_id))
+        if not services.watcher.has_room(owner):
+            limit = services.settings.max_waiting_requests
+            detail = f"you have {limit} event streams and waiting requests, the maximum"
+            raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
+        stream = _stream(services, request, job_id, owner, max(after, last_event_id))
         headers = {"Cache-Control": "no-cache", "X-Accel-Buffering": "no"}
         return StreamingResponse(stream, media_type="text/event-stream", headers=headers)
     events = await run_in_threadpool(_events, services, job_id, after, page_size + 1)
@@ -219,37 +224,54 @@ def _events(services: Services, job_id: str, after: int, limit: int) -> list[Eve
         return [Event.from_row(r) for r in queries.events_after(session, job_id, after, limit)]
 
 
-async def wait_for(database: Database, job_id: str, owner: str, wait_s: float) -> Job:
+async def wait_for(
+    database: Database, watcher: JobWatcher, job_id: str, owner: str, wait_s: float
+) -> Job:
     """Return a job, after waiting up to ``wait_s`` seconds for its end."""
     deadline = time.monotonic() + wait_s
-    pause_s = FIRST_POLL_S  # poll quickly at first so that short jobs return at once, then back off
-    while True:
-        job = await run_in_threadpool(_read, database, job_id, owner)
-        if job.is_final or time.monotonic() >= deadline:
-            return job
-        await asyncio.sleep(pause_s)
-        pause_s = min(POLL_S, 1.5 * pause_s)
+    job = await run_in_threadpool(_read, database, job_id, owner)
+    if job.is_final or wait_s == 0 or not watcher.has_room(owner):
+        return job
+    snapshot: Snapshot | None = None
+    with watcher.watch(job_id, owner):
+        while snapshot is None or not snapshot.is_final():
+            left_s = deadline - time.monotonic()
+            if left_s <= 0:
+                break
+            snapshot = await watcher.next_change(job_id, snapshot, left_s)
+    return await run_in_threadpool(_read, database, job_id, owner)
 
 
-async def _stream(services: Services, job_id: str, owner: str, after: int) -> AsyncIterator[bytes]:
-    """Yield server-sent events until the job has ended and all events are sent."""
-    last_sent = time.monotonic()
-    while True:
-        job = await run_in_threadpool(_read, services.database, job_id, owner)
-        events = await run_in_threadpool(_events, services, job_id, after, EVENTS_PER_READ)
-        for event in events:
-            after = event.id
-            last_sent = time.monotonic()
-            yield format_sse_event(
-                data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
-            )
-        if job.is_final and len(events) < EVENTS_PER_READ:
-            return
-        if time.monotonic() - last_sent > KEEP_ALIVE_S:
-            last_sent = time.monotonic()
-            yield KEEPALIVE_COMMENT
-        if not events:
-            await asyncio.sleep(POLL_S)
+async def _stream(
+    services: Services, request: Request, job_id: str, owner: str, after: int
+) -> AsyncIterator[bytes]:
+    """Yield server-sent events until the job has ended and all events are sent, or the key ends."""
+    watcher = services.watcher
+    snapshot: Snapshot | None = None
+    last_sent = last_check = time.monotonic()
+    with watcher.watch(job_id, owner):
+        while True:
+            snapshot = await watcher.next_change(job_id, snapshot, KEY_CHECK_S)
+            if time.monotonic() - last_check > KEY_CHECK_S:
+                last_check = time.monotonic()
+                if not await is_still_authorized(request):
+                    return
+            while snapshot is not None and snapshot.last_event > after:
+                read = partial(_events, services, job_id, after, EVENTS_PER_READ)
+                events = await watcher.share((job_id, after), read)
+                if not events:
+                    break
+                for event in events:
+                    after = event.id
+                    yield format_sse_event(
+                        data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
+                    )
+                last_sent = time.monotonic()
+            if snapshot is not None and snapshot.is_final():
+                return
+            if time.monotonic() - last_sent > KEEP_ALIVE_S:
+                last_sent = time.monotonic()
+                yield KEEPALIVE_COMMENT
 
 
 def no_job(job_id: str) -> Problem:

@@ -19,6 +19,7 @@ from service.inference.statistics import Statistics
 from service.jobs.context import Services as Jobs
 from service.jobs.queue.dispatcher import Dispatcher
 from service.jobs.queue.queries import queue_state, shortage
+from service.jobs.watcher import JobWatcher
 from service.jobs.worker.child_process import TERM_GRACE_S
 from service.jobs.worker.engine import Engine
 from service.models.cache import ModelCache
@@ -74,16 +75,26 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
         columns = ColumnNames(database)
 
+        watcher = JobWatcher(database, max_per_owner=settings.max_waiting_requests)
+
         state.readiness = readiness
         state.authenticator = Authenticator(database, is_open=not settings.requires_keys())
         state.datasets = Datasets(settings, database, blobs, ingester)
-        state.jobs = Jobs(settings, database, dispatcher)
+        state.jobs = Jobs(settings, database, dispatcher, watcher)
         state.models = Models(settings, database, blobs, resolver, models)
         state.inference = Inference(
             settings, database, resolver, models, columns, compute, Statistics(metrics)
         )
         state.batch = Batch(
-            settings, database, blobs, dispatcher, resolver, models, columns, compute.blas_threads
+            settings,
+            database,
+            blobs,
+            dispatcher,
+            watcher,
+            resolver,
+            models,
+            columns,
+            compute.blas_threads,
         )
         yield
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime
+from typing import Final
 
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
@@ -11,6 +12,9 @@ from service.database import Database, now
 from service.job_states import ACTIVE, UNFINISHED, JobState
 from service.observability.metrics import QueueState
 from service.rows import AttemptRow, EventRow, JobRow
+
+#: A statement of SQLite has at most 32,766 parameters.
+_MAX_IDS_PER_QUERY: Final = 10_000
 
 
 def list_page(
@@ -42,6 +46,17 @@ def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Se
     """Return the events of a job after one of them, in order."""
     query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
+
+
+def states_and_last_events(session: Session, job_ids: Sequence[str]) -> dict[str, tuple[str, int]]:
+    """Return the state of each job that exists, and the id of its last event."""
+    last = sa.select(sa.func.max(EventRow.id)).where(EventRow.job_id == JobRow.id)
+    found: dict[str, tuple[str, int]] = {}
+    for start in range(0, len(job_ids), _MAX_IDS_PER_QUERY):
+        ids = job_ids[start : start + _MAX_IDS_PER_QUERY]
+        query = sa.select(JobRow.id, JobRow.state, last.scalar_subquery()).where(JobRow.id.in_(ids))
+        found |= {job_id: (state, event or 0) for job_id, state, event in session.execute(query)}
+    return found
 
 
 def attempts_of(session: Session, job_ids: Sequence[str]) -> dict[str, list[AttemptRow]]:

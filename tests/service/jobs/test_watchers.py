@@ -1,0 +1,168 @@
+"""Requests that wait for jobs: how many there may be, what they cost, and how they end."""
+
+import asyncio
+import contextlib
+import json
+import os
+import threading
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import httpx
+import numpy as np
+import pytest
+
+from service.access import store
+from service.access.keys import new_key
+from service.client import Client
+from service.jobs.watcher import JobWatcher
+
+MISCHIEF = Path(__file__).parent / "mischief"
+#: Seed of a job whose steps the mischief delays.
+SLOW = 9006
+SSE = {"Accept": "text/event-stream"}
+
+
+def make_key(service, owner):
+    key = new_key()
+    with service.open_database() as database, database.write() as session:
+        store.create(session, key, owner=owner, scopes=["admin"], expires_at=None)
+    return key
+
+
+@pytest.fixture(scope="module")
+def guarded(launch_service):
+    """A service that requires keys, whose only slot a long job keeps."""
+    key = new_key()
+    with launch_service(
+        SIBLING_WORKER_SLOTS=1,
+        SIBLING_REQUIRE_KEYS="true",
+        SIBLING_BOOTSTRAP_KEY=key.text(),
+        SIBLING_MAX_WAITING_REQUESTS=40,
+        PYTHONPATH=os.pathsep.join([str(MISCHIEF), os.environ.get("PYTHONPATH", "")]),
+    ) as running:
+        yield running
+
+
+@pytest.fixture
+def key(guarded):
+    return make_key(guarded, f"owner {time.monotonic_ns()}")
+
+
+@pytest.fixture
+def http(guarded, key):
+    headers = {"Authorization": f"Bearer {key.text()}"}
+    limits = httpx.Limits(max_connections=200)
+    with httpx.Client(
+        base_url=guarded.url, headers=headers, timeout=30, limits=limits
+    ) as open_http:
+        yield open_http
+
+
+@pytest.fixture
+def job(guarded, key):
+    """A job that does not end by itself within the test."""
+    with Client(guarded.url, api_key=key.text()) as client:
+        rng = np.random.default_rng(0)
+        rows = {f"t{i}": rng.normal(size=(60, 40)) for i in range(60)}
+        options = {"k": 5, "selection": "cv", "n_folds": 20, "starts": "many"}
+        data = client.upload(rows, name="long")
+        job = client.train(data, "rmt-pca", model="long", seed=SLOW, **options)
+        yield job
+        with contextlib.suppress(Exception):
+            job.cancel()
+
+
+def open_streams(stack, http, job, n):
+    return [
+        stack.enter_context(http.stream("GET", f"/v1/jobs/{job.id}/events", headers=SSE))
+        for _ in range(n)
+    ]
+
+
+def test_streams_are_bounded_per_owner_and_all_see_the_end(guarded, http, job):
+    with contextlib.ExitStack() as stack:
+        streams = open_streams(stack, http, job, 40)
+        assert {response.status_code for response in streams} == {200}
+        lines = [response.iter_lines() for response in streams]  # kept, or they would be closed
+        assert all(next(own) for own in lines)
+        refused = http.get(f"/v1/jobs/{job.id}/events", headers=SSE)
+        assert (refused.status_code, refused.json()["code"]) == (429, "too-many-streams")
+        assert int(refused.headers["retry-after"]) > 0
+        # a long poll does not wait then, and another owner is not concerned
+        assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).status_code == 200
+        other = {"Authorization": f"Bearer {make_key(guarded, 'other').text()}"}
+        assert httpx.get(f"{guarded.url}/v1/jobs", headers=other).status_code == 200
+        assert http.post(f"/v1/jobs/{job.id}:cancel").status_code == 202
+    assert http.get(f"/v1/jobs/{job.id}", params={"wait": 60}).json()["is_final"]
+    response = http.get(f"/v1/jobs/{job.id}/events", headers=SSE)  # there is room again
+    assert '"cancelled"' in response.text
+
+
+def test_every_long_poll_returns_when_the_job_ends(http, job):
+    found = []
+
+    def poll():
+        response = http.get(f"/v1/jobs/{job.id}", params={"wait": 60})
+        found.append(response.json()["state"])
+
+    threads = [threading.Thread(target=poll) for _ in range(30)]
+    for thread in threads:
+        thread.start()
+    assert http.post(f"/v1/jobs/{job.id}:cancel").status_code == 202
+    for thread in threads:
+        thread.join()
+    assert found == ["cancelled"] * 30
+
+
+def test_a_stream_ends_when_its_key_is_revoked(guarded, http, key, job):
+    with http.stream("GET", f"/v1/jobs/{job.id}/events", headers=SSE) as response:
+        lines = response.iter_lines()
+        next(lines)
+        with guarded.open_database() as database, database.write() as session:
+            assert store.revoke(session, key.id)
+        events = [json.loads(line[6:]) for line in lines if line.startswith("data: ")]
+    states = [event["data"]["state"] for event in events if event["kind"] == "state"]
+    assert "succeeded" not in states
+    assert http.get(f"/v1/jobs/{job.id}").status_code == 401
+
+
+def test_one_query_serves_every_request_that_waits(database):
+    """Each of 500 streams queried the database five times a second before."""
+    n_sessions = 0
+    read = database.read
+
+    def counted():
+        nonlocal n_sessions
+        n_sessions += 1
+        return read()
+
+    async def run():
+        watcher = JobWatcher(SimpleNamespace(read=counted), max_per_owner=500)
+        with contextlib.ExitStack() as stack:
+            for i in range(500):
+                assert watcher.has_room("a")
+                stack.enter_context(watcher.watch(f"job_{i}", "a"))
+            assert not watcher.has_room("a")
+            assert watcher.has_room("b")
+            changes = [watcher.next_change(f"job_{i}", None, 30) for i in range(500)]
+            found = await asyncio.gather(*changes)
+            assert all(snapshot.is_final() for snapshot in found)  # there are no such jobs
+        assert watcher.has_room("a")
+        assert watcher._task is not None
+        await watcher._task  # ends, since no request waits
+
+    asyncio.run(run())
+    assert n_sessions <= 3
+
+
+def test_equal_reads_at_the_same_time_are_one(database):
+    async def run():
+        watcher = JobWatcher(database, max_per_owner=1)
+        calls = []
+        read = lambda: calls.append(1) or time.sleep(0.05) or len(calls)  # noqa: E731
+        assert await asyncio.gather(*(watcher.share(("k",), read) for _ in range(50))) == [1] * 50
+        assert await watcher.share(("k",), read) == 2
+
+    asyncio.run(run())
