@@ -19,7 +19,7 @@ from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
 from service.inference.statistics import Clock
 from service.server.hosts import HostPolicy
-from service.server.middleware import RequestContext
+from service.server.middleware import ADDED_HEADERS, RequestContext
 
 #: Patterns of names, versions and tasks that need no URL decoding.
 _PARAMETERS: Final = {
@@ -69,6 +69,7 @@ class FastPath:
         request_id = request_id_of(parsed.headers.get("x-request-id", ""))
         own = {"content-length": str(len(reply.body)), "x-request-id": request_id}
         headers = [(k.encode(), v.encode("latin-1")) for k, v in (reply.headers | own).items()]
+        headers += ADDED_HEADERS
         await send({"type": "http.response.start", "status": 200, "headers": headers})
         await send({"type": "http.response.body", "body": reply.body})
         state.metrics.observe_request(

@@ -17,10 +17,11 @@ from service.server.hosts import HostPolicy
 
 _OK: Final = 200
 #: Headers of responses that do not set them: nothing is stored, run or framed by a browser.
-_ADDED: Final = (
+ADDED_HEADERS: Final = (
     (b"cache-control", b"no-store"),
     (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'"),
     (b"referrer-policy", b"no-referrer"),
+    (b"x-content-type-options", b"nosniff"),
 )
 #: Routes handle HEAD as GET; the middleware drops the body.
 _HEAD: Final = "HEAD"
@@ -44,7 +45,7 @@ class _ResponseSender:
             self.status = message["status"]
             identified = (b"x-request-id", self.request_id.encode("latin-1"))
             own = {name for name, _ in message["headers"]}
-            added = [header for header in _ADDED if header[0] not in own]
+            added = [header for header in ADDED_HEADERS if header[0] not in own]
             message = {**message, "headers": [*message["headers"], identified, *added]}
         elif not self.has_body:
             await self.send({"type": "http.response.body", "body": b""})

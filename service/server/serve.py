@@ -70,7 +70,6 @@ def run(settings: Settings, *, any_port: bool) -> None:
             log_config=None,
             access_log=False,
             server_header=False,
-            headers=[("x-content-type-options", "nosniff")],  # on the fast path too
             proxy_headers=bool(settings.trusted_proxies),
             forwarded_allow_ips=settings.trusted_proxies,
             ssl_certfile=settings.tls_cert_file,

@@ -104,7 +104,7 @@ def test_nesting_is_measured_outside_of_strings(opening):
 def test_values_are_counted_outside_of_strings():
     values = [",[{" * 3, *range(MAX_VALUES - 2)]
     assert parse_bounded_json(json.dumps(values).encode()) == values
-    with pytest.raises(Problem, match="more than"):
+    with pytest.raises(Problem, match="more values than"):
         parse_bounded_json(json.dumps([*values, 1]).encode())
 
 
