@@ -36,7 +36,9 @@ def dask_config(settings: Settings) -> dict[str, Any]:
 
     A worker that is silent for as long as a lost attempt may be is restarted, or removed.
     """
-    return {**DASK_CONFIG, "distributed.scheduler.worker-ttl": f"{settings.heartbeat_timeout_s}s"}
+    # not sooner than Dask's default: a worker that is killed leaves its scratch files behind
+    ttl_s = max(300.0, settings.heartbeat_timeout_s)
+    return {**DASK_CONFIG, "distributed.scheduler.worker-ttl": f"{ttl_s}s"}
 
 
 def add_rpcs(server: Any) -> None:

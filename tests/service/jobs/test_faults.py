@@ -115,7 +115,7 @@ class Faulty:
 
     def check_tidy(self):
         """Check that no file, partial blob or surplus child process is left."""
-        wait_for(lambda: not self.files("*"), seconds=10)
+        wait_for(lambda: not self.files("*"))
         with self.database.read() as session:
             partial = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
             assert session.scalar(partial) == 0
