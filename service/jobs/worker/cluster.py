@@ -34,9 +34,9 @@ class VersionMismatch(ValueError):
 def dask_config(settings: Settings) -> dict[str, Any]:
     """Return Dask's configuration.
 
-    A worker that is silent for as long as a lost attempt may be is restarted, or removed.
+    A silent worker is restarted, or removed, no sooner than by Dask's default: its attempt is lost
+    by then, and the files of a worker that is killed stay until the next worker starts.
     """
-    # not sooner than Dask's default: a worker that is killed leaves its scratch files behind
     ttl_s = max(300.0, settings.heartbeat_timeout_s)
     return {**DASK_CONFIG, "distributed.scheduler.worker-ttl": f"{ttl_s}s"}
 

@@ -309,7 +309,7 @@ def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
     [
         ('File "/srv/app/service/x.py", line 3', 'File "x.py", line 3'),
         (
-            "[Errno 2] No such file: '/data/work/job_1.model'",
+            "[Errno 2] No such file: '/data/job_1.model'",
             "[Errno 2] No such file: 'job_1.model'",
         ),
         ("task 'a/b' has 3 of 4 features, see http://host/a/b", None),
