@@ -153,19 +153,19 @@ def _queue_of(session: Session, owner: str, limit: int) -> Iterator[QueuedJob]:
     """Yield the queued jobs of an owner, by priority, then age."""
     size = min(limit, PAGE_SIZE)
     owned = {"owner": owner, "size": size, "now": now()}
-    below = _ABOVE_ALL
+    below, last = _ABOVE_ALL, None  # the last job read of the present priority
     while True:
-        root_id = job_id = ""
-        n_rows = size
-        while n_rows == size:
-            place = {"below": below, "root_id": root_id, "id": job_id}
-            rows = session.execute(_PAGE, owned | place).all()
-            n_rows = len(rows)
-            for job_id, attempt, root_id, priority in rows:  # noqa: B007 - of the last row
-                yield QueuedJob(job_id, owner, attempt, priority)
-        if not job_id:
+        after = ("", "") if last is None else (last.root_id, last.id)
+        place = {"below": below, "root_id": after[0], "id": after[1]}
+        rows = session.execute(_PAGE, owned | place).all()
+        for row in rows:
+            yield QueuedJob(row.id, owner, row.attempt, row.priority)
+        if rows:
+            last = rows[-1]
+        elif last is None:
             return
-        below = priority
+        if len(rows) < size:
+            below, last = last.priority, None
 
 
 def _record_turns(session: Session, owners: list[str]) -> None:
