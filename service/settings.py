@@ -108,6 +108,16 @@ class Settings(BaseSettings):
     max_timeout_s: float = Field(
         7 * 86400, gt=0, description="Maximum time limit that a job can set, in seconds."
     )
+    max_memory_mb: int = Field(
+        2**20, ge=512, description="Maximum memory limit that a job can set, in MiB."
+    )
+    max_threads: int = Field(256, ge=1, description="Maximum number of threads that a job can set.")
+    max_job_attempts: int = Field(
+        20, ge=1, description="Maximum number of attempts that a job can set."
+    )
+    max_priority: int = Field(
+        100, ge=-100, le=100, description="Maximum priority that a job can set."
+    )
     default_memory_mb: int = Field(
         4096, ge=64, description="Memory limit of jobs that set none, in MiB."
     )

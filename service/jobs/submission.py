@@ -112,17 +112,25 @@ def limits_of(spec: JobLimits, settings: Settings) -> dict[str, Any]:
     return {
         "priority": spec.priority,
         "timeout_s": spec.timeout_s or settings.default_timeout_s,
-        "memory_mb": spec.memory_mb or settings.default_memory_mb,
+        "memory_mb": spec.memory_mb or min(settings.default_memory_mb, settings.max_memory_mb),
         "max_attempts": spec.max_attempts or settings.max_attempts,
         "threads": spec.threads,
     }
 
 
 def check_limits(spec: JobLimits, settings: Settings) -> None:
-    """Raise a Problem if the time limit exceeds the maximum."""
-    if spec.timeout_s is not None and spec.timeout_s > settings.max_timeout_s:
-        detail = f"timeout_s is {spec.timeout_s:g}; the maximum is {settings.max_timeout_s:g}"
-        raise Problem("invalid-request", detail, errors=[place("/timeout_s", detail)])
+    """Raise a Problem if a limit of the job exceeds the maximum of the operator."""
+    for name, maximum in (
+        ("timeout_s", settings.max_timeout_s),
+        ("memory_mb", settings.max_memory_mb),
+        ("threads", settings.max_threads),
+        ("max_attempts", settings.max_job_attempts),
+        ("priority", settings.max_priority),
+    ):
+        value = getattr(spec, name)
+        if value is not None and value > maximum:
+            detail = f"{name} is {value:g}; the maximum is {maximum:g}"
+            raise Problem("invalid-request", detail, errors=[place(f"/{name}", detail)])
 
 
 def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) -> ValidatedJob:

@@ -11,8 +11,11 @@ from uuid import uuid4
 import httpx
 import pytest
 
-from service.errors import ERRORS
+from service.errors import ERRORS, Problem
+from service.jobs.schemas import JobLimits
+from service.jobs.submission import check_limits
 from service.rows import DatasetRow
+from service.settings import Settings
 
 ROOT = "/v1/jobs"
 LISTS = [
@@ -343,6 +346,7 @@ def spare(launch_service):
         "SIBLING_MAX_BODY_BYTES": 2000,
         "SIBLING_MAX_CONTROL_BODY_BYTES": 2000,
         "SIBLING_MAX_UPLOAD_BYTES": 3000,
+        "SIBLING_MAX_THREADS": 2,
     }
     with launch_service(SIBLING_WORKER_SLOTS=1, **limits) as running:
         yield running
@@ -661,3 +665,34 @@ def test_a_database_that_does_not_answer_is_503(spare, databases):
             assert int(response.headers["retry-after"]) >= 1
             assert http.get("/v2/health/live").status_code == 200
         assert http.get("/v1/models").status_code == 200
+
+
+# --- limits of jobs that the operator sets --------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("field", "setting", "maximum"),
+    [
+        ("memory_mb", "max_memory_mb", 1024),
+        ("threads", "max_threads", 2),
+        ("max_attempts", "max_job_attempts", 4),
+        ("priority", "max_priority", 0),
+        ("timeout_s", "max_timeout_s", 60),
+    ],
+)
+def test_a_job_cannot_exceed_the_limits_of_the_operator(field, setting, maximum):
+    settings = Settings(**{setting: maximum})
+    check_limits(JobLimits(**{field: maximum}), settings)
+    check_limits(JobLimits(), settings)
+    with pytest.raises(Problem, match=f"{field} is {maximum + 1}; the maximum is {maximum}") as at:
+        check_limits(JobLimits(**{field: maximum + 1}), settings)
+    assert at.value.errors[0]["pointer"] == f"/{field}"
+
+
+def test_a_limit_of_the_operator_is_checked_on_submission(spare):
+    with httpx.Client(base_url=spare.url, timeout=20) as http:
+        body = {"dataset_id": "x", "algorithm": "pca", "model": "m", "threads": 3}
+        assert "threads is 3; the maximum is 2" in http.post(ROOT, json=body).json()["detail"]
+        body = {"dataset_id": "x", "method": "predict", "model": "m", "threads": 3}
+        found = http.post(f"{ROOT}:infer", json=body).json()["detail"]
+        assert "threads is 3; the maximum is 2" in found
