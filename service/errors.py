@@ -2,7 +2,6 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Any, Final
 
 import orjson
@@ -14,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
-from algorithms.interface.errors import AlgorithmError
+from algorithms.interface.errors import AlgorithmError, explain_unknown
 from service.observability.logs import log, request_id
 
 
@@ -469,11 +468,9 @@ def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = 
     if error["type"] != "extra_forbidden":
         return str(error["msg"])
     location, name = error["loc"][0], str(error["loc"][-1])
-    text = f"unknown {f'{location} parameter' if location in _LOCATIONS else what} '{name}'"
-    similar = get_close_matches(name, known, n=1)
-    if similar:
-        return f"{text}; did you mean '{similar[0]}'?"
-    return f"{text}; the {what}s are: {', '.join(known)}" if known else text
+    if location in _LOCATIONS:
+        what = f"{location} parameter"
+    return explain_unknown(name, known, what=what)
 
 
 def json_pointer(path: Sequence[str | int]) -> str:

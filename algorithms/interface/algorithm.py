@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Generic, Literal, TypeVar
 import numpy as np
 from pydantic import ValidationError
 
-from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.errors import InvalidData, InvalidParams, explain_unknown
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
@@ -97,7 +97,10 @@ class Algorithm(ABC, Generic[P, M]):
             first = error.errors(include_input=False, include_url=False)[0]
             field = ".".join(str(part) for part in first["loc"])
             where = f"{place}: " if place else ""
-            message = f"{self.name}: {where}'{field}': {first['msg']}"
+            problem = f"'{field}': {first['msg']}"
+            if first["type"] == "extra_forbidden":
+                problem = explain_unknown(field, self.Params.model_fields, what="parameter")
+            message = f"{self.name}: {where}{problem}"
             raise InvalidParams(message, field=f"{place}/{field}" if place else field) from None
 
     def baselines_for(self, params: P) -> tuple[Baseline, ...]:

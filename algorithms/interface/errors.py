@@ -1,5 +1,7 @@
 """Errors of algorithms. The service maps them to HTTP."""
 
+from collections.abc import Collection
+from difflib import get_close_matches
 from typing import ClassVar
 
 
@@ -78,3 +80,18 @@ class Cancelled(AlgorithmError):
     """The caller asked to stop; raised between two iterations."""
 
     code = "cancelled"
+
+
+def explain_unknown(name: str, known: Collection[str], *, what: str) -> str:
+    """Return a message on an unknown name that suggests a similar one, or lists the known ones.
+
+    Parameters
+    ----------
+    what
+        The term for a name in the message, such as "parameter".
+    """
+    text = f"unknown {what} '{name}'"
+    similar = get_close_matches(name, known, n=1)
+    if similar:
+        return f"{text}; did you mean '{similar[0]}'?"
+    return f"{text}; the {what}s are: {', '.join(known)}" if known else text

@@ -161,6 +161,19 @@ def test_a_refused_parameter_is_named_with_its_place(place, field) -> None:
     assert rejected.value.field == field
 
 
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("n_fold", "rmt-pca: space: unknown parameter 'n_fold'; did you mean 'n_folds'?"),
+        ("zzz", "rmt-pca: space: unknown parameter 'zzz'; the parameters are: k, lam, "),
+    ],
+)
+def test_an_unknown_parameter_gets_a_suggestion(name, message) -> None:
+    with pytest.raises(InvalidParams) as rejected:
+        ALGORITHMS["rmt-pca"].parse({name: 1}, place="space")
+    assert rejected.value.message.startswith(message)
+
+
 def test_modules_at_the_top_level_are_algorithms() -> None:
     found = {path.stem for path in Path(algorithms.__file__).parent.glob("*.py")}
     homes = {type(algorithm).__module__.split(".")[1] for algorithm in ALGORITHMS.values()}

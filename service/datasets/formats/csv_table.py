@@ -127,7 +127,7 @@ def _check_options(names: tuple[str, ...], task: str | None, options: ReadOption
             detail = f"column '{name}' is used {count} times in the options; use it once"
             issues.add("duplicate-column", detail, column=name)
     if task is None and not options.target_column:
-        detail = f"the table has no task column; name it with task_column={hint}"
+        detail = f"the table has no column 'task'; name the task column with task_column=NAME{hint}"
         issues.add("missing-option", detail, parameter="query:task_column")
     if task is not None and len(options.target_column) > 1:
         detail = "several target columns need a table without a task column; name one target column"
