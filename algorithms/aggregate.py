@@ -1,17 +1,17 @@
-"""Aggregate: every task by its PCA into one space, and one LDA over all rows there.
+"""Aggregate: PCA of every task into a common space, and one LDA of all rows in that space.
 
-With W_i (d_i, d') the leading principal components of task i, U_i = W_i P where P (d', d) holds
-the leading eigenvectors of S_b u = λ(S_t + ρI)u for the scatter matrices of all projected rows
-together. What the k-th component of one task has to do with the k-th of another is left to luck,
-yet it pools the within-class scatter of all rows.
+With the leading principal components W_i (d_i, d') of task i, U_i = W_i P, where P (d', d) has the
+leading eigenvectors of S_b u = λ(S_t + ρI)u for the scatter matrices of all projected rows
+together. Corresponding components of different tasks are related by chance only, but the
+within-class scatter of all rows is pooled.
 
 Cost: one thin singular value decomposition O(n²d) per task, then O(d'³).
 
-Deviation from the paper: with fewer rows than d' + 1 a task has fewer components. Its coordinates
-beyond are 0, which tells none of its rows apart, and the scatter of a coordinate is the mean over
-the rows of the tasks that have it: rows without it would make it look smaller than it is, and the
-ridge shrink it more. Arbitrary components in their place may be what the errors of 97 to 99 % in
-the paper's Table 2 (two and three images per person, d' = 300) come from.
+Deviation from the paper: a task with fewer than d' + 1 rows has fewer components. Its other
+coordinates are 0, and the scatter of a coordinate is the mean over the rows of the tasks that have
+it; with the rows of all tasks it would be too small, and the ridge too strong. The paper may have
+used arbitrary components, which could explain the errors of 97 to 99 % in its Table 2 (two and
+three images per person, d' = 300).
 
 Reference: Zhang, Yeung, *Multi-Task Learning in Heterogeneous Feature Spaces*, AAAI 2011,
 doi:10.1609/aaai.v25i1.7909
@@ -51,20 +51,20 @@ class AggregateParams(RidgeParams):
     d_prime: Dimension = Field(
         30,
         title="Common dimensions d'",
-        description="Principal components of each task that are laid over those of the others. "
-        "A task of lower rank takes no part in the last ones.",
+        description="Number of principal components of each task. A task of lower rank has no "
+        "part in the last ones.",
     )
     d_prime_grid: Grid[Dimension] = Field(
         (10, 30, 100),
         max_length=100,
         title="Grid of d'",
-        description="Common dimensions to try when 'selection' is 'cv'.",
+        description="Values of d' to try if 'selection' is 'cv'.",
     )
     labels: Literal["own", "common"] = Field(
         "own",
         title="Labels",
-        description="'own': each task has classes of its own. 'common': equal labels are the "
-        "same class in every task.",
+        description="'own': each task has different classes. 'common': equal labels are the same "
+        "class in every task.",
     )
 
 
@@ -74,8 +74,8 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     name = "aggregate"
     title = "Aggregate"
     summary = (
-        "Principal components of each task laid over each other, and one discriminant analysis "
-        "over the rows of all tasks there. Crude, yet strong where tasks look alike."
+        "Principal components of each task as coordinates of a common space, and one discriminant "
+        "analysis of the rows of all tasks. Simple, but strong if the tasks are similar."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     Params = AggregateParams
@@ -83,7 +83,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     def _fit(
         self, tasks: TaskSet, params: AggregateParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return U_i = W_i P, with the parameters as given or chosen on these rows."""
+        """Return U_i = W_i P, for the given or selected parameters."""
         trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
@@ -103,7 +103,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             warnings=(
                 *dimension_warnings(capped),
                 *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.end_warnings(asked, params, _most(list(every.values()))),
+                *self.end_warnings(asked, params, _limits(list(every.values()))),
                 *_rank_warnings(list(every.values()), P.shape[0]),
                 *no_variance_warnings(
                     [n for n, task in every.items() if task.rank == 0], len(every)
@@ -114,7 +114,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Return the model with one more task: its own PCA, and the P of the others."""
+        """Return the model with a new task: its own PCA and the common P."""
         del trace
         params = self.params_for(model, task)
         assert model.P is not None
@@ -129,7 +129,7 @@ def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: T
         between, total = _pooled(tasks, params)
         ridge = params.gamma * float(total.mean()) if total.size else 0.0
         P, values = generalised_directions(between, total, ridge=ridge, d=params.d)
-        if P.shape[1] == 0:  # nothing tells any classes apart
+        if P.shape[1] == 0:  # no direction separates classes
             P = np.eye(max(total.size, 1), 1)
         return P, float(values.sum())
 
@@ -137,10 +137,10 @@ def _common_part(tasks: Sequence[Scatters], params: AggregateParams, *, trace: T
 
 
 def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, Array]:
-    """Return B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), of all rows together.
+    """Return B (n_classes, q) with S_b = BᵀB, and the diagonal of S_t (q,), for all rows together.
 
-    Every task has mean 0, and its principal components have diagonal scatter: so has their sum.
-    A coordinate counts the rows of the tasks that have it.
+    Every task has mean 0, and its scatter is diagonal in its principal components, so the sum is
+    diagonal, too. Each coordinate is normalised by the rows of the tasks that have it.
     """
     q = min(params.d_prime, max(task.rank for task in tasks))
     n = np.zeros(q)
@@ -163,15 +163,15 @@ def _pooled(tasks: Sequence[Scatters], params: AggregateParams) -> tuple[Array, 
 
 
 def _part(task: Scatters, P: Array, params: AggregateParams) -> TaskProjection:
-    """Return what the model keeps of a task projected by W_i P, W_i padded with zeros."""
+    """Return the part of a task with the projection W_i P; W_i is padded with zeros."""
     W = np.zeros((task.n_features, P.shape[0]))
     m = min(P.shape[0], task.rank)
     W[:, :m] = task.V[:, :m]
     return build_part(task, W @ P, classifier=params.classifier, W=W)
 
 
-def _most(tasks: Sequence[Scatters]) -> dict[str, float]:
-    """Return the largest d and d' that make a difference."""
+def _limits(tasks: Sequence[Scatters]) -> dict[str, float]:
+    """Return the largest effective values of d and d'."""
     rank = max(task.rank for task in tasks)
     return {"d": min(rank, sum(task.n_classes for task in tasks) - 1), "d_prime": rank}
 
@@ -182,7 +182,7 @@ def _rank_warnings(tasks: Sequence[Scatters], d_prime: int) -> tuple[str, ...]:
         return ()
     warning = (
         f"{len(low)} of {len(tasks)} tasks (the first is '{low[0].name}' with {low[0].rank}) have "
-        f"fewer than d' = {d_prime} principal components and take no part in the others; lower "
+        f"fewer than d' = {d_prime} principal components and have no part in the others; decrease "
         "d_prime or add rows"
     )
     return (warning,)

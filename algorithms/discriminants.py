@@ -1,12 +1,12 @@
-"""What MTDA is compared with: discriminant projections of each task alone.
+"""Discriminant projections of each task alone, the baselines of MTDA.
 
-With S_b, S_t the between-class and the total scatter of a task (divided by its number of rows),
-S_w = S_t - S_b, and S_t shrunk to S_t + ρI, ρ = γ tr(S_t)/d:
+With the between-class and total scatter S_b and S_t of a task (divided by its number of rows),
+S_w = S_t - S_b, and S_t regularised to S_t + ρI, ρ = γ tr(S_t)/d:
 
-- ``pca-classifier`` maximises tr(UᵀS_tU) over UᵀU = I: no labels.
+- ``pca-classifier`` maximises tr(UᵀS_tU) over UᵀU = I, without labels.
 - ``lda-rt`` maximises tr((UᵀS_tU)⁻¹UᵀS_bU) (ratio trace, eq. 1): generalised eigenvectors of
-  (S_b, S_t), which are those of (S_b, S_w). Fisherface first keeps the n - c leading principal
-  components, in which S_w is regular.
+  (S_b, S_t), which equal those of (S_b, S_w). Fisherface first projects to the n - c leading
+  principal components, in which S_w is regular.
 - ``lda-tr`` maximises tr(UᵀS_bU)/tr(UᵀS_tU) over UᵀU = I (trace ratio, eq. 2).
 - ``lda-null`` maximises tr(UᵀS_bU) over UᵀU = I with UᵀS_wU = 0.
 
@@ -60,8 +60,8 @@ class RatioTraceParams(RidgeParams):
     form: Literal["ridge", "fisherface"] = Field(
         "ridge",
         title="Form",
-        description="What makes the scatter regular where rows are few. 'ridge': gamma. "
-        "'fisherface': the n - c leading principal components (at least c - 1), no gamma.",
+        description="Regularisation of the scatter with few rows. 'ridge': gamma. 'fisherface': "
+        "projection to the n - c leading principal components (at least c - 1), without gamma.",
     )
 
 
@@ -71,23 +71,24 @@ class TraceRatioParams(RidgeParams):
     null: Literal["keep", "exclude"] = Field(
         "keep",
         title="Outside the span",
-        description="Where fewer than d directions in the span of the rows raise the ratio. "
-        "'keep': fill up with directions in which the training rows are constant, which is the "
-        "optimum and changes no prediction. 'exclude': take the best directions of the span.",
+        description="What to do if fewer than d directions in the span of the rows increase the "
+        "ratio. 'keep': fill up with directions in which the training rows are constant, which is "
+        "the optimum and changes no prediction. 'exclude': use the best directions of the span.",
     )
 
 
 @dataclass(frozen=True, slots=True)
 class Directions:
-    """Columns of U in the span of a task.
+    """The projection of a task, in coordinates of the span of its rows.
 
     Parameters
     ----------
     Y : (r, m)
+        Columns of U in the span.
     k
-        Columns of U; those beyond m are orthonormal fillers outside the span.
+        Number of columns of U; those beyond m are orthonormal fillers outside the span.
     fit_info
-        What was decided, as JSON.
+        Results for the task, as JSON.
     """
 
     Y: Array
@@ -96,66 +97,78 @@ class Directions:
 
 
 @dataclass(frozen=True, slots=True)
-class Learned:
-    """One task, learned: its part, d as used, bounds of what is chosen, and what was decided."""
+class TaskResult:
+    """The result of a fit of one task.
+
+    Parameters
+    ----------
+    d
+        The selected dimension.
+    limits
+        Largest effective values of the selected parameters.
+    fit_info
+        Results for the task, as JSON.
+    """
 
     part: TaskProjection
     d: int
-    bounds: dict[str, float]
+    limits: dict[str, float]
     fit_info: dict[str, Any]
 
 
 class TaskByTask(ProjectionAlgorithm[P]):
-    """A projection of each task from its own rows alone, with parameters of its own."""
+    """Base class: a projection of each task from its own rows, with its own parameters."""
 
     reference = _PAPER
 
-    def bounds_of(self, task: Scatters, params: P) -> dict[str, float]:
-        """Return the largest values of chosen parameters that make a difference for a task."""
+    def limits_of(self, task: Scatters, params: P) -> dict[str, float]:
+        """Return the largest effective values of selected parameters for a task."""
         del params
         return {"d": task.rank}
 
-    def solved_on(self, task: Task, scatters: Scatters, params: P) -> Scatters:
-        """Return the scatter matrices that :meth:`directions` sees; columns may be scaled anew."""
+    def scatters_for(self, task: Task, scatters: Scatters, params: P) -> Scatters:
+        """Return the scatter matrices for :meth:`directions`, possibly with rescaled columns."""
         del task, params
         return scatters
 
     @abstractmethod
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
-        """Return the directions of one task; runs one loop of the given name."""
+        """Return the directions of one task, in one loop of the given name."""
 
     def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return the projection of each task, its parameters as given or chosen on its own rows."""
+        """Return the projection of each task, for the given parameters or those selected for it."""
         trace.expect_loops(len(tasks) * (2 if params.selection == "cv" else 1))
         seed = int(rng.integers(2**32))
-        learned = {task.name: self._learn(task, params, trace=trace, seed=seed) for task in tasks}
+        results = {
+            task.name: self._fit_task(task, params, trace=trace, seed=seed) for task in tasks
+        }
         return ProjectionClassifier(
             algorithm=self.name,
             tasks=tasks.names,
-            parts=tuple(one.part for one in learned.values()),
+            parts=tuple(one.part for one in results.values()),
             P=None,
             fit_info={
                 "params": params.model_dump(mode="json"),
                 "seed": seed,
-                "by_task": {name: one.fit_info for name, one in learned.items()},
+                "by_task": {name: one.fit_info for name, one in results.items()},
             },
-            warnings=(*_warnings(learned), *_end_warnings(learned, params)),
+            warnings=(*_warnings(results), *_end_warnings(results, params)),
         )
 
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Return the model with one more task, from its own rows, as the others were learned."""
+        """Return the model with a new task, fitted to its own rows."""
         params = self.params_for(model, task)
         trace.expect_loops(2 if params.selection == "cv" else 1)
-        new = self._learn(task, params, trace=trace, seed=model.fit_info["seed"])
-        learned = {task.name: new}
-        warnings = (*_warnings(learned), *_end_warnings(learned, params))
+        new = self._fit_task(task, params, trace=trace, seed=model.fit_info["seed"])
+        results = {task.name: new}
+        warnings = (*_warnings(results), *_end_warnings(results, params))
         return adapt_model(model, task.name, new.part, fit_info=new.fit_info, warnings=warnings)
 
-    def _learn(self, task: Task, params: P, *, trace: Trace, seed: int) -> Learned:
+    def _fit_task(self, task: Task, params: P, *, trace: Trace, seed: int) -> TaskResult:
         params, fit_info = self.choose(
             TaskSet((task,)),
             params,
@@ -164,36 +177,36 @@ class TaskByTask(ProjectionAlgorithm[P]):
             loop=f"selection of '{task.name}'",
         )
         scatters = estimate_scatters(task, standardise=params.standardise)
-        solved = self.solved_on(task, scatters, params)
-        found = self.directions(solved, params, trace=trace, loop=f"task '{task.name}'")
-        rescale = (scatters.scale / solved.scale)[:, np.newaxis]
-        U = solved.lift(found.Y, k=max(found.k, 1)) * rescale
-        fit_info |= {"d": params.d, **found.fit_info}
+        scaled = self.scatters_for(task, scatters, params)
+        directions = self.directions(scaled, params, trace=trace, loop=f"task '{task.name}'")
+        rescale = (scatters.scale / scaled.scale)[:, np.newaxis]
+        U = scaled.lift(directions.Y, k=max(directions.k, 1)) * rescale
+        fit_info |= {"d": params.d, **directions.fit_info}
         if isinstance(params, RidgeParams):
             fit_info["gamma"] = params.gamma
-        return Learned(
+        return TaskResult(
             build_part(scatters, U, classifier=params.classifier),
             params.d,
-            self.bounds_of(scatters, params),
+            self.limits_of(scatters, params),
             fit_info,
         )
 
 
 class PCAClassifier(TaskByTask[ProjectionParams]):
-    """PCA of each task, and the nearest neighbour in it."""
+    """PCA of each task, with a nearest-neighbour classifier."""
 
     name = "pca-classifier"
     title = "PCA per task, with a classifier"
     summary = (
-        "The d leading principal components of each task, which look at no label, and the nearest "
-        "neighbour there. What a discriminant method has to beat."
+        "The d leading principal components of each task, which ignore labels, with a "
+        "nearest-neighbour classifier. A simple baseline of discriminant methods."
     )
     Params = ProjectionParams
 
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Return the leading eigenvectors of S_t: the basis of the span is in their order."""
+        """Return the leading eigenvectors of S_t, which are the first ones of the basis."""
         k = min(params.d, task.rank)
         Y = trace.run_once(loop, lambda: (np.eye(task.rank)[:, :k], float(task.total[:k].sum())))
         return Directions(Y, k, {})
@@ -205,23 +218,23 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     name = "lda-rt"
     title = "LDA per task, ratio trace"
     summary = (
-        "Linear discriminant analysis of each task as everyone knows it: generalised eigenvectors "
-        "of between-class and total scatter, with ridge or as Fisherface. Try it first; where "
-        "tasks share nothing, it is hard to beat."
+        "Classical linear discriminant analysis of each task: generalised eigenvectors of "
+        "between-class and total scatter, with a ridge or as Fisherface. Try it first; it is hard "
+        "to improve on if tasks are unrelated."
     )
     reference = f"{_PAPER}, eq. 1; Belhumeur et al. (1997), doi:10.1109/34.598228"
     Params = RatioTraceParams
 
-    def bounds_of(self, task: Scatters, params: RatioTraceParams) -> dict[str, float]:
-        """Return the rank that S_b may have; Fisherface has no gamma."""
+    def limits_of(self, task: Scatters, params: RatioTraceParams) -> dict[str, float]:
+        """Return the maximum rank of S_b as limit of d; Fisherface has no gamma."""
         d = min(task.rank, task.n_classes - 1)
         return {"d": d} if params.form == "ridge" else {"d": d, "gamma": 0.0}
 
-    def solved_on(self, task: Task, scatters: Scatters, params: RatioTraceParams) -> Scatters:
-        """Return scatter matrices of columns of one size, where the scales are free.
+    def scatters_for(self, task: Task, scatters: Scatters, params: RatioTraceParams) -> Scatters:
+        """Return scatter matrices of standardised columns, if their scales do not matter.
 
-        Without shrinkage, and with a regular S_t, LDA is the same on any scales of the columns, but
-        of scales far apart the smaller ones drown in rounding.
+        Without shrinkage and with a regular S_t, LDA does not depend on the scales of columns, but
+        columns of very different scales cause rounding errors.
         """
         if params.gamma > 0 or params.form == "fisherface":
             return scatters
@@ -231,7 +244,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     def directions(
         self, task: Scatters, params: RatioTraceParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Return U with Uᵀ(S_t + ρI)U = I, the leading eigenvectors of S_b u = λ(S_t + ρI)u."""
+        """Return the leading eigenvectors of S_b u = λ(S_t + ρI)u, with Uᵀ(S_t + ρI)U = I."""
         ridge, q = task.ridge(params.gamma), task.rank
         if params.form == "fisherface":
             ridge, q = 0.0, min(q, max(len(task.rows) - task.n_classes, task.n_classes - 1))
@@ -252,14 +265,14 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     name = "lda-tr"
     title = "LDA per task, trace ratio"
     summary = (
-        "Orthonormal directions of largest ratio of between-class to total variance, task by "
-        "task, to the global optimum. It is MTDA with a ratio of its own for each task."
+        "Orthonormal directions with the largest ratio of between-class to total variance, task "
+        "by task, at the global optimum. This is MTDA with a separate ratio for each task."
     )
     reference = f"{_PAPER}, eq. 2"
     Params = TraceRatioParams
 
-    def bounds_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
-        """Return what the span, or the whole space, has."""
+    def limits_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
+        """Return the dimension of the span, or of the whole space, as limit of d."""
         return {"d": task.dimensions(params.null)}
 
     def directions(
@@ -277,20 +290,20 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     name = "lda-null"
     title = "LDA per task, null space"
     summary = (
-        "Directions in which every class of the training rows is one point, the points as far "
-        "apart as can be. For far more features than rows; a task with too many rows for such "
-        "directions gets the plain LDA, with a warning."
+        "Directions in which every class of the training rows is a single point, with the largest "
+        "distances between these points. For many more features than rows; a task with too many "
+        "rows for such directions gets ordinary LDA with a warning."
     )
     reference = "Chen et al. (2000), doi:10.1016/S0031-3203(99)00139-9"
     Params = ProjectionParams
 
-    def bounds_of(self, task: Scatters, params: ProjectionParams) -> dict[str, float]:
-        """Return the rank that S_b may have."""
+    def limits_of(self, task: Scatters, params: ProjectionParams) -> dict[str, float]:
+        """Return the maximum rank of S_b as limit of d."""
         del params
         return {"d": min(task.rank, task.n_classes - 1)}
 
-    def solved_on(self, task: Task, scatters: Scatters, params: ProjectionParams) -> Scatters:
-        """Return scatter matrices of columns of one size, where there is no null space."""
+    def scatters_for(self, task: Task, scatters: Scatters, params: ProjectionParams) -> Scatters:
+        """Return scatter matrices of standardised columns, if S_w has no null space."""
         del params
         scaled = estimate_scatters(task, standardise="features")
         if not scaled.is_regular:
@@ -301,9 +314,10 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     def directions(
         self, task: Scatters, params: ProjectionParams, *, trace: Trace, loop: str
     ) -> Directions:
-        """Return the directions of largest S_b in the null space of S_w, those of LDA if it is 0.
+        """Return the directions with the largest S_b in the null space of S_w.
 
-        The rest of the null space outside the span of the rows tells no classes apart.
+        If there is no null space in the span of the rows, they are those of LDA. The null space
+        outside the span does not separate classes.
         """
         d = min(params.d, task.n_classes - 1)
 
@@ -319,28 +333,28 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
         return Directions(Y, Y.shape[1], {"has_null_space": is_null})
 
 
-def _warnings(learned: dict[str, Learned]) -> tuple[str, ...]:
-    wanted = {name: (one.d, one.part.U.shape[1]) for name, one in learned.items()}
-    regular = [n for n, one in learned.items() if one.fit_info.get("has_null_space") is False]
-    flat = [name for name, one in learned.items() if not one.part.references.any()]
-    plain = (
-        f"{describe_tasks(regular, len(learned))} have no direction in which every class is one "
-        "point and got the plain LDA"
-        if regular
-        else ""
+def _warnings(results: dict[str, TaskResult]) -> tuple[str, ...]:
+    dimensions = {name: (one.d, one.part.U.shape[1]) for name, one in results.items()}
+    regular = [n for n, one in results.items() if one.fit_info.get("has_null_space") is False]
+    flat = [name for name, one in results.items() if not one.part.references.any()]
+    warnings = (
+        *dimension_warnings(dimensions),
+        *no_variance_warnings(flat, len(results)),
     )
-    return (
-        *dimension_warnings(wanted),
-        *no_variance_warnings(flat, len(learned)),
-        *([plain] if plain else []),
+    if not regular:
+        return warnings
+    warning = (
+        f"{describe_tasks(regular, len(results))} have no direction in which every class is a "
+        "single point and got ordinary LDA"
     )
+    return (*warnings, warning)
 
 
-def _end_warnings(learned: Mapping[str, Learned], asked: ProjectionParams) -> tuple[str, ...]:
+def _end_warnings(results: Mapping[str, TaskResult], asked: ProjectionParams) -> tuple[str, ...]:
     if asked.selection == "given":
         return ()
     chosen = {
-        task: {name: one.fit_info[name] for name in asked.GRIDS} for task, one in learned.items()
+        task: {name: one.fit_info[name] for name in asked.GRIDS} for task, one in results.items()
     }
-    limits = {task: one.bounds for task, one in learned.items()}
+    limits = {task: one.limits for task, one in results.items()}
     return end_warnings_by_task(asked, chosen, limits=limits)

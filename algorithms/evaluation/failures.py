@@ -1,4 +1,4 @@
-"""Candidates whose fit diverged: recorded with the reason, and left out of the choice."""
+"""Candidates whose fit diverged, which parameter selection records and leaves out."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -7,7 +7,7 @@ from algorithms.interface.errors import Diverged
 
 
 def describe_values(values: Mapping[str, Any]) -> str:
-    """Return parameter values in words."""
+    """Return parameter values as text."""
     return ", ".join(
         f"{name} = {value:g}" if isinstance(value, float) else f"{name} = {value}"
         for name, value in values.items()
@@ -15,26 +15,26 @@ def describe_values(values: Mapping[str, Any]) -> str:
 
 
 def failure_warnings(failed: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
-    """Return a warning where some candidates failed.
+    """Return a warning if candidates failed.
 
     Parameters
     ----------
     failed
-        ``params``, those that were tried, and ``reason`` of each failed candidate.
+        Searched values (``params``) and ``reason`` of each failed candidate.
     """
     if not failed:
         return ()
     subject = "1 candidate was" if len(failed) == 1 else f"{len(failed)} candidates were"
-    return (f"{subject} left out of the choice because the fit failed ({_first(failed)})",)
+    return (f"{subject} left out of the selection because the fit failed ({_first(failed)})",)
 
 
 def all_failed(failed: Sequence[Mapping[str, Any]], first: Diverged | None = None) -> Diverged:
-    """Return the error to raise where every candidate failed.
+    """Return the error to raise if every candidate failed.
 
     Parameters
     ----------
     first
-        Error of the first one, whose class and place are kept.
+        Error of the first candidate, whose class and location the new error gets.
     """
     message = f"all {len(failed)} candidates failed ({_first(failed)})"
     if first is None:

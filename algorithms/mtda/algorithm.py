@@ -49,13 +49,13 @@ from algorithms.solvers.dinkelbach import dinkelbach
 
 Array = NDArray[np.float64]
 
-#: From this ratio on the classes are points, and the tasks share nothing.
+#: At ratios above this every class is a single point, and tasks share nothing.
 COLLAPSED = 1.0 - 1e-9
 
 
-def _baseline(name: str, role: Role, *shares: str) -> Baseline:
-    common = ("standardise", "classifier", "n_folds", "d_grid")
-    return Baseline(name, role, copied_params=(*common, *shares), values={"selection": "cv"})
+def _baseline(name: str, role: Role, *copied: str) -> Baseline:
+    shared = ("standardise", "classifier", "n_folds", "d_grid")
+    return Baseline(name, role, copied_params=(*shared, *copied), values={"selection": "cv"})
 
 
 class MTDA(ProjectionAlgorithm[MTDAParams]):
@@ -64,9 +64,9 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     name = "mtda"
     title = "Multi-task discriminant analysis"
     summary = (
-        "Discriminant projections of tasks whose features and classes may all differ, tied by one "
-        "ratio of between-class to total variance. On faces the tie did not pay: compare with "
-        "lda-rt and lda-tr on your own data."
+        "Discriminant projections of tasks with different features and classes, coupled by one "
+        "ratio of between-class to total variance. On faces the coupling did not help: compare "
+        "with lda-rt and lda-tr on your data."
     )
     reference = "Zhang and Yeung (2011), doi:10.1609/aaai.v25i1.7909"
     baselines = (
@@ -80,7 +80,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     def _fit(
         self, tasks: TaskSet, params: MTDAParams, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return the projections that maximise eq. 3, the parameters as given or chosen."""
+        """Return the projections that maximise eq. 3, for the given or selected parameters."""
         trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
         asked = params
@@ -113,7 +113,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Return the model with one more task: the top-d of S_b - αS_t, the others and α frozen."""
+        """Return the model with a new task: the top-d of S_b - αS_t, with α fixed."""
         del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)
@@ -125,7 +125,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
 def _solve(
     tasks: Sequence[Scatters], params: MTDAParams, *, trace: Trace, rng: np.random.Generator
 ) -> tuple[float, Array | None]:
-    """Return the ratio α, and P (d', d) where the solver has one."""
+    """Return the ratio α, and P (d', d) if the solver has one."""
     if params.solver == "exact":
         pencils = [task.pencil(d=params.d, gamma=params.gamma, null=params.null) for task in tasks]
         alpha = dinkelbach(
@@ -136,11 +136,11 @@ def _solve(
             tolerance=params.tolerance,
         )
         return alpha, None
-    room = min(task.dimensions(params.null) for task in tasks)
-    d = min(params.d, room)
+    available = min(task.dimensions(params.null) for task in tasks)
+    d = min(params.d, available)
     state = alternate(
         [task.pencil(d=d, gamma=params.gamma, null=params.null) for task in tasks],
-        d_prime=min(max(params.d_prime, d), room),
+        d_prime=min(max(params.d_prime, d), available),
         max_iter=params.max_iter,
         tolerance=params.tolerance,
         trace=trace,
@@ -150,10 +150,10 @@ def _solve(
 
 
 def _part(task: Scatters, alpha: float, P: Array | None, params: MTDAParams) -> TaskProjection:
-    """Return U_i at the ratio α, and with P the W_i of U_i = W_i P.
+    """Return the part of a task: U_i at the ratio α, and given P the W_i of U_i = W_i P.
 
-    Ties are broken alike for both solvers. The columns of W_i beyond the first d of [P, P⊥] are
-    arbitrary: W_i and P tell nothing that U_i does not.
+    Both solvers break ties in the same way. The columns of W_i beyond the first d of [P, P⊥] are
+    arbitrary.
     """
     d = params.d if P is None else P.shape[1]
     pencil = task.pencil(d=d, gamma=params.gamma, null=params.null)
@@ -172,18 +172,18 @@ def _warnings(
     trace: Trace,
     alpha: float,
 ) -> tuple[str, ...]:
-    found = [
+    warnings = [
         *dimension_warnings({name: (params.d, part.U.shape[1]) for name, part in parts.items()}),
         *no_variance_warnings([name for name, task in tasks.items() if task.rank == 0], len(tasks)),
     ]
     if alpha >= COLLAPSED:
-        found.append(
-            "the common ratio is 1: every class is one point on the training rows, each task has "
-            "its null-space LDA, and nothing is shared; raise gamma or d"
+        warnings.append(
+            "the common ratio is 1: every class of the training rows is a single point, so each "
+            "task has its null-space LDA and nothing is shared; increase gamma or d"
         )
     if trace.stop_reason == "max_iter":
-        found.append(
-            f"stopped after {params.max_iter} iterations before the ratio settled to "
-            f"{params.tolerance:g}; raise max_iter"
+        warnings.append(
+            f"the ratio did not converge to {params.tolerance:g} in {params.max_iter} iterations; "
+            "increase max_iter"
         )
-    return tuple(found)
+    return tuple(warnings)

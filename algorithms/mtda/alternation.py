@@ -1,22 +1,21 @@
-"""The paper's alternation for U_i = W_i P, its Theorem 1 mended; the optimum is the exact one.
+"""The paper's alternation for U_i = W_i P with a corrected Theorem 1; it reaches the optimum.
 
-Theorem 1, mended: for symmetric A (p, p) and positive semidefinite B (q, q), p > q, the maximum
-of tr(WᵀAWB) over WᵀW = I is Σ_j λ_j(A)λ_j(B). It is reached by W = V_A V_Bᵀ Q, where V_A holds the
+Theorem 1, corrected: for symmetric A (p, p) and positive semidefinite B (q, q), p > q, the maximum
+of tr(WᵀAWB) over WᵀW = I is Σ_j λ_j(A)λ_j(B). It is attained by W = V_A V_Bᵀ Q, where V_A has the
 top-q eigenvectors of A and V_B those of B, *both in descending order*, and Q is orthogonal and
-*commutes with B*. (The paper prints any Q: its proof swaps B for QBQᵀ, which has the same
-eigenvalues and is another matrix. With A = diag(3,1,1,1,0,0,0,0), B = diag(2.5,1.5,1,0.25) and Q
-a turn by 42.8 degrees in the plane of the first and the last axis, the value falls from 10.25 to
-8.17.)
+*commutes with B*. The paper allows any Q, but its proof replaces B by QBQᵀ, which has the same
+eigenvalues and is a different matrix. Counterexample: A = diag(3,1,1,1,0,0,0,0),
+B = diag(2.5,1.5,1,0.25), and Q a rotation by 42.8 degrees in the plane of the first and the last
+axis, for which the value is 8.17 instead of 10.25.
 
-Here B = PPᵀ, a projector, and V_B = [P, P⊥]. Steps 2.3 and 2.4 of Table 1, which turn W_i by a Q
-that does not commute with PPᵀ, lower the objective and are left out; in place of step 2.5, which
-compares matrices whose signs are arbitrary, the loop ends on the change of the ratio α. Each
-visit of a block is one step of Table 1, not a run to its end: with the fixed points of the paper,
-and without loops inside of a loop.
+Here B = PPᵀ is a projector and V_B = [P, P⊥]. Steps 2.3 and 2.4 of Table 1 rotate W_i by a Q that
+does not commute with PPᵀ; they decrease the objective and are omitted. Step 2.5 compares matrices
+with arbitrary signs; the loop stops on the change of the ratio α instead. Each visit of a block is
+one step of Table 1, without inner loops, which has the same fixed points.
 
-A fixed point is the global optimum. The step of W_i lets U_i = W_i P be the top-d eigenvectors of
-S_bⁱ - αS_tⁱ whatever P is. If no step raises α, each U_i has maximal tr(U_iᵀ(S_bⁱ - αS_tⁱ)U_i) at
-this α, and their sum is 0: α is the root of F (see :mod:`algorithms.numerics.trace_ratio`).
+A fixed point is the global optimum: the step of W_i makes U_i = W_i P the top-d eigenvectors of
+S_bⁱ - αS_tⁱ for any P. If no step increases α, each U_i maximises tr(U_iᵀ(S_bⁱ - αS_tⁱ)U_i) at this
+α, and their sum is 0, so α is the root of F (see :mod:`algorithms.numerics.trace_ratio`).
 """
 
 from collections.abc import Sequence
@@ -34,13 +33,13 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternationState(LoopState):
-    """The blocks of the alternation.
+    """State of the alternation.
 
     Parameters
     ----------
     P : (d', d)
     W : (sum of q_i, d')
-        The W_i one below the other, in coordinates of the span and d' directions outside it.
+        All W_i, concatenated, in coordinates of the span and of d' directions outside it.
     """
 
     P: Array
@@ -49,16 +48,16 @@ class AlternationState(LoopState):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Block:
-    """S_b and S_t of one task, in the coordinates of its W_i.
+    """The matrices S_b and S_t of one task, in the coordinates of its W_i.
 
     Parameters
     ----------
     between : (n_classes, q)
         B with S_b = BᵀB.
     total : (q,)
-        Diagonal of S_t, its ridge included.
+        Diagonal of S_t with its ridge.
     tie
-        Difference below which eigenvalues of S_b - αS_t are equal.
+        Tolerance for equal eigenvalues of S_b - αS_t.
     """
 
     between: Array
@@ -79,12 +78,12 @@ def alternate(
     trace: Trace,
     rng: np.random.Generator,
 ) -> AlternationState:
-    """Return P and the W_i that maximise eq. 3, from random ones.
+    """Return the P and W_i that maximise eq. 3, from a random start.
 
     Parameters
     ----------
     pencils
-        All with the same k = d <= d', and d' dimensions each.
+        One per task, all with the same k = d <= d' and with at least d' dimensions.
     """
     blocks = [_block(pencil, d_prime) for pencil in pencils]
     ends = np.cumsum([block.total.size for block in blocks])[:-1]
@@ -107,7 +106,7 @@ def alternate(
 
 
 def ratio_of(blocks: Sequence[Block], W: Sequence[Array], P: Array) -> float:
-    """Return the objective of eq. 3; 0 where there is no scatter at all."""
+    """Return the objective of eq. 3; 0 if there is no scatter."""
     U = [W_i @ P for W_i in W]
     between = sum(float(np.sum((b.between @ U_i) ** 2)) for U_i, b in zip(U, blocks, strict=True))
     total = sum(float(np.sum(b.total @ U_i**2)) for U_i, b in zip(U, blocks, strict=True))
@@ -115,7 +114,7 @@ def ratio_of(blocks: Sequence[Block], W: Sequence[Array], P: Array) -> float:
 
 
 def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
-    """Return the W (p, d') with WᵀW = I of largest tr(WᵀAWPPᵀ): Theorem 1, mended.
+    """Return the W (p, d') with WᵀW = I that maximises tr(WᵀAWPPᵀ), by the corrected Theorem 1.
 
     Parameters
     ----------
@@ -124,10 +123,10 @@ def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
     P : (d', d)
         Orthonormal columns.
     between : (n_classes, p)
-        B with S_b = BᵀB. Of equal eigenvalues the one of larger S_b is taken: at the largest ratio
-        the last useful direction and fillers, which tell no classes apart, are equal.
+        B with S_b = BᵀB. Of equal eigenvalues, those with the largest S_b are used: at the largest
+        ratio, the last useful direction and fillers have equal eigenvalues.
     tie
-        Eigenvalues that differ by less are equal.
+        Eigenvalues that differ by less count as equal.
     """
     d_prime, d = P.shape
     U = leading_with_ties(A, between, d, tie=tie)
@@ -135,7 +134,7 @@ def best_factor(A: Array, P: Array, *, between: Array, tie: float) -> Array:
 
 
 def parts_from(V: Array, P: Array) -> Array:
-    """Return W = V [P, P⊥]ᵀ, whose W P is the first d of the d' columns of V (p, d')."""
+    """Return W = V [P, P⊥]ᵀ, for which W P are the first d of the d' columns of V (p, d')."""
     V_B = complete(P.T, P.shape[0]).T
     return np.asarray(V @ V_B.T)
 
@@ -149,7 +148,7 @@ def _best_common(blocks: Sequence[Block], W: Sequence[Array], alpha: float, *, d
 
 
 def _block(pencil: Pencil, d_prime: int) -> Block:
-    """Return the scatter matrices in the span, and in as many fillers as W_i may need."""
+    """Return the scatter matrices in the span and in up to d' fillers."""
     n_fillers = min(pencil.n_fillers, d_prime)
     between = np.pad(pencil.between, ((0, 0), (0, n_fillers)))
     return Block(between, np.pad(pencil.total, (0, n_fillers)) + pencil.ridge, pencil.tie)

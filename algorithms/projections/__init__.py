@@ -1,1 +1,1 @@
-"""Discriminant projections and their classifier, shared by MTDA and its baselines."""
+"""Discriminant projections and their classifier, for MTDA and its baselines."""

@@ -1,4 +1,4 @@
-"""What MTDA and the algorithms it is compared with have in common around their mathematics."""
+"""The base class of MTDA and its baselines."""
 
 import json
 from abc import abstractmethod
@@ -21,7 +21,7 @@ P = TypeVar("P", bound=ProjectionParams)
 
 
 class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
-    """A discriminant projection of each task, and a classifier behind it."""
+    """Base class: a discriminant projection of each task, with a classifier."""
 
     needs = Needs(same_features=False, target="classes")
     monotone = "up"
@@ -31,19 +31,19 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
     def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return the model of tasks that fit."""
+        """Return the model; called with tasks that passed all checks."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData where these tasks do not fit."""
+        """Raise InvalidData if the tasks do not fit."""
         super().check(summaries, params)
         check_classes(summaries, algorithm=self.name)
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> ProjectionClassifier:
-        """Return the projection of each task, the parameters as given or chosen on these rows."""
+        """Return the projection of each task, for the given or selected parameters."""
         self.check(tasks.summaries(), params)
-        # no matrix is larger than the span of a task's rows
+        # no matrix is larger than the rank of a task's rows
         with limit_blas_threads(max(min(task.X.shape) for task in tasks)):
             return self._fit(tasks, params, trace=trace, rng=rng)
 
@@ -56,24 +56,24 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         rng: np.random.Generator,
         loop: str = "selection",
     ) -> tuple[P, dict[str, Any]]:
-        """Return the parameters, given or chosen by cross-validation, and its results."""
+        """Return the given parameters, or those selected by cross-validation with its results."""
         if params.selection == "given":
             return params, {"selection": "given"}
-        # fewer dimensions before more, and stronger shrinkage before weaker
-        tried = grid_candidates(params, prefer_large=("gamma",))
+        # prefer few dimensions and strong shrinkage
+        candidates = grid_candidates(params, prefer_large=("gamma",))
         selection = select_params(
-            self, tasks, tried, n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
+            self, tasks, candidates, n_folds=params.n_folds, trace=trace, rng=rng, loop=loop
         )
         fit_info = {"cv_error": list(selection.losses), **selection.fit_info}
         return selection.params, {"selection": "cv", **fit_info}
 
     def end_warnings(self, asked: P, chosen: P, limits: Mapping[str, float]) -> tuple[str, ...]:
-        """Return a warning for each parameter that was chosen at an end of its grid.
+        """Return a warning for each parameter that was selected at an end of its grid.
 
         Parameters
         ----------
         limits
-            Largest values that make a difference.
+            Largest effective values.
         """
         if asked.selection == "given":
             return ()
@@ -81,7 +81,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         return end_warnings(asked, values, limits=limits)
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
-        """Return the parameters a model was learned with, for a new task that can join it."""
+        """Return the parameters of a model, after checking a new task against them."""
         params = self.Params.model_validate_json(json.dumps(model.fit_info["params"]))
         self.check([task.summary()], params)
         return params

@@ -1,4 +1,4 @@
-"""The model that every discriminant algorithm trains: a projection and its neighbours per task."""
+"""The model class of all discriminant algorithms: a projection and a classifier for each task."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,8 +16,8 @@ from algorithms.projections.parts import TaskProjection, nearest_class, per_clas
 
 Array = NDArray[np.float64]
 
-#: Most numbers in one block of distances.
-BLOCK_SIZE = 4_000_000
+#: Maximum size of a block of distances.
+MAX_BLOCK_SIZE = 4_000_000
 
 _ARRAYS = ("U", "mean", "scale", "references", "prototypes", "labels")
 
@@ -25,25 +25,26 @@ _ARRAYS = ("U", "mean", "scale", "references", "prototypes", "labels")
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class ProjectionClassifier(Model):
-    """A projection for each task, and nearest neighbours or centroids behind it.
+    """A projection for each task, with a nearest-neighbour or nearest-centroid classifier.
 
-    Ties: distances that differ by less than 1e-12 of the size of the rows are equal. Of equally
-    near references the one nearer in the full (standardised) space wins; if that is equal as
-    well, the label that sorts first. Where the trace ratio is 1 every class is one point.
+    Distances that differ by less than 1e-12, relative to the size of the rows, count as equal. Of
+    equally near references, the one that is nearer in the full (standardised) space counts; if
+    these distances are equal, too, the label that sorts first. Ties are common if the trace ratio
+    is 1, because every class is then a single point.
 
     Parameters
     ----------
     algorithm
-        Name of the algorithm that trained it.
+        Name of the algorithm that trained the model.
     tasks
-        Names, in the order of ``parts``.
+        Names of the tasks, in the order of ``parts``.
     P : (d', k) or None
-        Common part of U_i = W_i P, where the algorithm has such parts.
+        Common part of U_i = W_i P, for algorithms with such parts.
     fit_info
-        What the fit decided, as JSON: parameters, α, scores of a selection, ...
+        Results of the fit besides arrays, as JSON: parameters, α, selection errors, ...
     """
 
-    # field() keeps the abstract properties of Model from being taken for defaults
+    # without field(), dataclass would use the abstract properties of Model as defaults
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     parts: tuple[TaskProjection, ...]
@@ -53,12 +54,12 @@ class ProjectionClassifier(Model):
 
     @property
     def metrics(self) -> dict[str, dict[str, float]]:
-        """Share of the variance between classes in the projected training rows."""
+        """Ratio of between-class to total variance of the projected training rows."""
         ratios = {name: part.trace_ratio for name, part in zip(self.tasks, self.parts, strict=True)}
         return {"trace_ratio": ratios}
 
     def part_of(self, task: str) -> TaskProjection:
-        """Return what is learned of a task."""
+        """Return the part of a task."""
         return self.parts[self.task_index(task)]
 
     def width(self, method: str, *, task: str) -> int:
@@ -67,7 +68,7 @@ class ProjectionClassifier(Model):
         return int(self.part_of(task).U.shape[0])
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted, in the order of the columns of the distances."""
+        """Return the labels of a task, sorted, which is the order of the columns of distances."""
         return self.part_of(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:
@@ -94,11 +95,11 @@ class ProjectionClassifier(Model):
         Returns
         -------
         (n_samples,)
-            Strings or integers, as the labels of the task were.
+            Strings or integers, like the labels of the task.
         """
         part = self.part_of(task)
-        compared = self._compared(X, method="predict", task=task)
-        chosen = [nearest_class(part, rows, near) for rows, near in compared]
+        blocks = self._distance_blocks(X, method="predict", task=task)
+        chosen = [nearest_class(part, rows, distances) for rows, distances in blocks]
         return np.array(part.classes)[np.concatenate(chosen)]
 
     def distances(self, X: object, *, task: str) -> Array:
@@ -114,34 +115,37 @@ class ProjectionClassifier(Model):
             In the projected space; columns in the order of :meth:`classes`.
         """
         part = self.part_of(task)
-        compared = self._compared(X, method="distances", task=task)
-        return np.concatenate([per_class(near, part) for _, near in compared])
+        blocks = self._distance_blocks(X, method="distances", task=task)
+        return np.concatenate([per_class(distances, part) for _, distances in blocks])
 
-    def _compared(self, X: object, *, method: str, task: str) -> Iterator[tuple[Array, Array]]:
-        """Return rows, standardised, and their distances to the prototypes, (n, d_i) and (n, m_i).
+    def _distance_blocks(
+        self, X: object, *, method: str, task: str
+    ) -> Iterator[tuple[Array, Array]]:
+        """Yield blocks of standardised rows (n, d_i) and their distances to prototypes (n, m_i).
 
-        They come in blocks whose distances fit into memory; at least one block.
+        The size of the blocks is bounded; there is at least one block.
         """
         rows = self.check_rows(X, method=method, task=task)
         part = self.part_of(task)
-        n_rows = max(BLOCK_SIZE // max(len(part.references), 1), 1)
+        n_rows = max(MAX_BLOCK_SIZE // max(len(part.references), 1), 1)
         for start in range(0, max(len(rows), 1), n_rows):
             with np.errstate(over="ignore", invalid="ignore"):
                 block = part.standardised(rows[start : start + n_rows])
-                near = cdist(block @ part.U, part.prototypes)
-                is_finite = np.isfinite(near).all(axis=1) & np.isfinite((block**2).sum(axis=1))
+                distances = cdist(block @ part.U, part.prototypes)
+                is_finite = np.isfinite(distances).all(axis=1)
+                is_finite &= np.isfinite((block**2).sum(axis=1))
             if not is_finite.all():
                 row = start + int(is_finite.argmin())
                 raise InvalidData(
-                    f"task '{task}', row {row} is so large that its distances overflow; are its "
-                    "units those of the training rows?",
+                    f"task '{task}', row {row} has values so large that its distances overflow; "
+                    "use the units of the training rows",
                     task=task,
                     row=row,
                 )
-            yield block, near
+            yield block, distances
 
     def to_arrays(self) -> dict[str, NDArray[Any]]:
-        """Return every learned array by name, those of task i ending in ``.i``."""
+        """Return every learned array by name; names of arrays of task i end in ``.i``."""
         arrays = {f"{a}.{i}": getattr(p, a) for i, p in enumerate(self.parts) for a in _ARRAYS}
         arrays |= {f"W.{i}": p.W for i, p in enumerate(self.parts) if p.W is not None}
         if self.P is not None:
@@ -150,18 +154,18 @@ class ProjectionClassifier(Model):
         return arrays
 
     def header(self) -> dict[str, Any]:
-        """Return names, labels, fit results and warnings."""
+        """Return the common header and the labels."""
         classes = [list(part.classes) for part in self.parts]
         return {**dump_header(self), "classes": classes}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         parts = tuple(
             TaskProjection(
@@ -189,12 +193,12 @@ def adapt_model(
     fit_info: Mapping[str, Any],
     warnings: Sequence[str] = (),
 ) -> ProjectionClassifier:
-    """Return the model with one more task.
+    """Return the model with a new task.
 
     Parameters
     ----------
     fit_info
-        What was decided for this task; joins ``fit_info["by_task"]``.
+        Results for this task, which are added to ``fit_info["by_task"]``.
     """
     by_task = {**model.fit_info["by_task"], name: dict(fit_info)}
     return replace(
@@ -207,27 +211,27 @@ def adapt_model(
 
 
 def dimension_warnings(dimensions: Mapping[str, tuple[int, int]]) -> tuple[str, ...]:
-    """Return a warning where tasks got fewer dimensions than asked for.
+    """Return a warning if d was lowered for some tasks.
 
     Parameters
     ----------
     dimensions
-        Asked for and got, by task.
+        Requested and actual dimension of each task.
     """
     low = {name: pair for name, pair in dimensions.items() if pair[1] < pair[0]}
     if not low:
         return ()
     name, (d, k) = next(iter(low.items()))
     warning = (
-        f"d was lowered for {len(low)} of {len(dimensions)} tasks, which have fewer dimensions to "
-        f"offer (the first is '{name}': {k} in place of {d}); lower d or add rows"
+        f"d was lowered for {len(low)} of {len(dimensions)} tasks, which have fewer dimensions "
+        f"(the first is '{name}': {k} instead of {d}); decrease d or add rows"
     )
     return (warning,)
 
 
 def no_variance_warnings(flat: Sequence[str], n_tasks: int) -> tuple[str, ...]:
-    """Return a warning where tasks, given by name, have no variance at all."""
-    return (f"{describe_tasks(flat, n_tasks)} have no variance at all",) if flat else ()
+    """Return a warning about tasks without variance, given by name."""
+    return (f"{describe_tasks(flat, n_tasks)} have no variance",) if flat else ()
 
 
 def _check_shapes(model: ProjectionClassifier) -> None:
@@ -240,4 +244,4 @@ def _check_shapes(model: ProjectionClassifier) -> None:
         for array, shape in expected.items():
             check_array(getattr(part, array), shape, name=f"{array} of '{name}'")
         if set(part.labels.tolist()) != set(range(len(part.classes))):
-            raise ValueError(f"labels of '{name}' do not fit its {len(part.classes)} classes")
+            raise ValueError(f"labels of '{name}' do not match its {len(part.classes)} classes")

@@ -1,4 +1,4 @@
-"""What a discriminant model keeps of each task, and the class that a row is nearest to."""
+"""The part of a discriminant model for one task, and its classifier."""
 
 from dataclasses import dataclass
 from typing import Literal, final
@@ -12,26 +12,26 @@ from algorithms.projections.scatters import Scatters
 Array = NDArray[np.float64]
 Classifier = Literal["nearest-neighbour", "nearest-centroid"]
 
-#: Distances closer than this part of the size of the rows are equal: rounding of a projection is
-#: below it, and where classes collapse to a point rounding must not choose between them.
+#: Distances that differ by less than this, relative to the size of the rows, count as equal. If
+#: classes collapse to points, rounding errors must not decide between them.
 TIE_RTOL = 1e-12
 
 
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class TaskProjection:
-    """What is learned of one task.
+    """The projection and the references of one task.
 
     Parameters
     ----------
     U : (d_i, k_i)
-        Columns; orthonormal or not, as the algorithm says.
+        Projection; columns are orthonormal or not, depending on the algorithm.
     mean, scale : (d_i,)
         Rows are projected as ((x - mean) / scale) U.
     references : (m_i, d_i)
-        What a row is compared with, standardised: the training rows, or the class means.
+        Standardised training rows, or class means, with which rows are compared.
     prototypes : (m_i, k_i)
-        The references projected: references U.
+        Projected references.
     labels : (m_i,)
         Position of the class of each reference in ``classes``.
     classes
@@ -39,7 +39,7 @@ class TaskProjection:
     trace_ratio
         tr(UᵀS_bU) / tr(UᵀS_tU) on the training rows.
     W : (d_i, d') or None
-        The task's own part of U = W P, where the algorithm has such parts.
+        The task's own part of U = W P, for algorithms with such parts.
     """
 
     U: Array
@@ -53,14 +53,14 @@ class TaskProjection:
     W: Array | None = None
 
     def standardised(self, rows: Array) -> Array:
-        """Return the rows as they are projected."""
+        """Return standardised rows."""
         return (rows - self.mean) / self.scale
 
 
 def build_part(
     scatters: Scatters, U: Array, *, classifier: Classifier, W: Array | None = None
 ) -> TaskProjection:
-    """Return what the model keeps of a task that is projected by U (d_i, k_i)."""
+    """Return the part of a task with the projection U (d_i, k_i)."""
     if classifier == "nearest-neighbour":
         references, labels = scatters.rows, scatters.labels
     else:
@@ -79,7 +79,7 @@ def build_part(
 
 
 def _trace_ratio(scatters: Scatters, U: Array) -> float:
-    """Return tr(UᵀS_bU) / tr(UᵀS_tU), 0 where there is no variance."""
+    """Return tr(UᵀS_bU) / tr(UᵀS_tU); 0 if there is no variance."""
     Z = scatters.rows @ U
     counts = np.bincount(scatters.labels)
     means = np.stack([Z[scatters.labels == k].mean(axis=0) for k in range(len(counts))])
@@ -87,19 +87,21 @@ def _trace_ratio(scatters: Scatters, U: Array) -> float:
     return min(between / total, 1.0) if total > 0 else 0.0
 
 
-def nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.intp]:
-    """Return the position of the class of each row, ties broken as the model says, (n,).
+def nearest_class(part: TaskProjection, rows: Array, distances: Array) -> NDArray[np.intp]:
+    """Return the position of the nearest class of each row, (n,).
+
+    Ties are broken as described in :class:`algorithms.projections.model.ProjectionClassifier`.
 
     Parameters
     ----------
     rows : (n, d_i)
         Standardised.
-    near : (n, m_i)
-        Their distances to the prototypes.
+    distances : (n, m_i)
+        Distances of the rows to the prototypes.
     """
     size = np.linalg.norm(rows, axis=1) + np.linalg.norm(part.references, axis=1).max()
-    stretch = np.linalg.norm(part.U)  # of Frobenius: no less than the largest stretch, and cheap
-    is_tied = _ties(near, TIE_RTOL * stretch * size)
+    stretch = np.linalg.norm(part.U)  # Frobenius norm, a cheap bound on the spectral norm
+    is_tied = _ties(distances, TIE_RTOL * stretch * size)
     chosen = part.labels[is_tied.argmax(axis=1)].astype(np.intp)
     n_tied_classes = per_class(np.where(is_tied, 0.0, np.inf), part) == 0.0
     unclear = np.flatnonzero(n_tied_classes.sum(axis=1) > 1)
@@ -111,11 +113,11 @@ def nearest_class(part: TaskProjection, rows: Array, near: Array) -> NDArray[np.
 
 
 def per_class(distances: Array, part: TaskProjection) -> Array:
-    """Return the least of the distances to references of each class, (n, n_classes)."""
+    """Return the smallest distance to the references of each class, (n, n_classes)."""
     columns = [distances[:, part.labels == k].min(axis=1) for k in range(len(part.classes))]
     return np.stack(columns, axis=1)
 
 
 def _ties(distances: Array, tolerance: Array) -> NDArray[np.bool_]:
-    """Return which columns are as near as the nearest, (n, m)."""
+    """Return whether each distance equals the smallest one of its row, (n, m)."""
     return np.asarray(distances <= (distances.min(axis=1) + tolerance)[:, np.newaxis])

@@ -1,8 +1,8 @@
-"""Scatter matrices of labelled tasks, in orthonormal coordinates of the span of their rows.
+"""Scatter matrices of labelled tasks, in an orthonormal basis of the span of their rows.
 
-With n rows of d features a task lives in r <= min(d, n - 1) dimensions. In the basis V of a thin
-singular value decomposition, S_t is diagonal and S_b has a factor of one row per class; outside
-the span both are 0. That costs O(n²d) in place of O(d³), and loses nothing.
+The centred rows of a task span r <= min(d, n - 1) dimensions. In the basis V of a thin singular
+value decomposition, S_t is diagonal and S_b has a factor with one row per class; outside the span
+both are 0. This is exact and costs O(n²d) instead of O(d³).
 """
 
 from dataclasses import dataclass
@@ -19,27 +19,27 @@ from algorithms.numerics.trace_ratio import Pencil
 Array = NDArray[np.float64]
 Standardise = Literal["center", "scale", "features"]
 
-#: Singular values below this part of the largest belong to no direction: their squares are
-#: below the rounding of the scatter matrices.
+#: Singular values below this, relative to the largest, count as 0, because their squares are below
+#: the rounding errors of the scatter matrices.
 RANK_RTOL = 1e-9
-#: Rounding of a mean, in units of the largest entry of its column.
+#: Rounding error of a mean, relative to the largest entry of its column.
 MEAN_RTOL = 16 * float(np.finfo(np.float64).eps)
-#: Entries outside lose digits to overflow or underflow when they are squared and added.
+#: Range of absolute entries; squares outside may overflow or underflow.
 SIZE_RANGE = (1e-100, 1e100)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scatters:
-    """One labelled task, centred, scaled, and turned into the span of its rows.
+    """The scatter matrices of a standardised task in a basis of the span of its rows.
 
     Parameters
     ----------
     mean, scale : (d,)
-        Rows are used as (x - mean) / scale.
+        Standardised rows are (x - mean) / scale.
     rows : (n, d)
-        The rows so used.
+        Standardised rows.
     V : (d, r)
-        Orthonormal basis of their span, variance falling from column to column.
+        Orthonormal basis of their span, in order of decreasing variance.
     total : (r,)
         S_t = V diag(total) Vᵀ.
     between : (n_classes, r)
@@ -77,15 +77,15 @@ class Scatters:
 
     @property
     def is_regular(self) -> bool:
-        """Whether the rows vary in every direction of the columns that are not constant."""
+        """Whether the rows have full rank in the columns that are not constant."""
         return self.rank == int(np.sum(np.any(self.rows != 0.0, axis=0)))
 
     def ridge(self, gamma: float) -> float:
-        """Return ρ = γ tr(S_t)/d, the shrinkage added to S_t in every direction."""
+        """Return ρ = γ tr(S_t)/d, which is added to the diagonal of S_t."""
         return gamma * float(self.total.sum()) / self.n_features
 
     def within(self) -> Array:
-        """Return the deviations from the class means in the span over √n, (n, r): S_w = HᵀH."""
+        """Return H (n, r) with S_w = HᵀH: the deviations from class means divided by √n."""
         n = len(self.rows)
         counts = np.bincount(self.labels)
         means = self.between / np.sqrt(counts / n)[:, np.newaxis]
@@ -101,22 +101,23 @@ class Scatters:
         Parameters
         ----------
         null
-            Whether directions outside the span count.
+            Whether directions outside the span are allowed.
         """
-        room = self.dimensions(null)
-        return Pencil(self.between, self.total, self.ridge(gamma), min(d, room), room - self.rank)
+        available = self.dimensions(null)
+        n_fillers = available - self.rank
+        return Pencil(self.between, self.total, self.ridge(gamma), min(d, available), n_fillers)
 
     def dimensions(self, null: Literal["keep", "exclude"]) -> int:
-        """Return the most directions that U can have."""
+        """Return the maximum number of directions of U."""
         return self.n_features if null == "keep" else self.rank
 
     def lift(self, Y: Array, *, k: int) -> Array:
-        """Return U (d, k) of columns V Y, filled with orthonormal ones outside the span.
+        """Return U (d, k) with columns V Y, filled up with orthonormal columns outside the span.
 
         Parameters
         ----------
         Y : (r, m)
-            Its columns need not be orthonormal unless some are missing.
+            Columns must be orthonormal if m < k.
         """
         U = fix_signs(Y.T @ self.V.T)
         n_missing = k - Y.shape[1]
@@ -132,20 +133,20 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
     Parameters
     ----------
     standardise
-        ``"center"``: only the mean is taken off. ``"scale"``: the whole task is divided by one
-        number, so that tr S_t = 1. ``"features"``: each column is divided by its deviation.
+        ``"center"``: subtract the mean only. ``"scale"``: also divide the task by one number, so
+        that tr S_t = 1. ``"features"``: divide each column by its standard deviation.
 
     Raises
     ------
     InvalidData
-        The numbers are too large or too small to compute with.
+        Values are too large or too small.
     """
     assert task.y is not None
     largest = np.abs(task.X).max(axis=0)
     _check_range(task.name, float(largest.max()))
     mean = task.X.mean(axis=0)
     centred = task.X - mean
-    # what a constant column leaves is rounding, not variance
+    # constant columns are exactly 0 after centring, without rounding errors
     noise = MEAN_RTOL * largest
     centred[:, np.abs(centred).max(axis=0) <= noise] = 0.0
     scale = _scale_of(centred, standardise)
@@ -173,7 +174,7 @@ def estimate_scatters(task: Task, *, standardise: Standardise = "center") -> Sca
 
 
 def _scale_of(centred: Array, standardise: Standardise) -> Array:
-    """Return what each column is divided by, (d,); 1 where there is no variance."""
+    """Return the divisor of each column, (d,); 1 if there is no variance."""
     variances = np.mean(centred**2, axis=0)
     if standardise == "center":
         return np.ones_like(variances)
@@ -187,6 +188,6 @@ def _check_range(name: str, largest: float) -> None:
     if not (low <= largest <= high or largest == 0):
         raise InvalidData(
             f"task '{name}' has entries up to {largest:.3g}; expected zero or {low:g} to "
-            f"{high:g}, so rescale the data",
+            f"{high:g}: rescale the data",
             task=name,
         )

@@ -1,4 +1,4 @@
-"""RMT-PCA, regularised multi-task PCA; start reading at ``algorithm.py``."""
+"""RMT-PCA, regularised multi-task PCA. Start reading at ``algorithm.py``."""
 
 from algorithms.rmtpca.algorithm import RMTPCA
 from algorithms.rmtpca.params import RMTPCAParams

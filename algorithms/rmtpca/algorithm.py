@@ -123,7 +123,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with one more task: the top-k of C_new + λ Σ_s P_s.
+        """Return the model with a new task, whose subspace is the top-k of C_new + λ Σ_s P_s.
 
         It is the exact maximiser of eq. 4 over the new subspace with all others fixed.
         """
@@ -233,7 +233,7 @@ def _warnings(
     if optimum.reason == "max_iter":
         not_converged = (
             f"stopped after {params.max_iter} iterations with a relative gradient of "
-            f"{optimum.residual:.1e}, above the tolerance {params.rtol:g}; raise max_iter"
+            f"{optimum.residual:.1e}, above the tolerance {params.rtol:g}; increase max_iter"
         )
         return (*few_rows, not_converged)
     if optimum.residual > params.rtol:

@@ -53,7 +53,7 @@ class RMTPCAParams(SubspaceParams):
     )
     ends: Literal["none", "common", "both"] = Field(
         "both",
-        title="Ends of the grid",
+        title="Ends of the range",
         description="Whether cross-validation also tries the common subspace (λ = ∞), or that "
         "and PCA per task (λ = 0).",
     )

@@ -38,9 +38,9 @@ class Choice:
     c
         Coupling on the scale of the parameters; 0 is I-PCA, infinity is C-PCA.
     fit_info
-        How it was chosen, as JSON.
+        Results of the choice, as JSON.
     warnings
-        What the user should know of the choice.
+        Warnings about the choice.
     """
 
     c: float
@@ -49,7 +49,7 @@ class Choice:
 
     @classmethod
     def given(cls, c: float) -> "Choice":
-        """Return a coupling that the caller gave."""
+        """Return the choice for a given coupling."""
         return cls(c, {"selection": "given"})
 
 
@@ -171,7 +171,7 @@ def check_folds(summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
             n_min = 4 if noun == "rows" and K == 2 else K  # two rows are needed for training
             raise InvalidData(
                 f"task '{task.name}' has {n} {noun}; cross-validation with {K} folds needs at "
-                f"least {n_min} in every task; lower 'n_folds' or set 'lam' instead",
+                f"least {n_min} in every task; decrease 'n_folds' or set 'lam' instead",
                 task=task.name,
             )
 

@@ -1,1 +1,1 @@
-"""Means, covariances and the model of a subspace, shared by every kind of PCA."""
+"""Moments, parameters and the model of subspaces, for all kinds of PCA."""

@@ -1,4 +1,4 @@
-"""What the kinds of PCA have in common around their mathematics."""
+"""The base class of all kinds of PCA."""
 
 from abc import abstractmethod
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ P = TypeVar("P", bound=SubspaceParams)
 
 
 class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
-    """A subspace of each task, or one for all, from rows or covariance matrices."""
+    """Base class: a subspace for each task, or one for all, from rows or covariance matrices."""
 
     needs = Needs(same_features=True, covariances=True, min_samples=2)
     monotone = "up"
@@ -29,17 +29,20 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
     def _fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Return the model of tasks that fit."""
+        """Return the model; called with tasks that passed all checks."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams where these tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not fit."""
         super().check(summaries, params)
         check_dimension(summaries, k=params.k)
 
     def fit(
         self, tasks: TaskSet, params: P, *, trace: Trace, rng: np.random.Generator
     ) -> SubspaceModel:
-        """Return the subspaces; small problems have one thread, and the same bits anywhere."""
+        """Return the subspaces.
+
+        Small problems use one thread, so that results do not depend on the number of cores.
+        """
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)
         with limit_blas_threads(max_matrix_order(tasks)):

@@ -1,4 +1,4 @@
-"""The model that every kind of PCA trains: a subspace and a mean for each task."""
+"""The model class of all kinds of PCA: a subspace and a mean for each task."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,24 +28,24 @@ class SubspaceModel(Model):
     Parameters
     ----------
     algorithm
-        Name of the algorithm that trained it.
+        Name of the algorithm that trained the model.
     tasks
-        Names, in the order of the arrays.
+        Names of the tasks, in the order of the arrays.
     U : (n_tasks or 1, n_features, k)
-        Orthonormal columns, variance falling from column to column (of the sum of the tasks
-        where U is shared); the entry of largest size in a column is positive.
+        Orthonormal columns in order of decreasing variance (of the sum of the tasks if U is
+        shared); the largest entry of a column by absolute value is positive.
     mean : (n_tasks or 1, n_features)
     spectrum : (n_tasks, k)
         Variance of the training rows of the task along each column of U.
     total_variance : (n_tasks,)
         Trace of the covariance of the task.
     fit_info
-        What the fit decided, as JSON: the chosen λ, scores of a cross-validation, ...
+        Results of the fit besides arrays, as JSON: the chosen λ, cross-validation scores, ...
     warnings
-        What the user should know of this fit.
+        Warnings about this fit.
     """
 
-    # field() keeps the abstract properties of Model from being taken for defaults
+    # without field(), dataclass would use the abstract properties of Model as defaults
     algorithm: str = field()
     tasks: tuple[str, ...] = field()
     U: Array
@@ -83,12 +83,12 @@ class SubspaceModel(Model):
         (n_samples, k)
         """
         rows = self.check_rows(X, method="transform", task=task)
-        # of one row, @ takes twice as long
+        # np.dot is twice as fast as @ for a single row
         coordinates: Array = np.dot(rows - self.mean_of(task), self.basis_of(task))
         return coordinates
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows Z Uᵀ + mean whose coordinates in the subspace of a task are Z.
+        """Return the rows Z Uᵀ + mean for coordinates Z in the subspace of a task.
 
         Parameters
         ----------
@@ -113,7 +113,7 @@ class SubspaceModel(Model):
         """Return the overlap of the subspaces: ‖U_rᵀU_s‖²/k, the mean squared cosine of angles."""
         T, D, k = self.U.shape
         if len(self.tasks) > T:
-            return None  # one subspace serves all
+            return None  # one subspace for all tasks
         rows = self.U.transpose(0, 2, 1).reshape(T * k, D)
         cosines = (rows @ rows.T).reshape(T, k, T, k)
         return relations_of(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
@@ -123,17 +123,17 @@ class SubspaceModel(Model):
         return {name: getattr(self, name) for name in _ARRAYS}
 
     def header(self) -> dict[str, Any]:
-        """Return names, fit results and warnings."""
+        """Return the common header."""
         return dump_header(self)
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, NDArray[Any]], header: Mapping[str, Any]) -> Self:
-        """Return the model that ``to_arrays`` and ``header`` described.
+        """Return the model from the results of :meth:`to_arrays` and :meth:`header`.
 
         Raises
         ------
         ValueError
-            The arrays do not fit each other.
+            The arrays are inconsistent.
         """
         model = cls(
             **load_header(header),
@@ -153,21 +153,21 @@ def build_model(
     warnings: Sequence[str] = (),
     shared_mean: Array | None = None,
 ) -> SubspaceModel:
-    """Return the model of the subspaces, each turned to its principal axes.
+    """Return the model of given subspaces, with their principal axes as bases.
 
     Parameters
     ----------
     U : (n_tasks or 1, k, n_features)
         Orthonormal rows.
     names
-        The tasks in the order that the model shall have.
+        Names of the tasks in the order of the model.
     shared_mean : (n_features,) or None
-        One mean for all tasks in place of their own.
+        A common mean that replaces the means of the tasks.
     """
     C = moments.C
-    place = {name: t for t, name in enumerate(moments.names)}
-    order = [place[name] for name in names]
-    axes, spectrum = _turned(C, U)
+    position = {name: t for t, name in enumerate(moments.names)}
+    order = [position[name] for name in names]
+    axes, spectrum = _principal_axes(C, U)
     own = moments.means[order]
     return SubspaceModel(
         algorithm=algorithm,
@@ -189,23 +189,23 @@ def adapt_model(
     fit_info: Mapping[str, Any] | None = None,
     warnings: Sequence[str] = (),
 ) -> SubspaceModel:
-    """Return the model with one more task, whose subspace is given or the shared one.
+    """Return the model with a new task.
 
     Parameters
     ----------
     moments
-        Of the new task alone.
+        Moments of the new task.
     U : (1, k, d) or None
-        Orthonormal rows; ``None`` where the model shares one subspace.
+        Subspace of the new task as orthonormal rows; None for the shared subspace of the model.
     fit_info
-        Join those of the model.
+        Additions to those of the model.
     """
     C, (name,) = moments.C, moments.names
     if U is None:
         basis, bases = np.swapaxes(model.U, 1, 2), model.U
         spectrum = np.maximum(np.einsum("tki,tki->tk", C.times_lifted(basis), basis), 0.0)
     else:
-        axes, spectrum = _turned(C, U)
+        axes, spectrum = _principal_axes(C, U)
         bases = np.concatenate([model.U, np.swapaxes(axes, 1, 2)])
     is_shared_mean = model.mean.shape[0] == 1 < len(model.tasks)
     mean = model.mean if is_shared_mean else np.vstack([model.mean, moments.means])
@@ -222,18 +222,18 @@ def adapt_model(
 
 
 def few_rows_warnings(tasks: Sequence[Task], *, k: int) -> tuple[str, ...]:
-    """Return a warning where some tasks have too few rows to determine k dimensions alone."""
+    """Return a warning if tasks have too few rows to determine k dimensions."""
     scarce = [task.name for task in tasks if task.input == "rows" and task.n_samples <= k]
     if not scarce:
         return ()
     warning = (
         f"{describe_tasks(scarce, len(tasks))} have at most k = {k} "
-        "rows, which leaves part of their subspace undetermined; lower k or add rows"
+        "rows, which do not determine their whole subspace; decrease k or add rows"
     )
     return (warning,)
 
 
-def _turned(C: Covariances, U: Array) -> tuple[Array, Array]:
+def _principal_axes(C: Covariances, U: Array) -> tuple[Array, Array]:
     """Return principal axes (n_tasks or 1, k, n_features) and their variances (n_tasks, k)."""
     every = np.broadcast_to(U, (C.n_tasks, *U.shape[1:]))
     CU = C.times_lifted(every)
@@ -248,7 +248,7 @@ def _variance_warnings(moments: Moments) -> tuple[str, ...]:
     flat = [name for name, v in zip(moments.names, moments.C.traces, strict=True) if v == 0]
     if not flat:
         return ()
-    return (f"{describe_tasks(flat, len(moments.names))} have no variance at all",)
+    return (f"{describe_tasks(flat, len(moments.names))} have no variance",)
 
 
 def _own_or_shared(stack: Array, index: int) -> Array:

@@ -1,4 +1,4 @@
-"""Mean and covariance of each task, and the share of variance that a subspace retains."""
+"""Mean and covariance of each task, and the retained variance ratio of subspaces."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -19,20 +19,20 @@ from algorithms.numerics.covariances import (
 
 Array = NDArray[np.float64]
 
-#: Total variances outside lose digits to overflow or underflow when they are squared.
+#: Range of total variances; squares outside may overflow or underflow.
 VARIANCE_RANGE = (1e-100, 1e100)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Moments:
-    """What PCA needs to know of the tasks.
+    """Means and covariances of tasks.
 
     Parameters
     ----------
     means : (n_tasks, n_features)
         Zero for tasks of covariance matrices.
     C
-        Covariance matrices, unbiased for rows, the mean matrix otherwise.
+        Covariance matrices: unbiased for rows, the mean matrix otherwise.
     """
 
     names: tuple[str, ...]
@@ -46,12 +46,12 @@ class Moments:
 
 
 def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
-    """Return means and covariances in the form that is cheapest for subspaces of k dimensions.
+    """Return means and covariances, in the cheapest form for subspaces of k dimensions.
 
     Raises
     ------
     InvalidData
-        A value or a variance is too large or too small to compute with.
+        A value or a variance is too large or too small.
     """
     check_magnitudes(tasks)
     names = tuple(task.name for task in tasks)
@@ -66,7 +66,7 @@ def estimate_moments(tasks: Sequence[Task], *, k: int) -> Moments:
 
 
 def max_matrix_order(tasks: Iterable[Task]) -> int:
-    """Return the order of the largest matrix that PCA of these tasks needs: of their joint span."""
+    """Return the order of the largest matrix in PCA of these tasks: the rank of all rows."""
     every = list(tasks)
     d = every[0].n_features
     n_rows = sum(task.n_samples if task.input == "rows" else d for task in every)
@@ -74,7 +74,7 @@ def max_matrix_order(tasks: Iterable[Task]) -> int:
 
 
 def task_mean(task: Task) -> Array:
-    """Return the mean of the rows, (n_features,); zero where covariance matrices stand for them."""
+    """Return the mean of the rows, (n_features,); zero for a task of covariance matrices."""
     return task.X.mean(axis=0) if task.input == "rows" else np.zeros(task.n_features)
 
 
@@ -87,7 +87,7 @@ def task_covariance(task: Task) -> Array:
 
 
 def retained_ratio(retained: Array, total: Array) -> Array:
-    """Return the retained variance ratio, eq. 6; 1 where there is no variance to lose."""
+    """Return the retained variance ratio, eq. 6; 1 if the total variance is 0."""
     ratio = np.divide(retained, total, out=np.ones_like(total), where=total > 0)
     return np.clip(ratio, 0.0, 1.0)
 
@@ -95,8 +95,8 @@ def retained_ratio(retained: Array, total: Array) -> Array:
 def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
     """Return the share of the variance of held-out samples that a subspace retains, eq. 6.
 
-    Rows are taken about the mean of the *training* rows: a single held-out row then has a
-    variance as well, and a subspace is judged with the mean it is used with.
+    Rows are centred by the mean of the *training* rows, as in predictions. So a single held-out row
+    has a variance, too.
 
     Parameters
     ----------
@@ -115,7 +115,7 @@ def held_out_ratio(task: Task, *, mean: Array, U: Array) -> float:
 
 
 def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
-    """Raise InvalidParams where there are fewer features than k dimensions."""
+    """Raise InvalidParams if k is larger than the number of features."""
     d = summaries[0].n_features
     if k > d:
         raise InvalidParams(
@@ -132,6 +132,6 @@ def _check_range(names: Sequence[str], traces: Array) -> None:
         t = int(np.flatnonzero(bad)[0])
         raise InvalidData(
             f"task '{names[t]}' has total variance {traces[t]:.3g}; expected zero or "
-            f"{low:g} to {high:g}, so rescale the data",
+            f"{low:g} to {high:g}: rescale the data",
             task=names[t],
         )

@@ -1,4 +1,4 @@
-"""The parameter that every kind of PCA has."""
+"""The common parameter of all kinds of PCA."""
 
 from pydantic import Field
 
@@ -6,12 +6,12 @@ from algorithms.interface.params import Params
 
 
 class SubspaceParams(Params):
-    """The dimension of a subspace."""
+    """Parameters of a subspace."""
 
     k: int = Field(
         2,
         ge=1,
         le=100_000,
         title="Dimensions",
-        description="Dimension of a subspace; the number of features, its bound, retains all.",
+        description="Dimension of the subspaces, at most the number of features.",
     )

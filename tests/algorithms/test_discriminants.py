@@ -132,7 +132,7 @@ def test_two_classes_give_fishers_direction() -> None:
     model = fit(RatioTraceLDA(), task, d=5, gamma=0.0)
     assert model.part_of("t").U.shape == (6, 1)
     assert_same_subspace(model.part_of("t").U, fisher[:, None])
-    assert "1 in place of 5" in model.warnings[0]
+    assert "1 instead of 5" in model.warnings[0]
 
 
 def test_fisherface_is_lda_after_pca() -> None:
@@ -199,7 +199,7 @@ def test_many_rows_leave_no_null_space_and_get_the_plain_lda() -> None:
     task = task_of(11)
     model = fit(NullSpaceLDA(), task, d=3)
     assert any(
-        "1 of 1 tasks" in warning and "the plain LDA" in warning for warning in model.warnings
+        "1 of 1 tasks" in warning and "ordinary LDA" in warning for warning in model.warnings
     )
     plain = fit(RatioTraceLDA(), task, d=3, gamma=0.0)
     np.testing.assert_allclose(model.part_of("t").U, plain.part_of("t").U)
@@ -229,7 +229,7 @@ def test_plain_lda_does_not_hang_on_the_scales_of_columns(algorithm, standardise
 def test_no_more_null_space_directions_than_tell_classes_apart() -> None:
     model = fit(NullSpaceLDA(), task_of(11, d=90, n=3, c=4), d=10)
     assert model.part_of("t").U.shape == (90, 3)
-    assert "3 in place of 10" in model.warnings[0]
+    assert "3 instead of 10" in model.warnings[0]
 
 
 @pytest.mark.parametrize("classifier", ["nearest-neighbour", "nearest-centroid"])

@@ -312,5 +312,5 @@ def test_a_fit_warns_of_candidates_that_failed() -> None:
     assert failed["params"] == {"C": 100.0}
     assert "rescale" in failed["reason"]
     assert model.fit_info["C"] < 100
-    start = "1 candidate was left out of the choice because the fit failed (the first, C = 100: "
+    start = "1 candidate was left out of the selection because the fit failed (the first, C = 100: "
     assert [warning for warning in model.warnings if warning.startswith(start)]

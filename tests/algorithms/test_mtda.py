@@ -575,7 +575,7 @@ def test_dimensions_above_the_features_are_capped_per_task_with_a_warning() -> N
     model = fit(tasks, d=9)
     assert [part.U.shape[1] for part in model.parts] == [5, 8, 9]
     assert "d was lowered for 2 of 3 tasks" in model.warnings[0]
-    assert "'t0': 5 in place of 9" in model.warnings[0]
+    assert "'t0': 5 instead of 9" in model.warnings[0]
     few = fit(made(17, "few"), d=30, null="exclude")
     assert [part.U.shape[1] for part in few.parts] == [4, 19, 11]
 
@@ -639,7 +639,7 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
     model = fit(tasks)
     rows = np.random.default_rng(0).standard_normal((40, 5))
     whole = model.predict(rows, task="t0")
-    monkeypatch.setattr("algorithms.projections.model.BLOCK_SIZE", 1000)
+    monkeypatch.setattr("algorithms.projections.model.MAX_BLOCK_SIZE", 1000)
     np.testing.assert_array_equal(model.predict(rows, task="t0"), whole)
 
 
@@ -693,7 +693,7 @@ def test_selection_finds_the_dimension_that_the_classes_need() -> None:
 
 def test_too_few_iterations_are_warned_of() -> None:
     model = fit(made(25), max_iter=1)
-    assert any("raise max_iter" in warning for warning in model.warnings)
+    assert any("increase max_iter" in warning for warning in model.warnings)
 
 
 # ---- faces --------------------------------------------------------------------------------------

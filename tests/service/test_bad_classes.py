@@ -83,7 +83,7 @@ def test_more_dimensions_than_any_rank_are_lowered_with_a_warning(client, upload
     model = client.train(dataset, algorithm, model=f"capped-{algorithm}", d=100_000).wait()
     warning = next(w for w in model.info["warnings"] if "d was lowered for 2 of 2 tasks" in w)
     width = model.transform(rows(width=3), task="door").shape[1]
-    assert f"'door': {width} in place of 100000" in warning
+    assert f"'door': {width} instead of 100000" in warning
     assert width <= 3
 
 
@@ -171,7 +171,7 @@ def test_a_call_without_a_task_is_rejected(service, pair, method):
 def test_rows_whose_distances_overflow_are_rejected_with_their_location(pair, method, size):
     X = rows(n=3, width=3)
     X[1] = size
-    with pytest.raises(ServiceError, match="task 'door', row 1 is so large") as caught:
+    with pytest.raises(ServiceError, match="task 'door', row 1 has values so large") as caught:
         getattr(pair, method)(X, task="door")
     assert (caught.value.status, caught.value.code) == (422, "invalid-data")
     assert (caught.value.errors[0]["task"], caught.value.errors[0]["row"]) == ("door", 1)

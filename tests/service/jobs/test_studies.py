@@ -81,8 +81,8 @@ def test_a_search_leaves_out_candidates_that_fail(client, service, large_targets
     assert [one["params"]["C"] for one in found["candidates"] if one["failed"]] == [100.0]
     assert found["best"] != 2
     assert "rescale" in found["candidates"][2]["failed"]
-    (warning,) = [one for one in found["warnings"] if "was left out of the choice" in one]
-    assert warning.startswith("1 candidate was left out of the choice because the fit failed")
+    (warning,) = [one for one in found["warnings"] if "was left out of the selection" in one]
+    assert warning.startswith("1 candidate was left out of the selection because the fit failed")
     assert "(the first, C = 100: task '" in warning
     assert set(found["warnings"]) <= set(warnings_of(service, model))
 
