@@ -1,4 +1,4 @@
-"""Faces as tasks: three databases of unlike size, or made faces where they are missing."""
+"""Face databases as tasks, or synthetic faces if the files are missing."""
 
 from pathlib import Path
 
@@ -11,12 +11,13 @@ from algorithms.interface.tasks import Task, TaskSet
 Array = NDArray[np.float64]
 
 FILES = {"orl": "orl_32x32.npz", "yale": "yale_32x32.npz", "pie": "pie10_32x32.npz"}
-#: The size of the paper's ORL images; the other databases keep theirs, so that widths differ.
+#: Size of the ORL images in the paper. The other databases keep their size, so that the numbers of
+#: features differ between tasks.
 ORL_SHAPE = (28, 23)
 
 
-def missing(folder: Path | None) -> list[str]:
-    """Return the files that the folder lacks."""
+def missing_files(folder: Path | None) -> list[str]:
+    """Return the names of the files that are not in the folder."""
     return [name for name in FILES.values() if folder is None or not (folder / name).exists()]
 
 
@@ -33,8 +34,11 @@ def load_faces(folder: Path) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
-def made_faces(rng: np.random.Generator, *, n_images: int = 6) -> TaskSet:
-    """Return smooth random images of as many persons and pixels, lit at random."""
+def synthetic_faces(rng: np.random.Generator, *, n_images: int = 6) -> TaskSet:
+    """Return smooth random images with random lighting.
+
+    They have as many persons and pixels as ORL and Yale.
+    """
     tasks = []
     for name, n_persons, shape in (("orl", 40, ORL_SHAPE), ("yale", 15, (32, 32))):
         persons = np.repeat(np.arange(n_persons), n_images)

@@ -1,9 +1,11 @@
-"""FMTL of 397 one-against-all tasks over HTTP: 19,850 examples of 4,096 features, a linear kernel.
+"""FMTL with 397 one-against-all outputs over HTTP: 19,850 rows of 4,096 features, linear kernel.
 
-Made data of the size of scene recognition with deep features: 50 examples of each class about
-means that lie in a common subspace. Uploaded as one task of 397 classes, trained by a job, and
-called; prints seconds, the peak of memory, the gap, and the error on new rows.
-Run: python benchmarks/fmtl_large.py [--classes 397] [--rows 50] [--features 4096] [--loss squared]
+    python benchmarks/fmtl_large.py [--classes 397] [--rows 50] [--features 4096] [--loss squared]
+
+The data are synthetic and have the size of scene recognition with deep features: 50 rows of each
+class around class means in a common subspace. The script uploads them as one task with 397
+classes, trains a model by a job and calls it. It prints times, peak memory, duality gap and the
+error rate on new rows.
 """
 
 import argparse
@@ -16,7 +18,7 @@ import servers
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--classes", type=int, default=397)
-parser.add_argument("--rows", type=int, default=50, help="examples of each class")
+parser.add_argument("--rows", type=int, default=50, help="rows of each class")
 parser.add_argument("--features", type=int, default=4096)
 parser.add_argument("--loss", default="squared")
 parser.add_argument("--memory-mb", type=int, default=20_000)
@@ -48,15 +50,15 @@ def main() -> None:
         )
         model = job.wait()
         history = model.history()
-        facts = model.info["lineage"]["params"]
-        print(f"{X.shape[0]} x {X.shape[1]}, {options.classes} classes, loss {facts['loss']}")
+        params = model.info["lineage"]["params"]
+        print(f"{X.shape[0]} x {X.shape[1]}, {options.classes} classes, loss {params['loss']}")
         print(f"job {time.monotonic() - began:.0f} s, fit {history['fit_s']:.0f} s")
         print(f"peak memory {history['peak_memory_mb'] / 1000:.1f} GB")
         print(f"relative gap {history['steps']['residual'][-1]:.1e}, {history['stop_reason']}")
         began = time.monotonic()
-        found = model.predict(unseen.astype(np.float64), task="scenes")
-        wrong = float(np.mean(found != truth))
-        print(f"{len(found)} new rows in {time.monotonic() - began:.1f} s, error {wrong:.3f}")
+        predicted = model.predict(unseen.astype(np.float64), task="scenes")
+        error = float(np.mean(predicted != truth))
+        print(f"{len(predicted)} new rows in {time.monotonic() - began:.1f} s, error {error:.3f}")
 
 
 if __name__ == "__main__":

@@ -1,11 +1,12 @@
-"""The relations that FMTL learns between the 19 fields of Landmine, drawn by the service.
+"""Relations that FMTL learns between the 19 fields of Landmine, plotted by the service.
 
-The first ten fields are foliated land, the other nine bare earth or desert; no model is told.
-For p = 2, 4/3 and 8/7 a job learns all fields, linear kernel, squared loss, C by cross-validation
-inside the rows; the service draws what it learned. Told: the mean size of the strengths within
-and between both groups, the share of weak pairs, and whether the order of the picture keeps both
-groups apart.
-Run: python benchmarks/fmtl_relations.py --data FOLDER [--rows 0] [--pictures FOLDER]
+    python benchmarks/fmtl_relations.py --data FOLDER [--rows 0] [--pictures FOLDER]
+
+The first ten fields are foliated land, the other nine bare earth or desert. The models do not get
+this information. For p = 2, 4/3 and 8/7 a job learns all fields with a linear kernel and squared
+loss, and selects C by cross-validation. The script prints the mean absolute strength of relations
+within and between both groups, the share of weak pairs, and whether the order of the tasks in the
+plot separates the groups.
 """
 
 import argparse
@@ -20,7 +21,7 @@ from service.client import Client, Dataset
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, required=True)
 parser.add_argument("--rows", type=int, default=0, help="rows of each field; 0: all")
-parser.add_argument("--pictures", type=Path, help="where to write the pictures, as SVG")
+parser.add_argument("--pictures", type=Path, help="folder for the plots (SVG)")
 
 N_FOLIATED = 10
 GRID = [0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0]
@@ -30,7 +31,7 @@ def main() -> None:
     options = parser.parse_args()
     with servers.service() as client:
         dataset = upload(client, options.data, n_rows=options.rows)
-        print("p      chosen C   within foliated, within bare, between   weak   apart")
+        print("p      chosen C   within foliated, within bare, between   weak   separated")
         for k, p in ((1, "2"), (2, "4-3"), (4, "8-7")):
             learn(client, dataset, k=k, p=p, folder=options.pictures)
 
@@ -51,9 +52,9 @@ def learn(client: Client, dataset: Dataset, *, k: int, p: str, folder: Path | No
     fixed: dict[str, Any] = {"kernel": "linear", "loss": "squared", "k": k}
     search = {"space": {"C": GRID}, "metric": "auc"}
     model = client.train(dataset, "fmtl", model=f"p-{p}", search=search, **fixed).wait()
-    told = model.relations()
-    size = np.abs(np.array(told["strength"]))
-    is_bare = np.array([name.startswith("bare") for name in told["names"]])
+    relations = model.relations()
+    size = np.abs(np.array(relations["strength"]))
+    is_bare = np.array([name.startswith("bare") for name in relations["names"]])
     off = ~np.eye(len(size), dtype=bool)
     means = [
         size[np.ix_(a, b)][off[np.ix_(a, b)]].mean()
@@ -63,9 +64,9 @@ def learn(client: Client, dataset: Dataset, *, k: int, p: str, folder: Path | No
     print(
         f"{p:5} {model.info['lineage']['params']['C']:9g}   "
         + "  ".join(f"{mean:.3f}" for mean in means)
-        + f"   {told['sparsity']:.0%}   {'yes' if n_changes == 1 else f'{n_changes} changes'}"
+        + f"   {relations['sparsity']:.0%}   {'yes' if n_changes == 1 else f'{n_changes} changes'}"
     )
-    print(f"      {told['sentence']}")
+    print(f"      {relations['sentence']}")
     if folder is not None:
         print(f"      {model.draw_relations(folder / f'landmine-{p}.svg')}")
 

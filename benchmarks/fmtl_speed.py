@@ -1,15 +1,19 @@
-"""Solvers of output-kernel learning to the same certified gap, or the same primal objective.
+"""Speed of the solvers of FMTL, compared with Algorithm 1 of the paper, OKL and ConvexOKL.
 
     python benchmarks/fmtl_speed.py [--data FOLDER] [--quick] [--large]
 
-Peers: Algorithm 1 in two forms, compiled, with our solution of (13), stopped at the same gap.
-"SDCA", its best form: the products of every example with every task kept, each pass a permutation.
-"As printed": variables drawn with replacement, the sums of (13) formed from K at each step, the gap
-from its definition after n steps. For squared loss with p = 2 on shared rows OKL and ConvexOKL,
-vectorised, with one eigendecomposition of K each, stopped as soon as their primal value is that of
-ours. CPU time of the solver alone, K given; one thread; the best of five runs (one where a run
-takes more than two seconds), by turns with SDCA. Without FOLDER rows are made or left out.
-``--large``: 19,850 rows, 397 outputs, 4,096 features, made; needs 20 GB.
+Algorithm 1 is compiled, uses our solution of eq. 13, and stops at the same relative duality gap as
+our solver. It runs in two forms:
+
+- "SDCA": caches the products of every example with every task; each pass is a permutation.
+- "as printed": draws variables with replacement, computes the sums of eq. 13 from K at each step,
+  and the gap from its definition after n steps.
+
+OKL and ConvexOKL (squared loss, p = 2, shared rows only) are vectorised with one eigendecomposition
+of K each, and stop as soon as they reach our primal objective. Printed is the CPU time of the
+solver without the kernel matrix K, on one thread: the best of five runs, or one run if it takes
+more than two seconds. Without FOLDER, data are synthetic or left out. ``--large``: synthetic,
+19,850 rows, 397 outputs, 4,096 features; needs 20 GB of memory.
 """
 
 import argparse
@@ -34,14 +38,14 @@ from algorithms.kernel_machines.ascent import Problem
 from algorithms.kernel_machines.building import Solution
 from algorithms.kernel_machines.output_kernels import OutputKernel, learned_kernel, relative_lam
 from algorithms.kernel_machines.preparation import Prepared, loss_of, mean_rows, prepare
-from algorithms.numerics.kernels_fmtl import move
+from algorithms.numerics.kernels_fmtl import update_g
 from algorithms.numerics.kernels_fmtl_step import Rule, best_kappa
 
 Array = NDArray[np.float64]
 Result = TypeVar("Result")
 GAP = 1e-3
 SLOW_S = 2.0
-#: After so much time a peer is given up.
+#: A peer that takes longer is stopped.
 LIMIT_S = 15.0
 
 
@@ -51,7 +55,10 @@ def timed(run: Callable[[], Result]) -> tuple[float, Result]:
 
 
 def in_turns(*runs: Callable[[], Result]) -> list[tuple[float, Result]]:
-    """Return best CPU seconds and result of each, run by turns: a busy machine is busy for all."""
+    """Return the best CPU time and the result of each function.
+
+    The functions run in turns, so that other load on the machine affects all of them.
+    """
     found: dict[int, tuple[float, Result]] = {}
     for _ in range(5):
         for i, run in enumerate(runs):
@@ -100,12 +107,12 @@ def steps_as_printed(  # noqa: PLR0917
         r = task[i]
         new = best_kappa(kappa[i], pieces[i], eps, False, rule, Theta, line[i], b, g, r)  # noqa: FBT003
         if new != kappa[i]:
-            move(g, b, line[i], r, new - kappa[i])
+            update_g(g, b, line[i], r, new - kappa[i])
             kappa[i] = new
 
 
 def as_printed(prepared: Prepared, params: FMTLParams) -> float:
-    """Return the seconds of Algorithm 1 as printed, for tasks with rows of their own."""
+    """Return the CPU time of Algorithm 1 as printed, for tasks that do not share rows."""
     kernel, e = kernel_for(prepared, params), prepared.examples
     problem = Problem(e, prepared.K, loss_of(params, e), kernel)
     pieces, (row, task) = problem.loss.pieces(e.y, e.w), e.row_and_output()
@@ -127,7 +134,7 @@ def as_printed(prepared: Prepared, params: FMTLParams) -> float:
 
 
 def primal_and_theta(K: Array, Y: Array, s: float, target: float, *, convex: bool) -> float:
-    """Return the seconds that OKL or ConvexOKL takes to the primal value (over C), K given."""
+    """Return the CPU time that OKL or ConvexOKL needs to reach a primal objective (over C)."""
 
     def run() -> None:
         S, Q = np.linalg.eigh(K)
@@ -187,14 +194,14 @@ def against_sdca(name: str, tasks: TaskSet, params: FMTLParams) -> None:
         solver_of(prepared, params), solver_of(prepared, published)
     )
     row(name, f"{params.loss} k={params.k}", params.C, solver, seconds=seconds, found=found)
-    told = f"      SDCA {slow / seconds:6.1f}x (gap {sdca.certificate.relative_gap:.1e})"
+    line = f"      SDCA {slow / seconds:6.1f}x (gap {sdca.certificate.relative_gap:.1e})"
     if prepared.K is not None and not prepared.examples.is_shared:
-        told += f"   as printed {as_printed(prepared, params) / seconds:6.1f}x"
-    print(told, flush=True)
+        line += f"   as printed {as_printed(prepared, params) / seconds:6.1f}x"
+    print(line, flush=True)
 
 
 def path_of_strengths(name: str, tasks: TaskSet) -> None:
-    """Eight values of C from one eigendecomposition, against one each."""
+    """Compare eight values of C from one eigendecomposition with one eigendecomposition each."""
     params = FMTLParams(loss="squared", intercept=0.0)
     prepared = prepare(tasks, params, rng=np.random.default_rng(0))
     e, grid = prepared.examples, np.geomspace(0.01, 100, 8)
@@ -226,7 +233,7 @@ def one_task(X: Array, y: NDArray[np.int64]) -> TaskSet:
     return TaskSet((Task.from_rows("classes", X, y=y),))
 
 
-def made_classes(N: int, T: int, d: int, *, seed: int = 0) -> TaskSet:
+def synthetic_classes(N: int, T: int, d: int, *, seed: int = 0) -> TaskSet:
     rng = np.random.default_rng(seed)
     y = np.arange(N) % T
     centres = (
@@ -236,22 +243,9 @@ def made_classes(N: int, T: int, d: int, *, seed: int = 0) -> TaskSet:
     return one_task(centres[y] + 3.0 * rng.standard_normal((N, d)), y)
 
 
-def made_related(T: int, n: int, d: int, *, kind: str) -> TaskSet:
-    rng = np.random.default_rng(0)
-    common = rng.standard_normal((3, d))
-    tasks = []
-    for t in range(T):
-        X = rng.standard_normal((n, d))
-        f = X @ (common[t % 3] + 0.5 * rng.standard_normal(d)) + rng.standard_normal(n)
-        tasks.append(
-            Task.from_rows(f"{t:03}", X, y=f if kind == "numbers" else (f > 0).astype(int))
-        )
-    return TaskSet(tuple(tasks))
-
-
 def usps(folder: Path | None, n: int) -> TaskSet:
     if folder is None or not (folder / "usps.npz").exists():
-        return made_classes(n, 10, 256)
+        return synthetic_classes(n, 10, 256)
     with np.load(folder / "usps.npz", allow_pickle=False) as file:
         chosen = np.random.default_rng(0).permutation(np.flatnonzero(file["train"]))[:n]
         return one_task(file["X"][chosen] / 1000.0 - 1.0, file["y"][chosen].astype(np.int64))
@@ -278,12 +272,12 @@ def main() -> None:
     parser.add_argument("--data", type=Path)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--large", action="store_true")
-    parser.add_argument("--separate", action="store_true", help="rows of their own only")
+    parser.add_argument("--separate", action="store_true", help="only tasks that do not share rows")
     given = parser.parse_args()
     if given.large:
         large()
         return
-    ours(prepare(made_classes(50, 3, 5), FMTLParams(), rng=np.random.default_rng(0)),
+    ours(prepare(synthetic_classes(50, 3, 5), FMTLParams(), rng=np.random.default_rng(0)),
          FMTLParams())  # fmt: skip
     if given.separate:
         separate(given.data, quick=given.quick)
@@ -297,25 +291,25 @@ def main() -> None:
         against_sdca("USPS 10 classes", usps(given.data, n), params)
     if not given.quick:
         shared_squared("USPS 4000 rows", usps(given.data, 4000), 1.0)
-        shared_squared("made 397 classes", made_classes(1985, 397, 200), 1.0)
+        shared_squared("synthetic 397 classes", synthetic_classes(1985, 397, 200), 1.0)
         hinge = FMTLParams(C=1.0, loss="hinge", intercept=0.0)
-        against_sdca("made 26 classes", made_classes(2000, 26, 50), hinge)
-        against_sdca("made 100 classes", made_classes(1000, 100, 100), hinge)
+        against_sdca("synthetic 26 classes", synthetic_classes(2000, 26, 50), hinge)
+        against_sdca("synthetic 100 classes", synthetic_classes(1000, 100, 100), hinge)
     separate(given.data, quick=given.quick)
 
 
 def separate(folder: Path | None, *, quick: bool) -> None:
-    found = {
+    datasets = {
         "landmine": by_task(folder, "landmine", 160), "school": by_task(folder, "school", 60),
         "parkinsons": by_task(folder, "parkinsons", 60),
     }  # fmt: skip
-    kinds = {"landmine": "hinge", "school": "epsilon-insensitive", "parkinsons": "squared"}
-    for name, tasks in found.items():
+    losses = {"landmine": "hinge", "school": "epsilon-insensitive", "parkinsons": "squared"}
+    for name, tasks in datasets.items():
         if tasks is None:
             continue
         for C in (0.1,) if quick else (0.1, 1.0, 10.0):
-            against_sdca(name, tasks, FMTLParams(C=C, loss=kinds[name], intercept=0.0))
-        linear = FMTLParams(C=0.1, loss=kinds[name], intercept=0.0, kernel="linear")
+            against_sdca(name, tasks, FMTLParams(C=C, loss=losses[name], intercept=0.0))
+        linear = FMTLParams(C=0.1, loss=losses[name], intercept=0.0, kernel="linear")
         against_sdca(f"{name} linear", tasks, linear)
         strong = linear.model_copy(update={"C": 100.0, "loss": "squared"})
         against_sdca(f"{name} linear", tasks, strong)
@@ -324,10 +318,10 @@ def separate(folder: Path | None, *, quick: bool) -> None:
 def large() -> None:
     params = FMTLParams(C=1.0, loss="squared", intercept=0.0, memory_gb=20.0)
     start = time.process_time()
-    prepared = prepare(made_classes(19_850, 397, 4096), params, rng=np.random.default_rng(0))
+    prepared = prepare(synthetic_classes(19_850, 397, 4096), params, rng=np.random.default_rng(0))
     print(f"kernel {time.process_time() - start:.0f} s", flush=True)
     seconds, solver, found = ours(prepared, params)
-    row("made 397 classes", "squared", 1.0, solver, seconds=seconds, found=found)
+    row("synthetic 397 classes", "squared", 1.0, solver, seconds=seconds, found=found)
 
 
 if __name__ == "__main__":

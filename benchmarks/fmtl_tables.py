@@ -1,14 +1,17 @@
-"""The protocols of the paper's Tables 2 and 3: score of FMTL and what it is compared with.
+"""Scores of FMTL and its baselines by the protocols of the paper's Tables 2 and 3.
 
     python benchmarks/fmtl_tables.py --data FOLDER [--splits 10] [--only landmine ...]
 
-Random splits, C by three-fold cross-validation of the same score inside the training rows (grid
-0.01 to 100, for Parkinsons 1 to 10,000), at most 100 passes per fit, squared loss for numbers,
-squared or hinge for classes, an intercept for classes. Mean and standard deviation over splits.
-Landmine: 19 tasks, 80 rows each, linear kernel, AUC. Parkinsons: 42 patients, 20 rows each, RBF
-kernel, explained variance within patients. School: the official splits, linear kernel, explained
-variance. USPS: 1000 training rows, 500 test rows. MNIST: split 1 of Kang et al., its training part;
-one split only.
+C is selected by three-fold cross-validation of the same score inside the training rows (grid 0.01
+to 100, for Parkinsons 1 to 10,000), with at most 100 passes per fit. The loss is squared for
+numbers, and squared or hinge for classes; classes have an intercept. The script prints mean and
+standard deviation over random splits.
+
+- Landmine: 19 tasks, 80 rows each, linear kernel, AUC.
+- Parkinsons: 42 patients, 20 rows each, RBF kernel, explained variance within patients.
+- School: the official splits, linear kernel, explained variance.
+- USPS: 1000 training rows, 500 test rows.
+- MNIST: split 1 of Kang et al. only.
 """
 
 import argparse
@@ -40,7 +43,7 @@ Score = Callable[[Any, TaskSet], float]
 
 
 def auc(model: Any, tasks: TaskSet) -> float:
-    """Return the mean over tasks of the area under the curve; tasks of one class are left out."""
+    """Return the mean area under the ROC curve over the tasks whose test rows have two classes."""
     found = [
         roc_auc_score(t.y, model.decision_function(t.X, task=t.name))
         for t in tasks
@@ -50,13 +53,13 @@ def auc(model: Any, tasks: TaskSet) -> float:
 
 
 def explained_within(model: Any, tasks: TaskSet) -> float:
-    """Return 1 - SSE/SST, deviations from the mean of each task, summed over tasks."""
+    """Return 1 - SSE/SST; SST is about the mean of each task."""
     error = sum(np.sum((model.predict(t.X, task=t.name) - t.y) ** 2) for t in tasks)
     return float(1 - error / sum(np.sum((t.y - t.y.mean()) ** 2) for t in tasks))
 
 
 def explained(model: Any, tasks: TaskSet) -> float:
-    """Return 1 - SSE/SST over all rows."""
+    """Return 1 - SSE/SST; SST is about the mean of all rows."""
     error = sum(np.sum((model.predict(t.X, task=t.name) - t.y) ** 2) for t in tasks)
     y = np.concatenate([t.y for t in tasks])
     return float(1 - error / np.sum((y - y.mean()) ** 2))

@@ -1,6 +1,6 @@
-"""GPy's part of ``tlvm_vs_gpy.py``; runs in an environment that has GPy and nothing of ours.
+"""GPy's part of ``tlvm_vs_gpy.py``, for an environment that has GPy but not this project.
 
-python gpy_peer.py cases.npz answers.npz, with the environment set to one thread
+python gpy_peer.py cases.npz answers.npz
 """
 
 import sys
@@ -15,8 +15,8 @@ import numpy as np
 warnings.simplefilter("ignore")
 
 
-def least_time(call: Callable[[], object], *, n: int) -> float:
-    """Return the least CPU time of n calls, in seconds."""
+def min_time(call: Callable[[], object], *, n: int) -> float:
+    """Return the minimum CPU time of n calls, in seconds."""
     times = []
     for _ in range(n):
         started = time.process_time()
@@ -34,11 +34,11 @@ def answer(case: Mapping[str, Any], *, is_projected: bool) -> dict[str, Any]:
     nudge = [1.0]
 
     def evaluate() -> None:
-        nudge[0] += 1e-9  # GPy remembers its last point
-        model._objective_grads(start * nudge[0])  # noqa: SLF001  what its optimisers call
+        nudge[0] += 1e-9  # because GPy caches the value at the last point
+        model._objective_grads(start * nudge[0])  # noqa: SLF001 - GPy's optimisers call it
 
     found: dict[str, Any] = {"value_at_start": -float(model.log_likelihood())}
-    found["evaluate_s"] = least_time(evaluate, n=30 if len(Y) < 200 else 7)
+    found["evaluate_s"] = min_time(evaluate, n=30 if len(Y) < 200 else 7)
     model.optimizer_array = start
     started = time.process_time()
     model.optimize("lbfgs", max_iters=1000)

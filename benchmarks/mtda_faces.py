@@ -1,23 +1,23 @@
-"""MTDA and what it is compared with on faces, by the protocol of the paper.
+"""Error rates of MTDA and its baselines on faces, by the protocol of the paper.
 
     python benchmarks/mtda_faces.py --data FOLDER [--quick] [--jobs 2]
 
-FOLDER holds ``orl_32x32.npz``, ``yale_32x32.npz`` and ``pie10_32x32.npz``; each database is a task.
-p images of each person train, all others test, 1-NN in the projected space, 20 random splits.
+FOLDER contains ``orl_32x32.npz``, ``yale_32x32.npz`` and ``pie10_32x32.npz``; each is a task. Over
+20 random splits, p images of each person are for training and all others for testing by 1-NN in
+the projected space.
 
-Every free parameter (d, gamma, d') is chosen by stratified cross-validation inside the training
-images: for each database alone where a method looks at each alone, for all together otherwise.
-No test image enters a choice. In the "joint" rows d and gamma are chosen for all tasks at once, as
-for MTDA, but each task has a ratio of its own: what MTDA has over "LDA-tr, joint" is due to the
-common ratio, what that has over "LDA-tr" to the common choice.
+Free parameters (d, gamma, d') are selected by stratified cross-validation inside the training
+images: per task for single-task methods, for all tasks together otherwise. In the "joint" rows,
+d and gamma are selected for all tasks together, as for MTDA, but each task has its own trace ratio:
+a difference between MTDA and "LDA-tr, joint" is due to the common ratio, and a difference between
+"LDA-tr, joint" and "LDA-tr" is due to the common selection.
 
-The row "MTDA (paper)" has the paper's own setting in place of a choice: gamma = 0, d' = 300, rows
-centred only; its d is not printed there and is c - 1 of the smallest task here. With that,
-d <= c - 1 and n - 1 <= d_i, every task has its null-space LDA, and "LDA-tr (paper)" must be the
-same.
+"MTDA (paper)" has the parameters of the paper: gamma = 0, d' = 300, rows only centred. The paper
+does not print d; here it is c - 1 of the smallest task. As d <= c - 1 and n - 1 <= d_i, every task
+gets its null-space LDA, and "LDA-tr (paper)" must be equal.
 
-The t values compare MTDA, split by split, with the best single-task method and with the joint
-rows. Which method is best was read off the test errors, which favours it; splits overlap, which
+The t values compare MTDA, split by split, with the best single-task method and with the joint rows.
+The best method is the one with the smallest test error, which favours it; the splits overlap, which
 makes every |t| too large.
 """
 
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from faces import load_faces, missing
+from faces import load_faces, missing_files
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 from threadpoolctl import threadpool_limits
@@ -67,7 +67,7 @@ METHODS: tuple[tuple[str, str, dict[str, Any]], ...] = (
     ("MTDA (paper)", "mtda", PAPER),
     ("LDA-tr (paper)", "lda-tr", PAPER),
 )
-#: Rows whose parameters are chosen for all tasks at once, as those of MTDA are.
+#: Rows whose parameters are selected for all tasks together, as for MTDA.
 JOINT = ("LDA-rt, joint", "LDA-tr, joint")
 SINGLE = ("PCA", "LDA-rt", "Fisherface", "LDA-tr", "LDA-null")
 
@@ -91,7 +91,7 @@ def trial(split: int, *, tasks: TaskSet, p: int) -> Array:
 
 
 def report(errors: Array, tasks: TaskSet, *, p: int) -> None:
-    """Print the table of one p; errors are (n_splits, n_methods, n_tasks)."""
+    """Print the table for one p; errors are (n_splits, n_methods, n_tasks)."""
     labels = [label for label, _, _ in METHODS]
     cells = np.concatenate([errors, errors.mean(axis=2, keepdims=True)], axis=2)
     heads = [*tasks.names, "mean"]
@@ -104,7 +104,7 @@ def report(errors: Array, tasks: TaskSet, *, p: int) -> None:
         print(f"{label:15}{row}")
     single = [labels.index(label) for label in SINGLE]
     ours = cells[:, labels.index("MTDA")]
-    print("MTDA against others (t > 0: MTDA errs more):")
+    print("t of MTDA against other methods (t > 0: MTDA has more errors):")
     for others in (single, *([labels.index(label)] for label in JOINT)):
         row = ""
         for t in range(len(heads)):
@@ -122,9 +122,8 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="three splits, not 20")
     parser.add_argument("--jobs", type=int, default=1, help="processes")
     args = parser.parse_args()
-    lacking = missing(args.data)
-    if lacking:
-        sys.exit(f"{args.data} lacks {', '.join(lacking)}; give the folder that holds them")
+    if missing := missing_files(args.data):
+        sys.exit(f"{args.data} does not contain {', '.join(missing)}")
     tasks = load_faces(args.data)
     print({task.name: (task.n_samples, task.n_features) for task in tasks})
     started = time.monotonic()

@@ -1,4 +1,4 @@
-"""Data of the MTFL benchmarks: real sets from a folder, and the paper's synthetic tasks."""
+"""Data of the MTFL benchmarks: real datasets from a folder, and the paper's synthetic tasks."""
 
 import sys
 from pathlib import Path
@@ -12,21 +12,21 @@ Array = NDArray[np.float64]
 
 #: Variances of the paper's synthetic coefficients.
 PAPER_VARIANCES = (1.0, 0.25, 0.1, 0.05, 0.01)
-#: Standard deviation of its noise.
+#: Standard deviation of the noise of the paper's synthetic targets.
 PAPER_NOISE = 0.1
 
 
 def load(folder: Path, name: str) -> dict[str, NDArray[np.generic]]:
-    """Return the arrays of a file, or end with a sentence."""
+    """Return the arrays of a file, or exit with a message."""
     path = folder / name
     if not path.exists():
-        sys.exit(f"{path} is missing; give the folder that holds {name} by --data")
+        sys.exit(f"{path} does not exist; pass the folder of {name} with --data")
     with np.load(path, allow_pickle=False) as file:
         return dict(file)
 
 
 def school(folder: Path) -> list[tuple[TaskSet, TaskSet]]:
-    """Return training and test pupils of the ten official splits, a task per school."""
+    """Return the training and test rows of the ten official splits, with a task per school."""
     data = load(folder, "school.npz")
     X, y, task = data["X"].astype(float), data["y"].astype(float), data["task"]
 
@@ -42,16 +42,18 @@ def school(folder: Path) -> list[tuple[TaskSet, TaskSet]]:
 
 
 def survey(folder: Path) -> tuple[Array, Array]:
-    """Return profiles of computers (20, 14), the first column constant, and ratings (190, 20)."""
+    """Return computer profiles (20, 14) and ratings (190, 20).
+
+    The first column of the profiles is constant.
+    """
     data = load(folder, "computer_survey.npz")
     return data["X"].astype(float), data["Y"].astype(float)
 
 
 def synthetic(rng: np.random.Generator, *, n_tasks: int, d: int) -> tuple[TaskSet, Array]:
-    """Return tasks of 5 to 10 rows, uniform in [0, 1], and the true W (d, n_tasks).
+    """Return tasks with 5 to 10 rows, uniform in [0, 1], and the true W (d, n_tasks).
 
-    Coefficients are normal in the first five columns, with the paper's variances, and zero in the
-    others.
+    Coefficients of the first five columns are normal with the paper's variances, the others are 0.
     """
     tasks, W = [], np.zeros((d, n_tasks))
     for t in range(n_tasks):
@@ -64,6 +66,6 @@ def synthetic(rng: np.random.Generator, *, n_tasks: int, d: int) -> tuple[TaskSe
 
 
 def paired_t(differences: Array) -> float:
-    """Return the paired t of repeated differences."""
+    """Return the paired t statistic of differences."""
     spread = differences.std(ddof=1) / np.sqrt(len(differences))
     return float(differences.mean() / spread)

@@ -1,11 +1,11 @@
-"""MTFL on the school data: exam scores of pupils of 139 schools, ten official splits.
+"""MTFL on School: exam scores of pupils of 139 schools, ten official splits.
 
     python benchmarks/mtfl_school.py --data FOLDER [--quick]
 
-FOLDER holds ``school.npz`` (ILEA, as shared by Argyriou, Evgeniou, Pontil). Every regularisation is
-chosen by leave-one-out inside the training pupils. Two scores, which differ by 14 points:
-"per task" is the mean over schools, weighted by size, of 1 - SSE/SST of the school; "global" is
-1 - SSE/SST of all test pupils.
+FOLDER contains ``school.npz`` (ILEA, as shared by Argyriou, Evgeniou, Pontil). Regularisation is
+selected by leave-one-out inside the training pupils. There are two scores, which differ by 14
+points: "per task" is the mean over schools, weighted by size, of 1 - SSE/SST of the school;
+"global" is 1 - SSE/SST of all test pupils.
 """
 
 import argparse
@@ -37,7 +37,7 @@ METHODS: dict[str, tuple[Algorithm[Any, Any], dict[str, Any]]] = {
 
 
 def explained(model: Any, test: TaskSet) -> tuple[float, float]:
-    """Return explained variance per task, weighted by size, and global."""
+    """Return the explained variance per task (mean weighted by size) and of all rows."""
     parts = []
     for task in test:
         assert task.y is not None

@@ -2,10 +2,10 @@
 
     python benchmarks/mtfl_survey.py --data FOLDER [--quick]
 
-FOLDER holds ``computer_survey.npz`` (Lenk, DeSarbo, Green, Young 1996). "own": the survey's 16
-calibration profiles train and its 4 validation profiles test. Else 12 or 16 random profiles train
-and the others test, the same for all persons; they lose the design's balance. Every regularisation
-is chosen inside the training ratings.
+FOLDER contains ``computer_survey.npz`` (Lenk, DeSarbo, Green, Young 1996). "official": training
+with the survey's 16 calibration profiles and testing with its 4 validation profiles. "12", "16": as
+many random profiles for training and the others for testing, the same for all persons; these do not
+have the balance of the survey's design. Regularisation is selected inside the training ratings.
 """
 
 import argparse
@@ -43,10 +43,10 @@ def tasks_of(X: Array, Y: Array, rows: NDArray[np.intp]) -> TaskSet:
     )
 
 
-def squares(model: Any, X: Array, Y: Array, rows: NDArray[np.intp]) -> Array:
+def squared_errors(model: Any, X: Array, Y: Array, rows: NDArray[np.intp]) -> Array:
     """Return the mean squared error of each person, (190,)."""
-    answers = np.stack([model.predict(X[rows], task=name) for name in model.tasks])
-    return np.asarray(np.mean((answers - Y[:, rows]) ** 2, axis=1))
+    predicted = np.stack([model.predict(X[rows], task=name) for name in model.tasks])
+    return np.asarray(np.mean((predicted - Y[:, rows]) ** 2, axis=1))
 
 
 @threadpool_limits.wrap(limits=1)
@@ -58,7 +58,7 @@ def main() -> None:
     X, Y = survey(args.data)
     rng = np.random.default_rng(0)
     official = np.arange(16)
-    splits = {"own": [official]}
+    splits = {"official": [official]}
     for n in (12, 16):
         splits[str(n)] = [rng.permutation(20)[:n] for _ in range(3 if args.quick else 10)]
     print(f"{'RMSE':<18}" + "".join(f"{label:>8} rows" for label in splits), flush=True)
@@ -72,8 +72,8 @@ def main() -> None:
                 params = algorithm.Params(**values)
                 train = tasks_of(X, Y, rows)
                 model = algorithm.fit(train, params, trace=Trace(), rng=np.random.default_rng(0))
-                found.append(squares(model, X, Y, np.setdiff1d(np.arange(20), rows)))
-                if name == "MTFL" and label == "own":
+                found.append(squared_errors(model, X, Y, np.setdiff1d(np.arange(20), rows)))
+                if name == "MTFL" and label == "official":
                     spectrum = model.spectrum
             errors[name][label] = np.array(found)
         roots = {label: np.sqrt(errors[name][label].mean(axis=1)) for label in splits}
@@ -81,7 +81,7 @@ def main() -> None:
         print(f"{name:<18}{cells}", flush=True)
     for label in splits:
         gain = errors["ridge per task"][label] - errors["MTFL"][label]
-        over, what = (gain[0], "persons") if label == "own" else (gain.mean(axis=1), "splits")
+        over, what = (gain[0], "persons") if label == "official" else (gain.mean(axis=1), "splits")
         print(f"MTFL against ridge per task, {label}: paired t over {what} {paired_t(over):.1f}")
     print("leading eigenvalues of D, 16 calibration profiles:", np.round(spectrum[:4], 3))
 

@@ -1,10 +1,11 @@
-"""MTFL against independent ridge on the paper's synthetic tasks, for more and more tasks.
+"""MTFL and ridge on the paper's synthetic tasks, for 10 to 200 tasks.
 
     python benchmarks/mtfl_synthetic.py [--quick]
 
-Coefficients are normal in 5 of d dimensions with variances 1, .25, .1, .05, .01; 5 to 10 rows per
-task. The error is the mean of (wᵀx - predicted)² over fresh rows without noise, divided by the mean
-of (wᵀx)². MTFL chooses by leave-one-out, and by cross-validation; ridge by leave-one-out.
+Coefficients are normal in 5 of d dimensions with variances 1, .25, .1, .05, .01; each task has 5 to
+10 rows. The error is the mean of (wᵀx - predicted)² over new rows without noise, divided by the
+mean of (wᵀx)². MTFL selects γ by leave-one-out ("loo") or cross-validation ("cv"), ridge by
+leave-one-out.
 """
 
 import argparse
@@ -32,7 +33,7 @@ METHODS: dict[str, tuple[Algorithm[Any, Any], dict[str, Any]]] = {
 
 
 def trial(seed: int, *, n_tasks: int, d: int) -> dict[str, float]:
-    """Return the error of each method on one draw."""
+    """Return the error of each method on one random problem."""
     rng = np.random.default_rng([seed, n_tasks, d])
     tasks, W = synthetic(rng, n_tasks=n_tasks, d=d)
     X = rng.uniform(size=(500, d))
@@ -41,15 +42,15 @@ def trial(seed: int, *, n_tasks: int, d: int) -> dict[str, float]:
     for name, (algorithm, values) in METHODS.items():
         params = algorithm.Params(**values)
         model = algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
-        answers = np.stack([model.predict(X, task=task.name) for task in tasks], axis=1)
-        found[name] = float(np.mean((answers - truth) ** 2) / np.mean(truth**2))
+        predicted = np.stack([model.predict(X, task=task.name) for task in tasks], axis=1)
+        found[name] = float(np.mean((predicted - truth) ** 2) / np.mean(truth**2))
     return found
 
 
 @threadpool_limits.wrap(limits=1)
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--quick", action="store_true", help="three draws, not ten, two widths")
+    parser.add_argument("--quick", action="store_true", help="three problems, two values of d")
     args = parser.parse_args()
     n_draws = 3 if args.quick else 10
     print(f"{'d':>3}{'T':>5}{'ridge':>9}{'MTFL loo':>10}{'MTFL cv':>9}{'t loo':>8}{'t cv':>8}")

@@ -1,12 +1,12 @@
-"""RMT-PCA with the coupling chosen inside the data, and from how many tasks on that is worth it.
+"""Retained variance of RMT-PCA with different choices of the coupling, for 2 to 50 tasks.
 
     python benchmarks/rmtpca_choice.py [--quick]
 
-The paper's synthetic tasks (six features, ten rows, tilt 0.3), and tasks that have nothing in
-common. Judged is the retained variance ratio under the true covariances: the mean gain over common
-PCA, times 1e4, then the paired t against common PCA and against PCA per task. Compared are the
-coupling of best mean in cross-validation, the one that ``selection="cv"`` settles for, and the
-default.
+Problems: the paper's synthetic tasks (six features, ten rows, tilt 0.3), and unrelated tasks.
+Choices: the coupling with the best mean in cross-validation ("best mean"), the one of
+``selection="cv"`` ("selected"), and the default. For each, the script prints the mean gain in
+retained variance ratio (under the true covariances) over common PCA, times 1e4, and the paired t
+against common PCA and against PCA per task.
 """
 
 import argparse
@@ -36,18 +36,18 @@ def true_ratio(model: SubspaceModel, problem: GaussianProblem) -> float:
 
 
 def trial(problem: GaussianProblem, *, k: int, seed: int) -> list[float]:
-    """Return the ratios of best mean, settled choice, default, common PCA and PCA per task."""
+    """Return the ratios of best mean, selected coupling, default, common PCA and PCA per task."""
 
     def fit(algorithm: SubspaceAlgorithm, **values: object) -> SubspaceModel:
         params = algorithm.Params(k=k, **values)
         rng = np.random.default_rng(seed)
         return algorithm.fit(problem.tasks, params, trace=Trace(), rng=rng)
 
-    settled = fit(RMTPCA(), selection="cv")
-    best = settled.fit_info["cv_best"]
+    selected = fit(RMTPCA(), selection="cv")
+    best = selected.fit_info["cv_best"]
     models = (
         fit(CommonPCA()) if best is None else fit(RMTPCA(), lam=best),
-        settled,
+        selected,
         fit(RMTPCA()),
         fit(CommonPCA()),
         fit(TaskPCA()),
@@ -60,9 +60,9 @@ def paired_t(differences: Array) -> float:
 
 
 def report(name: str, make: Callable[..., GaussianProblem], *, n_trials: int) -> None:
-    """Print the table of one kind of tasks."""
+    """Print the table for one kind of problems."""
     print(f"\n{name}, {n_trials} trials\n{'T':>3}{'k':>3}" + "".join(
-        f"{head:>24}" for head in ("best mean", "settled", "default")
+        f"{head:>24}" for head in ("best mean", "selected", "default")
     ))  # fmt: skip
     for T in (2, 3, 5, 10, 20, 50):
         for k in (1, 2, 3):

@@ -1,10 +1,11 @@
-"""RMT-PCA on EEG covariances: two epochs per subject, the coupling by 2-fold cross-validation.
+"""RMT-PCA on EEG covariances: two epochs per subject, coupling by 2-fold cross-validation.
 
     python benchmarks/rmtpca_eeg.py --data FOLDER [--quick]
 
-FOLDER holds ``eeg_ssvep12.npz``: 12 subjects, covariances of 24 channels in four classes (Kalunga
-et al. 2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper, consecutive pairs
-of epochs train and all other epochs of the class test; covariances are divided by their trace.
+FOLDER contains ``eeg_ssvep12.npz``: 12 subjects, covariances of 24 channels in four classes
+(Kalunga et al. 2016, doi:10.1016/j.neucom.2016.01.007). As in section 3.3.2 of the paper, a pair of
+consecutive epochs is for training and all other epochs of the class for testing. Covariances are
+divided by their trace.
 """
 
 import argparse
@@ -28,10 +29,10 @@ DIMENSIONS = (1, 4, 7, 10)
 
 
 def load(folder: Path) -> list[list[Array]]:
-    """Give, per class and subject, covariances of unit trace (n_epochs, 24, 24)."""
+    """Return, per class and subject, covariances of unit trace (n_epochs, 24, 24)."""
     path = folder / "eeg_ssvep12.npz"
     if not path.exists():
-        sys.exit(f"{path} is missing; give the folder that holds eeg_ssvep12.npz by --data")
+        sys.exit(f"{path} does not exist; pass the folder of eeg_ssvep12.npz with --data")
     with np.load(path, allow_pickle=False) as file:
         C, y, subject = file["cov24"].astype(np.float64), file["y"], file["task"]
     C /= np.trace(C, axis1=1, axis2=2)[:, np.newaxis, np.newaxis]
@@ -41,7 +42,7 @@ def load(folder: Path) -> list[list[Array]]:
 
 
 def mean_ratio(model: Any, tests: list[Array]) -> float:
-    """Return the mean RVR, eq. 6, over subjects."""
+    """Return the mean retained variance ratio (eq. 6) over subjects."""
     values = []
     for name, C in zip(model.tasks, tests, strict=True):
         U = model.basis_of(name)
@@ -50,7 +51,7 @@ def mean_ratio(model: Any, tests: list[Array]) -> float:
 
 
 def trial(subjects: list[Array], *, first: int, k: int) -> tuple[float, float, float]:
-    """Return the test RVR of RMT-PCA, I-PCA and C-PCA trained on one pair of epochs each."""
+    """Return the test ratios of RMT-PCA, I-PCA and C-PCA trained on one pair of epochs each."""
     pairs = [np.array([first, first + 1]) % len(C) for C in subjects]
     tasks = TaskSet(
         tuple(

@@ -1,10 +1,11 @@
-"""The synthetic experiment of the RMT-PCA paper (section 3.2, figure 3): scarce rows, tilted tasks.
+"""The synthetic experiment of the RMT-PCA paper (section 3.2, figure 3): few rows, tilted tasks.
 
     python benchmarks/rmtpca_synthetic.py [--quick]
 
-Six features, ten rows per task, tilt of standard deviation 0.3. For each k and T the coupling c is
-chosen on 50 trials and judged on 50 others, by the retained variance ratio (RVR) under the true
-covariances. t is the paired t of RMT-PCA against a baseline; 3 or more is wanted for T >= 10.
+Tasks have six features, ten rows and a tilt of standard deviation 0.3. For each k and T, the
+coupling c is selected on 50 trials and evaluated on 50 others, by the retained variance ratio (RVR)
+under the true covariances. t is the paired t of RMT-PCA against a baseline; the target is 3 or more
+for T >= 10.
 """
 
 import argparse
@@ -26,7 +27,7 @@ STOPPING = StoppingRule(tolerance=1e-9, max_iter=200)
 
 
 def ratios(problem: GaussianProblem, *, k: int) -> Array:
-    """Return the mean true RVR of I-PCA, C-PCA, and RMT-PCA for each coupling of the grid."""
+    """Return the mean true RVR of I-PCA, C-PCA, and of RMT-PCA for each coupling of the grid."""
     moments = estimate_moments(problem.tasks.tasks, k=k)
     C, d = moments.C, moments.n_features
     unit = float(C.traces.mean()) / d / (C.n_tasks - 1)

@@ -1,11 +1,12 @@
-"""RMT-PCA against pymanopt's Riemannian trust regions, on the same objective.
+"""Speed and objective of RMT-PCA, compared with the Riemannian trust regions of pymanopt.
 
     python benchmarks/rmtpca_vs_pymanopt.py [--quick]
 
 The peer is ``TrustRegions(verbosity=0)`` on ``Grassmann(d, k, k=T)`` with the analytic gradient and
-Hessian, from a random start. "climb" is what the peer does, from covariances to subspaces, with the
-eigendecompositions for our starts; "fit" is all of ``RMTPCA().fit``, from rows to model. CPU time,
-BLAS on one thread, compilation excluded; medians over problems.
+Hessian, from a random start. "max." is the same work as the peer's, from covariances to
+subspaces, including the eigendecompositions for our starts; "fit" is the whole of ``RMTPCA().fit``,
+from rows to model. The times are medians over problems of the CPU time with BLAS on one thread,
+without compilation.
 """
 
 import argparse
@@ -44,22 +45,22 @@ class Case:
     n: int
     c: float
     n_problems: int
-    wanted: float
+    target: float
 
 
 CASES = (
-    Case(T=2, d=6, k=2, n=10, c=3.0, n_problems=9, wanted=10),
-    Case(T=10, d=6, k=2, n=10, c=3.0, n_problems=9, wanted=10),
-    Case(T=50, d=6, k=2, n=10, c=3.0, n_problems=7, wanted=10),
-    Case(T=200, d=6, k=2, n=10, c=3.0, n_problems=5, wanted=10),
-    Case(T=200, d=6, k=4, n=10, c=1.0, n_problems=5, wanted=10),
-    Case(T=9, d=22, k=4, n=30, c=3.0, n_problems=7, wanted=4),
-    Case(T=9, d=22, k=10, n=30, c=3.0, n_problems=5, wanted=4),
-    Case(T=40, d=22, k=4, n=30, c=3.0, n_problems=5, wanted=4),
-    Case(T=10, d=100, k=5, n=150, c=3.0, n_problems=3, wanted=3),
-    Case(T=20, d=100, k=10, n=50, c=3.0, n_problems=3, wanted=3),
-    Case(T=10, d=1000, k=5, n=20, c=3.0, n_problems=1, wanted=8),
-    Case(T=20, d=1000, k=3, n=10, c=3.0, n_problems=1, wanted=8),
+    Case(T=2, d=6, k=2, n=10, c=3.0, n_problems=9, target=10),
+    Case(T=10, d=6, k=2, n=10, c=3.0, n_problems=9, target=10),
+    Case(T=50, d=6, k=2, n=10, c=3.0, n_problems=7, target=10),
+    Case(T=200, d=6, k=2, n=10, c=3.0, n_problems=5, target=10),
+    Case(T=200, d=6, k=4, n=10, c=1.0, n_problems=5, target=10),
+    Case(T=9, d=22, k=4, n=30, c=3.0, n_problems=7, target=4),
+    Case(T=9, d=22, k=10, n=30, c=3.0, n_problems=5, target=4),
+    Case(T=40, d=22, k=4, n=30, c=3.0, n_problems=5, target=4),
+    Case(T=10, d=100, k=5, n=150, c=3.0, n_problems=3, target=3),
+    Case(T=20, d=100, k=10, n=50, c=3.0, n_problems=3, target=3),
+    Case(T=10, d=1000, k=5, n=20, c=3.0, n_problems=1, target=8),
+    Case(T=20, d=1000, k=3, n=10, c=3.0, n_problems=1, target=8),
 )
 
 
@@ -117,7 +118,7 @@ def relative_lam(C: Array, c: float) -> float:
 
 
 def cpu_time(run: Callable[[], Any], *, repeats: int = 1) -> tuple[float, Any]:
-    """Return the least CPU seconds of some runs, and the last result."""
+    """Return the minimum CPU time of some runs in seconds, and the last result."""
     best = np.inf
     for _ in range(repeats):
         begin = time.process_time()
@@ -127,25 +128,25 @@ def cpu_time(run: Callable[[], Any], *, repeats: int = 1) -> tuple[float, Any]:
 
 
 def compare_times(rng: np.random.Generator, *, quick: bool) -> None:
-    print("one start; dJ = (ours - peer)/|peer|, worst and best")
+    print("one start; dJ = (ours - peer)/|peer|, minimum and maximum")
     print(
-        f"{'T':>4}{'d':>6}{'k':>4}{'n':>5}{'c':>5}{'climb ms':>10}{'fit ms':>9}{'peer ms':>10}"
-        f"{'climb x':>9}{'fit x':>8}{'wanted':>8}   dJ"
+        f"{'T':>4}{'d':>6}{'k':>4}{'n':>5}{'c':>5}{'max. ms':>10}{'fit ms':>9}{'peer ms':>10}"
+        f"{'max. x':>9}{'fit x':>8}{'target':>8}   dJ"
     )
     for case in CASES:
         rows = [compare_once(case, rng) for _ in range(1 if quick else case.n_problems)]
-        climb, whole, peer, gain = (np.array(column) for column in zip(*rows, strict=True))
-        a, b, c = (float(np.median(times)) for times in (climb, whole, peer))
+        maximised, whole, peer, gain = (np.array(column) for column in zip(*rows, strict=True))
+        a, b, c = (float(np.median(times)) for times in (maximised, whole, peer))
         print(
             f"{case.T:>4}{case.d:>6}{case.k:>4}{case.n:>5}{case.c:>5.1f}{a * 1e3:>10.2f}"
-            f"{b * 1e3:>9.2f}{c * 1e3:>10.1f}{c / a:>9.1f}{c / b:>8.1f}{case.wanted:>8.0f}   "
+            f"{b * 1e3:>9.2f}{c * 1e3:>10.1f}{c / a:>9.1f}{c / b:>8.1f}{case.target:>8.0f}   "
             f"{gain.min():+.0e} {gain.max():+.0e}",
             flush=True,
         )
 
 
 def compare_once(case: Case, rng: np.random.Generator) -> tuple[float, float, float, float]:
-    """Return CPU seconds of our climb, our whole fit and the peer, and our gain in J."""
+    """Return the CPU time of our maximisation, our fit and the peer, and our relative gain in J."""
     tasks = random_tasks(rng, T=case.T, d=case.d, n=case.n)
     C = np.stack([np.cov(task.X, rowvar=False) for task in tasks])
     lam = relative_lam(C, case.c)
@@ -153,12 +154,12 @@ def compare_once(case: Case, rng: np.random.Generator) -> tuple[float, float, fl
     params = RMTPCAParams(k=case.k, lam=case.c)
     stopping = StoppingRule(tolerance=params.rtol, max_iter=params.max_iter)
 
-    def climb() -> float:
+    def maximise_ours() -> float:
         return maximise(moments.C, lam=lam, k=case.k, stopping=stopping, trace=Trace()).objective
 
-    ours, J = cpu_time(climb, repeats=3)
+    ours, J = cpu_time(maximise_ours, repeats=3)
     whole, _ = cpu_time(lambda: solve_ours(tasks, params), repeats=3)
-    np.random.seed(int(rng.integers(2**31)))  # noqa: NPY002  the peer draws from it
+    np.random.seed(int(rng.integers(2**31)))  # noqa: NPY002 - pymanopt uses it
     peer, (_, J_peer) = cpu_time(lambda: solve_peer(C, lam=lam, k=case.k))
     return ours, whole, peer, (J - J_peer) / abs(J_peer)
 
@@ -169,10 +170,10 @@ PATHS = ((10, 6, 2, 10, 10), (50, 6, 2, 10, 10), (12, 24, 4, 30, 5))
 def compare_paths(rng: np.random.Generator) -> None:
     print("\npath of 13 λ: ours in both directions, the peer upwards with warm starts")
     print(
-        f"{'T':>4}{'d':>6}{'k':>4}{'ours ms':>10}{'peer ms':>10}{'ratio':>8}{'wanted':>8}"
-        "   dJ worst, mean"
+        f"{'T':>4}{'d':>6}{'k':>4}{'ours ms':>10}{'peer ms':>10}{'ratio':>8}{'target':>8}"
+        "   dJ minimum, mean"
     )
-    for T, d, k, n, wanted in PATHS:
+    for T, d, k, n, target in PATHS:
         tasks = random_tasks(rng, T=T, d=d, n=n)
         C = np.stack([np.cov(task.X, rowvar=False) for task in tasks])
         lams = [relative_lam(C, c) for c in DEFAULT_GRID]
@@ -181,7 +182,7 @@ def compare_paths(rng: np.random.Generator) -> None:
         b, J_peer = cpu_time(partial(path_of_peer, C, lams, k))
         gains = (np.array(J) - J_peer) / np.abs(J_peer)
         print(
-            f"{T:>4}{d:>6}{k:>4}{a * 1e3:>10.1f}{b * 1e3:>10.1f}{b / a:>8.1f}{wanted:>8}   "
+            f"{T:>4}{d:>6}{k:>4}{a * 1e3:>10.1f}{b * 1e3:>10.1f}{b / a:>8.1f}{target:>8}   "
             f"{gains.min():+.0e} {gains.mean():+.0e}",
             flush=True,
         )
@@ -196,7 +197,7 @@ def path_of_ours(tasks: TaskSet, lams: list[float], k: int) -> list[float]:
 
 
 def path_of_peer(C: Array, lams: list[float], k: int) -> list[float]:
-    """Return J along the path, each run from the last one's end."""
+    """Return J along the path, each run from the result of the previous one."""
     values, start = [], None
     for lam in lams:
         start, J = solve_peer(C, lam=lam, k=k, start=start)
@@ -223,10 +224,10 @@ def compare_optima(rng: np.random.Generator, *, n_problems: int) -> None:
             gain = (solve_ours(tasks, params) - J_peer) / abs(J_peer)
             hits[starts] += gain >= -1e-8
             worst[starts] = min(worst[starts], gain)
-    for starts, wanted in (("single", 97.0), ("many", 99.8)):
+    for starts, target in (("single", 97.0), ("many", 99.8)):
         share = 100.0 * hits[starts] / n_problems
         print(
-            f"  starts={starts:<7} {share:6.1f} %  (wanted {wanted} %)  worst {worst[starts]:+.1e}"
+            f"  starts={starts:<7} {share:6.1f} %  (target {target} %)  min. {worst[starts]:+.1e}"
         )
 
 

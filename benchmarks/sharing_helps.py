@@ -1,9 +1,13 @@
-"""Does sharing help? The comparison report on real data, over HTTP, with the sentences it wrote.
+"""Comparison reports of the service on real data, with their sentences.
 
-Starts a service of its own on a temporary folder. School: MTFL on the ten official splits.
-Landmine: MTFL and FMTL, 160 rows of each field, judged by AUC. Faces: MTDA on ORL, Yale and PIE
-of ten persons. Two made problems beside them: one where sharing hurts, one of unrelated tasks.
-Run: python benchmarks/sharing_helps.py --data FOLDER
+    python benchmarks/sharing_helps.py --data FOLDER
+
+The script starts a service in a temporary folder.
+
+- School: MTFL on the ten official splits.
+- Landmine: MTFL, 160 rows of each field, AUC.
+- Faces: MTDA on ORL, Yale and PIE (ten persons).
+- Two synthetic problems: one in which sharing hurts, and one with unrelated tasks.
 """
 
 import argparse
@@ -77,14 +81,14 @@ def hurts(client: Client, _: Path) -> None:
         basis = np.linalg.qr(rng.normal(size=(10, 2)))[0]
         rows[f"t{t}"] = 2 * rng.normal(size=(40, 2)) @ basis.T + rng.normal(size=(40, 10))
     params = {"k": 2, "lam": 1e6, "selection": "given"}
-    report(client, "Made: forced together", rows, None, "rmt-pca", compare=True, **params)
+    report(client, "Synthetic: equal subspaces", rows, None, "rmt-pca", compare=True, **params)
 
 
 def unrelated(client: Client, _: Path) -> None:
     rng = np.random.default_rng(1)
     rows = {f"t{t}": rng.normal(size=(30, 10)) for t in range(6)}
     targets = {name: X @ rng.normal(size=10) + rng.normal(size=30) for name, X in rows.items()}
-    report(client, "Made: unrelated", rows, targets, "mtfl", compare=True)
+    report(client, "Synthetic: unrelated", rows, targets, "mtfl", compare=True)
 
 
 def report(client: Client, title: str, rows: Any, targets: Any, algorithm: str, **job: Any) -> None:

@@ -2,13 +2,13 @@
 
     python benchmarks/target_scales.py --data FOLDER --scales none task moderated
 
-All of it takes 20 minutes; ``--methods`` and ``--problems`` choose a part.
-FOLDER holds ``school.npz``, ``computer_survey.npz`` and ``parkinsons.npz``. Training rows: the ten
-official splits of School; 12 of the 20 profiles of the survey; 20 or 5 recordings of each patient.
-Synthetic problems have 20 tasks of 8 columns whose targets depend on two common directions, with 8
-to 12 or 3 to 5 rows, with equal standard deviations and with deviations from 1 to 20. Each
-regularisation is chosen inside the training rows. The tables show, in percent, the mean over
-splits of 1 - SSE/SST per task, weighted by the task's rows, and the standard error of the
+The whole run takes 20 minutes; ``--methods`` and ``--problems`` select a part. FOLDER contains
+``school.npz``, ``computer_survey.npz`` and ``parkinsons.npz``. Training rows: the ten official
+splits of School; 12 of the 20 profiles of the survey; 20 or 5 recordings of each patient of
+Parkinsons. The synthetic problems have 20 tasks with 8 columns and 8 to 12 or 3 to 5 rows, whose
+targets depend on two common directions and have equal standard deviations or standard deviations
+from 1 to 20. Regularisation is selected inside the training rows. The tables show, in percent, the
+mean over splits of 1 - SSE/SST per task, weighted by the task's rows, and the standard error of the
 difference to the first scale.
 """
 
@@ -46,16 +46,16 @@ LARGE = {name: params for name, params in ALL.items() if name != "fmtl"}
 SCALES = ("none", "all", "task", "moderated")
 
 
-def parted(X: dict[str, Array], y: dict[str, Array], is_in: dict[str, Array]) -> Parts:
-    """Return the rows that train, and the others."""
+def split_rows(X: dict[str, Array], y: dict[str, Array], is_in: dict[str, Array]) -> Parts:
+    """Return the training rows and the other rows as tasks."""
     return (
         TaskSet(tuple(Task.from_rows(t, X[t][is_in[t]], y=y[t][is_in[t]]) for t in X)),
         TaskSet(tuple(Task.from_rows(t, X[t][~is_in[t]], y=y[t][~is_in[t]]) for t in X)),
     )
 
 
-def drawn(rng: np.random.Generator, n: int, size: int) -> Array:
-    """Return which of n rows are among as many at random."""
+def random_mask(rng: np.random.Generator, n: int, size: int) -> Array:
+    """Return a mask of n rows that selects ``size`` of them at random."""
     is_in = np.zeros(n, dtype=bool)
     is_in[rng.permutation(n)[:size]] = True
     return is_in
@@ -63,19 +63,19 @@ def drawn(rng: np.random.Generator, n: int, size: int) -> Array:
 
 def survey_parts(folder: Path, seed: int) -> Parts:
     profiles, ratings = survey(folder)
-    is_in = drawn(np.random.default_rng(seed), 20, 12)
+    is_in = random_mask(np.random.default_rng(seed), 20, 12)
     y = {f"p{i:03d}": one for i, one in enumerate(ratings) if np.ptp(one[~is_in]) > 0}
-    return parted(dict.fromkeys(y, profiles), y, dict.fromkeys(y, is_in))
+    return split_rows(dict.fromkeys(y, profiles), y, dict.fromkeys(y, is_in))
 
 
 def parkinsons_parts(folder: Path, seed: int, size: int) -> Parts:
     data, rng = load(folder, "parkinsons.npz"), np.random.default_rng(seed)
     X, y, task = data["X"].astype(float), data["y"][:, 0].astype(float), data["task"]
     names = {f"patient-{t:02d}": task == t for t in np.unique(task)}
-    return parted(
+    return split_rows(
         {name: X[rows] for name, rows in names.items()},
         {name: y[rows] for name, rows in names.items()},
-        {name: drawn(rng, int(rows.sum()), size) for name, rows in names.items()},
+        {name: random_mask(rng, int(rows.sum()), size) for name, rows in names.items()},
     )
 
 
@@ -89,11 +89,11 @@ def synthetic_parts(seed: int, sizes: tuple[int, int], ratio: float) -> Parts:
         noise = 0.7 * rng.standard_normal(n + 200) + 3 * rng.standard_normal()
         y[name] = spread * (X[name] @ w / np.linalg.norm(w) + noise)
         is_in[name] = np.arange(n + 200) < n
-    return parted(X, y, is_in)
+    return split_rows(X, y, is_in)
 
 
 def explained(model: Any, test: TaskSet) -> float:
-    """Return the mean over tasks of 1 - SSE/SST, weighted by their rows."""
+    """Return the mean over tasks of 1 - SSE/SST, weighted by their number of rows."""
     parts = []
     for task in test:
         y = np.asarray(task.y, dtype=float)
@@ -122,7 +122,7 @@ def main() -> None:
     parser.add_argument("--splits", type=int, default=10, help="splits of each problem, 10")
     parser.add_argument("--scales", nargs="*", choices=SCALES, default=SCALES, help="all of them")
     parser.add_argument("--methods", nargs="*", choices=ALL, default=ALL, help="all of them")
-    parser.add_argument("--problems", default="", help="beginning of the problems' names")
+    parser.add_argument("--problems", default="", help="prefix of the problems' names")
     args = parser.parse_args()
     print(f"{'explained variance, %':<36}" + "".join(f"{how:>16}" for how in args.scales))
     for title, splits, methods in problems(args.data, args.splits):

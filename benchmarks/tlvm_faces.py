@@ -1,11 +1,11 @@
-"""Faces of one database carried to another over HTTP: fit on Yale, adapt to ORL, look at it.
+"""TLVM on faces over HTTP: fit to Yale, adapt to a few rows of ORL, reconstruct unseen faces.
 
-A job fits TLVM on Yale alone; another takes ORL into that stored model, which is not trained
-again, from a few rows. Held-out faces of ORL are projected and reconstructed through the client,
-their left halves are hidden and filled in, and all are drawn into a picture beside what models
-without a transfer make of them: the source's model, PCA and GP-LVM of the same few rows.
-Then the comparison report of a job that learns both.
-Run: python benchmarks/tlvm_faces.py --data FOLDER [--rows 20] [--picture faces.png]
+    python benchmarks/tlvm_faces.py --data FOLDER [--rows 20] [--picture faces.png]
+
+A job fits TLVM to Yale; another adapts this model to a few rows of ORL. Held-out faces of ORL are
+reconstructed through the client, and their left halves are hidden and imputed. The picture also
+shows the reconstructions of the source's model, and of PCA and GP-LVM of the same few rows.
+Finally, the comparison report of a job that learns both databases is printed.
 """
 
 import argparse
@@ -25,7 +25,7 @@ Array = NDArray[np.float64]
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, required=True)
 parser.add_argument("--rows", type=int, default=20, help="rows of ORL to adapt with")
-parser.add_argument("--picture", type=Path, help="where to draw the faces, as PNG")
+parser.add_argument("--picture", type=Path, help="PNG file to write")
 
 L, R, N_SHOWN, SIZE = 10, 40, 12, 32
 
@@ -38,25 +38,25 @@ def main() -> None:
     with servers.service() as client:
         target = client.upload({"orl": few}, name="orl")
         models = {
-            "TLVM, adapted": adapted(client, yale, target),
-            "the source's model": of_both(client, yale, few, "gp-lvm", rows="source"),
+            "TLVM, adapted": adapt(client, yale, target),
+            "the source's model": train_on_both(client, yale, few, "gp-lvm", rows="source"),
             "GP-LVM of the few": client.train(target, "gp-lvm", model="few", L=L, r=R).wait(),
             "PCA of the few": client.train(
                 target, "pca", model="pca", k=min(L, len(few) - 1)
             ).wait(),
         }
-        drawn = [unseen[:N_SHOWN]]
+        strips = [unseen[:N_SHOWN]]
         print(f"\nORL from {len(few)} rows, error of {len(unseen)} held-out faces")
         for name, model in models.items():
-            images = reconstructed(model, unseen)
-            drawn.append(images[:N_SHOWN])
+            images = reconstruct(model, unseen)
+            strips.append(images[:N_SHOWN])
             print(f"  {name:22} {np.linalg.norm(images - unseen, axis=1).mean():7.3f}")
-        drawn += filled_in(models["TLVM, adapted"], unseen)
-        spread = models["TLVM, adapted"].variance(unseen, task="orl")
-        print(f"  standard deviation told {np.sqrt(spread).mean():.3f}")
+        strips += impute(models["TLVM, adapted"], unseen)
+        variance = models["TLVM, adapted"].variance(unseen, task="orl")
+        print(f"  predicted standard deviation {np.sqrt(variance).mean():.3f}")
         if options.picture is not None:
-            write_png(options.picture, mosaic(drawn))
-            print(f"{options.picture}: faces; each model above in turn; half hidden; filled in")
+            write_png(options.picture, mosaic(strips))
+            print(f"{options.picture}: faces; the models above in order; left half hidden; imputed")
         report(client, yale, few)
 
 
@@ -65,40 +65,42 @@ def faces(path: Path) -> Array:
         return file["X"].astype(np.float64) / 255
 
 
-def adapted(client: Client, yale: Array, target: Dataset) -> RemoteModel:
+def adapt(client: Client, yale: Array, target: Dataset) -> RemoteModel:
     source = client.upload({"yale": yale}, name="yale")
     base = client.train(source, "tlvm", model="faces", L=L, r=R).wait()
     model = client.adapt(base, target, name="faces-of-orl").wait()
     lineage = model.info["lineage"]
-    print(f"{model.name} of {', '.join(model.tasks)} goes on from {lineage['base']}")
+    print(f"{model.name} ({', '.join(model.tasks)}) was adapted from {lineage['base']}")
     before, after = (m.transform(yale[:50], task="yale") for m in (base, model))
-    assert np.array_equal(before, after), "the source was trained again"
+    assert np.array_equal(before, after), "the source model has changed"
     return model
 
 
-def of_both(client: Client, yale: Array, few: Array, algorithm: str, **params: Any) -> RemoteModel:
+def train_on_both(
+    client: Client, yale: Array, few: Array, algorithm: str, **params: Any
+) -> RemoteModel:
     both = client.upload({"yale": yale, "orl": few}, name="both")
     return client.train(
         both, algorithm, model=f"both-{algorithm}", source="yale", L=L, r=R, **params
     ).wait()
 
 
-def reconstructed(model: RemoteModel, rows: Array) -> Array:
+def reconstruct(model: RemoteModel, rows: Array) -> Array:
     if "reconstruct" in model.info["methods"]:
         return model.reconstruct(rows, task="orl")
     return model.inverse_transform(model.transform(rows, task="orl"), task="orl")
 
 
-def filled_in(model: RemoteModel, rows: Array) -> list[Array]:
-    """Return faces whose left half is hidden, and what the model puts there."""
+def impute(model: RemoteModel, rows: Array) -> list[Array]:
+    """Return faces whose left half is hidden, and the same faces with imputed left halves."""
     hidden = rows.reshape(-1, SIZE, SIZE).copy()
     hidden[:, :, : SIZE // 2] = np.nan
-    holes = hidden.reshape(len(rows), -1)
-    images = model.reconstruct(holes, task="orl")
-    left = np.isnan(holes)
-    wrong = np.linalg.norm(np.where(left, images - rows, 0.0), axis=1).mean()
+    incomplete = hidden.reshape(len(rows), -1)
+    images = model.reconstruct(incomplete, task="orl")
+    left = np.isnan(incomplete)
+    error = np.linalg.norm(np.where(left, images - rows, 0.0), axis=1).mean()
     plain = np.linalg.norm(np.where(left, rows.mean(axis=0) - rows, 0.0), axis=1).mean()
-    print(f"  left half filled in    {wrong:7.3f}   the mean face {plain:.3f}")
+    print(f"  imputed left half      {error:7.3f}   the mean face {plain:.3f}")
     shown = np.where(left, 0.0, rows)[:N_SHOWN]
     return [shown, np.where(left, images, rows)[:N_SHOWN]]
 
@@ -115,7 +117,7 @@ def report(client: Client, yale: Array, few: Array) -> None:
 
 
 def mosaic(rows: list[Array]) -> NDArray[np.uint8]:
-    """Return one picture, a strip of faces for each array."""
+    """Return one image with a row of faces for each array."""
     strips = [np.hstack(list(images.reshape(-1, SIZE, SIZE))) for images in rows]
     return (255 * np.clip(np.vstack(strips), 0, 1)).astype(np.uint8)
 

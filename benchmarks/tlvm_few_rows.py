@@ -1,18 +1,18 @@
-"""TLVM, its weight of the divergence, and linear rivals where a target has few rows.
+"""Reconstruction by TLVM, for several weights of the divergence, and by PCA for few target rows.
 
     python benchmarks/tlvm_few_rows.py --data FOLDER [--seeds 3]
 
-FOLDER holds ``usps.npz``, ``yale_32x32.npz``, ``orl_32x32.npz`` and ``parkinsons.npz``. Printed is
-the mean of ‖y - ŷ‖ over unseen rows of the target, for 5, 20 and 50 training rows of it.
+FOLDER contains ``usps.npz``, ``yale_32x32.npz``, ``orl_32x32.npz`` and ``parkinsons.npz``. The
+script prints the mean of ‖y - ŷ‖ over unseen rows of the target, for 5, 20 and 50 training rows.
 
-USPS      300 rows of digit 3 or 6 to each other digit, and 60 rows of each of 0-4 to 5-9 and back,
-          all from the official training part; unseen rows are from the official test part.
-faces     Yale to ORL, half of which is unseen; pixels 0 to 1.
-voices    the patient with most recordings to eight others, half of whose rows are unseen; columns
-          in units of the source's standard deviation.
+- USPS: 300 rows of digit 3 or 6 to each other digit, and 60 rows of each of 0-4 to 5-9 and back,
+  all from the official training part; unseen rows are from the official test part.
+- Faces: Yale to ORL, half of which is unseen; pixels from 0 to 1.
+- Voices: the patient with the most recordings to eight others, half of whose rows are unseen;
+  columns in units of the source's standard deviation.
 
-L = 10 latent dimensions (voices 5). ``chosen``: λ, or the weight, is chosen on a third of the
-target's training rows that is held out; then all of them are used.
+There are L = 10 latent dimensions (voices: 5). "chosen": λ or the weight is selected on a held-out
+third of the target's training rows; then the model is fitted to all of them.
 """
 
 import argparse
@@ -34,7 +34,7 @@ SHOTS = (5, 20, 50)
 LAMS = (0.0, 0.01, 0.1, 1.0)
 WEIGHTS = (0.0, 1.0, 10.0, 100.0)
 Tried = tuple[dict[str, Any], ...]
-#: Row of the table, algorithm, parameters; more than one set of parameters: chosen.
+#: Row of the table, algorithm, and the sets of parameters from which one is selected.
 METHODS: tuple[tuple[str, str, Tried], ...] = (
     *((f"TLVM λ = {lam:g}", "tlvm", ({"lam": lam},)) for lam in LAMS),
     ("TLVM, λ chosen", "tlvm", tuple({"lam": lam} for lam in LAMS)),
@@ -61,7 +61,7 @@ def parts_of_usps(folder: Path) -> tuple[Array, NDArray[np.int64], NDArray[np.bo
 
 
 def digits(folder: Path, seed: int) -> list[Problem]:
-    """Return 3 and 6 to each other digit."""
+    """Return the problems from 3 and 6 to each other digit."""
     X, y, is_train = parts_of_usps(folder)
     rng = np.random.default_rng([seed, 4])
 
@@ -80,7 +80,7 @@ def digits(folder: Path, seed: int) -> list[Problem]:
 
 
 def groups(folder: Path, seed: int) -> list[Problem]:
-    """Return 0-4 to 5-9 and back."""
+    """Return the problems from 0-4 to 5-9 and back."""
     X, y, is_train = parts_of_usps(folder)
     rng = np.random.default_rng([seed, 5])
 
@@ -96,7 +96,7 @@ def groups(folder: Path, seed: int) -> list[Problem]:
 
 
 def faces(folder: Path, seed: int) -> list[Problem]:
-    """Return Yale to ORL."""
+    """Return the problem from Yale to ORL."""
     rng = np.random.default_rng([seed, 6])
     yale, orl = (
         Task.from_rows(name[:3], load(folder, f"{name}_32x32", 255.0)[0])
@@ -107,7 +107,7 @@ def faces(folder: Path, seed: int) -> list[Problem]:
 
 
 def voices(folder: Path, seed: int) -> list[Problem]:
-    """Return the patient with most recordings to eight others."""
+    """Return the problem from the patient with the most recordings to eight others."""
     with np.load(folder / "parkinsons.npz", allow_pickle=False) as file:
         X, patient = file["X"].astype(np.float64), file["task"]
     first = int(np.argmax(np.bincount(patient)))
@@ -135,7 +135,7 @@ def report(
     title: str, problems: Callable[[Path, int], list[Problem]], folder: Path, *, n_seeds: int,
     n_latents: int,
 ) -> None:  # fmt: skip
-    """Print the table of a set of problems, with the spread over seeds."""
+    """Print the table for a set of problems, with the standard deviation over seeds."""
     columns = []
     for n in SHOTS:
         of_seeds = []

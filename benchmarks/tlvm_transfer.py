@@ -1,19 +1,19 @@
-"""TLVM and what it is compared with: reconstruction and 1-NN error on unseen rows of the target.
+"""Reconstruction and 1-NN errors of TLVM and its baselines on unseen rows of the target.
 
     python benchmarks/tlvm_transfer.py --data FOLDER [--quick]
 
-FOLDER holds ``usps.npz``, ``yale_32x32.npz`` and ``orl_32x32.npz``. Pixels are 0 to 1. Three sets
-of problems: from digit 3 or 6 to each other digit; from digits 0-4 to 5-9 and back; from Yale to
-ORL and back. Half of the target's rows train, the other half tests; several random halves.
-L = 10 latent dimensions but where said, 40 active rows of each side.
+FOLDER contains ``usps.npz``, ``yale_32x32.npz`` and ``orl_32x32.npz``; pixels are from 0 to 1.
+There are three sets of problems: from digit 3 or 6 to each other digit; from digits 0-4 to 5-9 and
+back; from Yale to ORL and back. A random half of the target's rows is for training, the other for
+testing. Models have L = 10 latent dimensions if not stated otherwise, and 40 active rows per task.
 
-error   mean of ‖y - ŷ‖ over unseen rows, as in the paper.
-1-NN    share of wrong labels among unseen rows, by the nearest training row of the target.
-chosen  λ and the projection, or the weight, are chosen on a third of the target's training rows
-        that is held out; then all of them are used. No test row enters a choice.
+- "error": mean of ‖y - ŷ‖ over unseen rows, as in the paper.
+- "1-NN": share of wrong labels of unseen rows, by the nearest training row of the target.
+- "chosen": λ and the projection, or the weight, are selected on a held-out third of the target's
+  training rows; then the model is fitted to all of them.
 
-Then the curves over the number of target rows and over L, and in how many problems the joint
-model beats the source's latent variable model with the target's mean.
+The script also prints errors for different numbers of target rows and for different L, and in how
+many problems the joint model is better than the source's model with the target's mean.
 """
 
 import argparse
@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 L = 10
 DIMENSIONS = (2, 5, 10, 15, 20)
 SHOTS = (1, 2, 5, 10, 20, 40, 80, 150)
-#: Row of the table, algorithm, parameters; more than one set of parameters: chosen.
+#: Row of the table, algorithm, and the sets of parameters from which one is selected.
 METHODS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
     ("LVM", "gp-lvm", ({"rows": "source", "mean": "source"},)),
     ("LVM, target mean", "gp-lvm", ({"rows": "source"},)),
@@ -65,7 +65,7 @@ METHODS: tuple[tuple[str, str, tuple[dict[str, Any], ...]], ...] = (
     ("PCA target", "pca", ({},)),
     ("PPCA target", "ppca", ({},)),
 )
-#: Rows of the curves.
+#: Methods for different numbers of rows and dimensions.
 FEW = ("LVM, target mean", "GP-LVM target", "TLVM joint", "PCA source", "PCA pooled", "PCA target")
 
 
@@ -97,7 +97,7 @@ def load(folder: Path, name: str, largest: float) -> tuple[Array, NDArray[np.int
 
 
 def digits(folder: Path, seed: int) -> list[Problem]:
-    """Return 3 and 6 to each other digit, 300 rows of each."""
+    """Return the problems from 3 and 6 to each other digit, with 300 rows of each."""
     X, y = load(folder, "usps", 2000.0)
     rng = np.random.default_rng([seed, 1])
     rows = {k: X[rng.permutation(np.flatnonzero(y == k))[:300]] for k in range(10)}
@@ -106,7 +106,7 @@ def digits(folder: Path, seed: int) -> list[Problem]:
 
 
 def groups(folder: Path, seed: int) -> list[Problem]:
-    """Return 0-4 to 5-9 and back, 60 rows of each digit."""
+    """Return the problems from 0-4 to 5-9 and back, with 60 rows of each digit."""
     X, y = load(folder, "usps", 2000.0)
     rng = np.random.default_rng([seed, 2])
     chosen = [rng.permutation(np.flatnonzero(y == k))[:60] for k in range(10)]
@@ -116,7 +116,7 @@ def groups(folder: Path, seed: int) -> list[Problem]:
 
 
 def faces(folder: Path, seed: int) -> list[Problem]:
-    """Return Yale to ORL and back."""
+    """Return the problems from Yale to ORL and back."""
     rng = np.random.default_rng([seed, 3])
     tasks = []
     for name in ("yale_32x32", "orl_32x32"):
@@ -136,30 +136,30 @@ def fit(
     return algorithm.fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
 
 
-def reconstructed(model: Any, task: Task) -> Array:
+def reconstruct(model: Any, task: Task) -> Array:
     if hasattr(model, "reconstruct"):
         return model.reconstruct(task.X, task=task.name)
     return model.inverse_transform(model.transform(task.X, task=task.name), task=task.name)
 
 
 def distance(model: Any, task: Task) -> float:
-    return float(np.linalg.norm(reconstructed(model, task) - task.X, axis=1).mean())
+    return float(np.linalg.norm(reconstruct(model, task) - task.X, axis=1).mean())
 
 
 def choose(name: str, tried: Sequence[dict[str, Any]], given: Problem) -> dict[str, Any]:
-    """Return the parameters of least error on a third of the target's training rows."""
+    """Return the parameters with the smallest error on a third of the target's training rows."""
     if len(tried) == 1:
         return tried[0]
     rng = np.random.default_rng(0)
     parts = [halves(task, rng, n_train=2 * task.n_samples // 3) for task in given.train]
     losses = []
     for values in tried:
-        model = fit(name, values, given.source, [kept for kept, _ in parts])
-        losses.append(np.mean([distance(model, held) for _, held in parts]))
+        model = fit(name, values, given.source, [train for train, _ in parts])
+        losses.append(np.mean([distance(model, held_out) for _, held_out in parts]))
     return tried[int(np.argmin(losses))]
 
 
-def wrong(model: Any, train: Task, test: Task) -> float:
+def error_of_1nn(model: Any, train: Task, test: Task) -> float:
     """Return the share of wrong labels of the nearest training row in the latent space."""
     Z, Zt = (model.transform(task.X, task=task.name) for task in (train, test))
     return float(np.mean(train.y[np.argmin(cdist(Zt, Z), axis=1)] != test.y))
@@ -172,12 +172,12 @@ def score(given: Problem) -> tuple[Array, Array]:
         model = fit(name, choose(name, tried, given), given.source, given.train)
         errors.append([distance(model, task) for task in given.test])
         pairs = zip(given.train, given.test, strict=True)
-        shares.append([wrong(model, train, test) for train, test in pairs])
+        shares.append([error_of_1nn(model, train, test) for train, test in pairs])
     return np.array(errors), np.array(shares)
 
 
 def pixels(problems: Sequence[Problem]) -> float:
-    """Return the share of wrong labels of the nearest training row, pixel by pixel."""
+    """Return the share of wrong labels of the nearest training row by pixels."""
     found = []
     for given in problems:
         for train, test in zip(given.train, given.test, strict=True):
@@ -187,7 +187,7 @@ def pixels(problems: Sequence[Problem]) -> float:
 
 
 def report(title: str, problems: Sequence[Sequence[Problem]]) -> None:
-    """Print the table of a set of problems, given by seed."""
+    """Print the table for a set of problems, with one sequence per seed."""
     started = time.monotonic()
     errors, shares = [], []
     for of_seed in problems:
@@ -208,17 +208,17 @@ def report(title: str, problems: Sequence[Sequence[Problem]]) -> None:
     joint, lvm = labels.index("TLVM joint"), labels.index("LVM, target mean")
     gain = 1 - E[:, joint] / E[:, lvm]
     print(
-        f"joint below 'LVM, target mean' in {np.count_nonzero(gain > 0)} of {gain.size} units, "
+        f"joint better than 'LVM, target mean' in {np.count_nonzero(gain > 0)} of {gain.size}, "
         f"by {100 * gain.min():.1f} to {100 * gain.max():.1f} %"
     )
     sys.stdout.flush()
 
 
 def few_rows(title: str, problems: Sequence[Sequence[Problem]]) -> None:
-    """Print the error over the number of target rows."""
+    """Print the errors for different numbers of target rows."""
 
     def found(name: str, values: dict[str, Any], one: Problem, n: int) -> list[float]:
-        # their own rows leave nothing to learn where there is only one
+        # one row is not enough for methods that learn from target rows alone
         if n == 1 and name != "tlvm" and values.get("rows") != "source":
             return []
         targets = [task.take(np.arange(min(n, task.n_samples))) for task in one.train]
@@ -229,7 +229,7 @@ def few_rows(title: str, problems: Sequence[Sequence[Problem]]) -> None:
 
 
 def by_dimension(title: str, problems: Sequence[Sequence[Problem]]) -> None:
-    """Print the error over the number of latent dimensions."""
+    """Print the errors for different numbers of latent dimensions."""
 
     def found(name: str, values: dict[str, Any], one: Problem, n: int) -> list[float]:
         model = fit(name, values, one.source, one.train, n_latents=n)
@@ -244,7 +244,7 @@ def curve(
     over: Sequence[int],
     found: Callable[[str, dict[str, Any], Problem, int], list[float]],
 ) -> None:
-    """Print the mean of the errors that are found, a row for each method."""
+    """Print the mean errors, with a row for each method."""
     print(f"\n{title}")
     print(f"{'':22}" + "".join(f"{n:8}" for n in over))
     given = [one for of_seed in problems for one in of_seed]
@@ -264,9 +264,9 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="two seeds, not five")
     args = parser.parse_args()
     names = ("usps", "yale_32x32", "orl_32x32")
-    lacking = [name for name in names if not (args.data / f"{name}.npz").exists()]
-    if lacking:
-        sys.exit(f"{args.data} lacks {', '.join(lacking)} (.npz); give the folder that holds them")
+    missing = [f"{name}.npz" for name in names if not (args.data / f"{name}.npz").exists()]
+    if missing:
+        sys.exit(f"{args.data} does not contain {', '.join(missing)}")
     seeds = range(2 if args.quick else 5)
     report("Yale <-> ORL", [faces(args.data, seed) for seed in seeds])
     report("USPS 0-4 <-> 5-9", [groups(args.data, seed) for seed in seeds])

@@ -1,15 +1,16 @@
-"""The latent variable model of TLVM against GPy's ``GPLVM``, on USPS digits.
+"""Speed of the GP-LVM of TLVM, compared with GPy's ``GPLVM``, on USPS digits.
 
     python benchmarks/tlvm_vs_gpy.py --data FOLDER --peer PYTHON [--quick]
 
-FOLDER holds ``usps.npz``; PYTHON is an interpreter that has GPy, in an environment of its own
-(GPy's dependencies are not ours). Both start at the same latents and θ, with GPy's jitter of 1e-8
-in place of a noise floor. CPU time, BLAS on one thread, kernels compiled before.
+FOLDER contains ``usps.npz``; PYTHON is the interpreter of a separate environment with GPy. Both
+start at the same latents and θ, with GPy's jitter of 1e-8 in place of a noise floor. The times are
+CPU times with BLAS on one thread, without compilation.
 
-"value + gradient": one evaluation. "to GPy's value": until the value that GPy's own L-BFGS (1000
-iterations) ends at is reached, and until it is reached but for a thousandth; infinite where a
-descent ends above, in another valley. Projection: new rows into GPy's trained
-model, its θ and latents; f is eq. 25 per row, error the mean of ‖y - ŷ‖ in scaled units.
+- "value + gradient": one evaluation.
+- "to GPy's value": until our L-BFGS reaches the final value of GPy's L-BFGS (1000 iterations), and
+  until it is within 0.1 % of it ("nearly"); infinite if it converges to a worse local minimum.
+- Projection: new rows into GPy's trained model, with its θ and latents; f is eq. 25 per row, the
+  error is the mean of ‖y - ŷ‖ in scaled units.
 """
 
 import argparse
@@ -44,10 +45,10 @@ Array = NDArray[np.float64]
 JITTER = 1e-8
 L = 10
 SIZES = (40, 40, 40, 40, 40, 100, 100, 100, 200, 200, 400, 400)
-#: Wanted ratios: of an evaluation, and of the time to GPy's value.
+#: Target speed-ups by number of rows: of an evaluation, and of the time to GPy's value.
 WANTED = {40: (10, 5), 100: (4, 1), 200: (2, 1), 400: (2, 1)}
-MOST_STEPS = 3000
-#: What the peer's BLAS reads when it is imported.
+MAX_STEPS = 3000
+#: Environment variables for the threads of the peer's BLAS.
 THREADS = ("OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "OMP_NUM_THREADS")
 NEARLY = 1e-3
 
@@ -64,21 +65,21 @@ def make_cases(folder: Path, sizes: tuple[int, ...]) -> list[dict[str, Array]]:
     return cases
 
 
-def ask_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]:
+def run_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]:
     with tempfile.TemporaryDirectory() as folder:
-        asked, answered = Path(folder, "cases.npz"), Path(folder, "answers.npz")
+        cases_path, answers_path = Path(folder, "cases.npz"), Path(folder, "answers.npz")
         arrays: dict[str, Any] = {"n_cases": len(cases)}
         for i, case in enumerate(cases):
             arrays |= {f"{name}.{i}": value for name, value in case.items()}
             arrays[f"is_projected.{i}"] = len(case["Y"]) == 40
-        np.savez(asked, **arrays)
+        np.savez(cases_path, **arrays)
         peer = Path(__file__).with_name("gpy_peer.py")
         subprocess.run(
-            [python, str(peer), str(asked), str(answered)],
+            [python, str(peer), str(cases_path), str(answers_path)],
             check=True,
             env={**os.environ, **dict.fromkeys(THREADS, "1")},
         )
-        with np.load(answered, allow_pickle=False) as file:
+        with np.load(answers_path, allow_pickle=False) as file:
             whole = dict(file)
     return [
         {key.removesuffix(f".{i}"): value for key, value in whole.items() if key.endswith(f".{i}")}
@@ -86,7 +87,7 @@ def ask_peer(cases: list[dict[str, Array]], python: str) -> list[dict[str, Any]]
     ]
 
 
-def least_time(call: Callable[[], object], *, n: int) -> float:
+def min_time(call: Callable[[], object], *, n: int) -> float:
     times = []
     for _ in range(n):
         started = time.process_time()
@@ -96,15 +97,15 @@ def least_time(call: Callable[[], object], *, n: int) -> float:
 
 
 def per_call(call: Callable[[], object], *, n: int, n_inside: int) -> float:
-    """Return the least mean CPU time of a call, over runs of ``n_inside`` calls."""
-    return least_time(lambda: [call() for _ in range(n_inside)], n=n) / n_inside
+    """Return the CPU time per call, the minimum over n runs of ``n_inside`` calls."""
+    return min_time(lambda: [call() for _ in range(n_inside)], n=n) / n_inside
 
 
 def time_to(objective: LatentObjective, z: Array, value: float) -> tuple[float, float, float]:
-    """Return the times until the value is nearly and fully reached, and the value at the end."""
+    """Return the times until the value is nearly and fully reached, and the final value."""
     started, nearly = time.process_time(), np.inf
     state = initial_state(objective, z)
-    for _ in range(MOST_STEPS):
+    for _ in range(MAX_STEPS):
         if state.objective <= value + NEARLY * abs(value):
             nearly = min(nearly, time.process_time() - started)
         if state.objective <= value:
@@ -139,7 +140,7 @@ def compare_projection(case: dict[str, Array], peer: dict[str, Any]) -> None:
     process = predictor("rbf", peer["theta"], peer["X"], case["Y"], floor=JITTER)
     new = case["new"]
     one = per_call(lambda: project(process, new[:1], is_robust=False), n=5, n_inside=20)
-    many = least_time(lambda: project(process, new, is_robust=False), n=5)
+    many = min_time(lambda: project(process, new, is_robust=False), n=5)
 
     def quality(X: Array, rows: Array) -> str:
         f = process.values(X, rows, is_robust=False).mean()
@@ -159,8 +160,8 @@ def compare_projection(case: dict[str, Array], peer: dict[str, Any]) -> None:
     )
 
 
-def serve(case: dict[str, Array]) -> None:
-    """Print what a row costs in service: 40 active rows of the source and as many of the target."""
+def time_methods(case: dict[str, Array]) -> None:
+    """Print the time per call of a model with 40 active rows of the source and 40 of the target."""
     tasks = TaskSet((Task.from_rows("a", case["Y"]), Task.from_rows("b", case["new"])))
     rng = np.random.default_rng(0)
     model = TLVM().fit(tasks, TLVMParams(source="b"), trace=Trace(), rng=rng)
@@ -169,7 +170,7 @@ def serve(case: dict[str, Array]) -> None:
         for task, n_active in (("b", 40), ("a", 80)):
             call = getattr(model, method)
             one = per_call(lambda c=call, t=task: c(rows[:1], task=t), n=5, n_inside=20)
-            many = least_time(lambda c=call, t=task: c(rows, task=t), n=3)
+            many = min_time(lambda c=call, t=task: c(rows, task=t), n=3)
             print(
                 f"{method:12} {n_active} active rows, L = {L}, D = 256: one row "
                 f"{1e3 * one:.3f} ms (< 1), 1000 rows {many:.3f} s (< 0.5)"
@@ -184,10 +185,10 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="40 and 100 rows only, once")
     args = parser.parse_args()
     if not (args.data / "usps.npz").exists():
-        sys.exit(f"{args.data} lacks usps.npz; give the folder that holds it")
+        sys.exit(f"{args.data} does not contain usps.npz")
     warm.warm_latent()
     cases = make_cases(args.data, (40, 100) if args.quick else SIZES)
-    answers = ask_peer(cases, args.peer)
+    answers = run_peer(cases, args.peer)
     print("   r  same value        value + gradient, ours, GPy          to GPy's value, ours, GPy"
           "                                 value, ours, GPy")  # fmt: skip
     for case, peer in zip(cases, answers, strict=True):
@@ -195,7 +196,7 @@ def main() -> None:
     for case, peer in zip(cases, answers, strict=True):
         if "one_s" in peer:
             compare_projection(case, peer)
-    serve(cases[0])
+    time_methods(cases[0])
 
 
 if __name__ == "__main__":

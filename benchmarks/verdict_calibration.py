@@ -1,26 +1,21 @@
-"""How often a verdict is wrong where there is nothing to find, and right where there is.
-
-Null problems, in which no method is better than another by construction:
-
-- `coin`: class labels are coin flips, so that every method errs in half of the rows;
-- `isotropic`: rows without any direction, so that every subspace reconstructs them alike.
-
-Problems in which the tasks have nothing in common, so that learning together cannot help:
-
-- `unrelated`: linear functions of each task, drawn independently;
-- `noise`: numbers that do not depend on the columns.
-
-Related problems (`related`): 10 tasks of 10 rows and 20 columns, whose coefficients are common but
-for a tenth of their variance. For each problem, algorithm and splitting scheme: how many
-comparisons say that learning together helps or hurts, with a 95 % interval for the share; how many
-say it of some task, after correction for the number of tasks and before.
-
-The statistics alone, without the algorithms, take a minute: `simple` compares nearest class means
-and nearest neighbours, of each task and of all rows, on coin flips.
+"""Error rates and power of the verdict of comparisons.
 
     python benchmarks/verdict_calibration.py --only simple --sets 2000
     python benchmarks/verdict_calibration.py --sets 250
     python benchmarks/verdict_calibration.py --only related --sets 50
+
+- `coin`: class labels are coin flips; all methods have an error rate of one half.
+- `isotropic`: rows are isotropic; all subspaces have the same reconstruction error.
+- `unrelated`: linear functions, independent between tasks; learning together cannot help.
+- `noise`: targets do not depend on the columns.
+- `related`: 10 tasks of 10 rows and 20 columns; nine tenths of the variance of their coefficients
+  are common.
+- `simple`: nearest class means and nearest neighbours, per task and pooled, on coin flips: tests
+  the statistics without the algorithms in a minute.
+
+For each problem, algorithm and splitting scheme, the script prints how many comparisons report that
+learning together helps or hurts, with a 95 % confidence interval, and how many report it for some
+task, with and without the correction for the number of tasks.
 """
 
 import argparse
@@ -45,8 +40,8 @@ from service.jobs.studies import plans
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--sets", type=int, default=250)
-parser.add_argument("--only", nargs="*", help="Problems; all by default.")
-parser.add_argument("--algorithms", nargs="*", help="Algorithms; all of a problem by default.")
+parser.add_argument("--only", nargs="*", help="problems, all by default")
+parser.add_argument("--algorithms", nargs="*", help="algorithms, by default all of a problem")
 
 SCHEMES = {
     "kfold": Splits(scheme="kfold", n_folds=5, repeats=1),
@@ -56,28 +51,28 @@ SCHEMES = {
 Problem = Callable[[np.random.Generator], TaskSet]
 
 
-def made(rng: np.random.Generator, y: Any, *, n_tasks: int, n: int, d: int) -> TaskSet:
-    """Return tasks of standard normal rows with the targets that a function gives for rows."""
+def normal_tasks(rng: np.random.Generator, y: Any, *, n_tasks: int, n: int, d: int) -> TaskSet:
+    """Return tasks with standard normal rows X and targets y(X)."""
     rows = [rng.normal(size=(n, d)) for _ in range(n_tasks)]
     return TaskSet(tuple(Task.from_rows(f"t{i}", X, y=y(X)) for i, X in enumerate(rows)))
 
 
 def coin(rng: np.random.Generator) -> TaskSet:
-    return made(rng, lambda X: rng.permutation(len(X)) % 2, n_tasks=3, n=20, d=3)
+    return normal_tasks(rng, lambda X: rng.permutation(len(X)) % 2, n_tasks=3, n=20, d=3)
 
 
 def isotropic(rng: np.random.Generator) -> TaskSet:
-    return made(rng, lambda _: None, n_tasks=4, n=12, d=6)
+    return normal_tasks(rng, lambda _: None, n_tasks=4, n=12, d=6)
 
 
 def unrelated(rng: np.random.Generator) -> TaskSet:
-    return made(
+    return normal_tasks(
         rng, lambda X: X @ rng.normal(size=4) + rng.normal(size=len(X)), n_tasks=4, n=15, d=4
     )
 
 
 def noise(rng: np.random.Generator) -> TaskSet:
-    return made(rng, lambda X: rng.normal(size=len(X)), n_tasks=4, n=15, d=4)
+    return normal_tasks(rng, lambda X: rng.normal(size=len(X)), n_tasks=4, n=15, d=4)
 
 
 def related(rng: np.random.Generator) -> TaskSet:
@@ -87,12 +82,12 @@ def related(rng: np.random.Generator) -> TaskSet:
         own = np.sqrt(0.9) * common + np.sqrt(0.1) * rng.normal(size=20)
         return X @ own + rng.normal(size=len(X))
 
-    return made(rng, targets, n_tasks=10, n=10, d=20)
+    return normal_tasks(rng, targets, n_tasks=10, n=10, d=20)
 
 
 FMTL = {"kernel": "linear", "grid": [0.1, 10.0], "tolerance": 1e-2}
 MTFL = {"grid": [0.1, 1.0, 10.0], "tolerance": 1e-4}
-#: For each problem the algorithms, with parameters that keep it small.
+#: Algorithms for each problem, with parameters for a short run.
 CASES: dict[str, tuple[Problem, dict[str, dict[str, Any]]]] = {
     "coin": (
         coin,
@@ -142,28 +137,28 @@ def study(name: str, algorithm: str, scheme: str, *, n_sets: int) -> None:
         tasks.update(one["verdict"] for one in found)
         tasks["any"] += any(one["verdict"] in {"helps", "hurts"} for one in found)
         tasks["any raw"] += any((one["p_value"] or 1.0) < LEVEL for one in found)
-    told = ", ".join(f"{key} {share(verdicts[key], n_sets)}" for key in ("helps", "hurts"))
-    print(f"\n{name}, {algorithm}, {scheme}, {n_sets} comparisons: {told}, "
+    shares = ", ".join(f"{key} {share(verdicts[key], n_sets)}" for key in ("helps", "hurts"))
+    print(f"\n{name}, {algorithm}, {scheme}, {n_sets} comparisons: {shares}, "
           f"equal {verdicts['equal']}, unclear {verdicts['unclear']}")  # fmt: skip
-    print(f"  of some task {share(tasks['any'], n_sets)}, uncorrected "
+    print(f"  helps or hurts some task {share(tasks['any'], n_sets)}, uncorrected "
           f"{tasks['any raw'] / n_sets:.3f}; tasks: helps {tasks['helps']}, hurts "
           f"{tasks['hurts']}, equal {tasks['equal']}, unclear {tasks['unclear']}")  # fmt: skip
     pairs = "; ".join(f"{label} {n / n_sets:.3f}" for label, n in small.items())
-    print(f"  p < {LEVEL} of the candidate against: {pairs}")
+    print(f"  share of p < {LEVEL}, candidate against: {pairs}")
     print(f"  {time.monotonic() - began:.0f} s", flush=True)
 
 
 def simple(tasks: TaskSet, splits: Splits, *, seed: int) -> dict[str, Any]:
-    """Give the report on classifiers of a line each, of which none can be better than another."""
+    """Return the report of a comparison of simple classifiers."""
     errors = [{task: [] for task in tasks.names} for _ in SIMPLE]
     for index in range(splits.count()):
         split = splits.split(tasks, index, seed=seed)
         X, y = (np.concatenate([getattr(task, key) for task in split.train]) for key in "Xy")
-        for held in split.test:
-            own = split.train[held.name]
+        for test in split.test:
+            own = split.train[test.name]
             for found, (_, _, predict) in zip(errors, SIMPLE, strict=True):
-                answer = predict(own.X, own.y, X, y, held.X)
-                found[held.name].append(float(np.mean(answer != held.y)))
+                predicted = predict(own.X, own.y, X, y, test.X)
+                found[test.name].append(float(np.mean(predicted != test.y)))
     methods = [
         MethodScores(
             ComparedMethod(name, role, {}),
@@ -188,7 +183,7 @@ def by_neighbour(X: Any, y: Any, rows: Any) -> Any:
     return y[((rows[:, np.newaxis] - X) ** 2).sum(axis=2).argmin(axis=1)]
 
 
-#: Name, role, and what answers rows from the task's own rows and those of all.
+#: Name, role, and a function that predicts from rows and labels of the task and of all tasks.
 SIMPLE: Any = (
     ("means of both", "candidate", lambda a, b, X, y, rows: by_mean(
         np.concatenate([X, a]), np.concatenate([y, b]), rows)),
@@ -208,14 +203,14 @@ def share(count: int, n: int) -> str:
 def comparison(
     name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
 ) -> dict[str, Any]:
-    """Return the report of a comparison, made as the parts of a job are."""
+    """Return the report of a comparison, computed by child jobs as in the service."""
     asked = plans.StudyOptions(compare=CompareOptions(splits=splits))
-    laid = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
+    planned = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
-        for part in laid.child_jobs
+        for part in planned.child_jobs
     ]
-    found: dict[str, Any] = plans.combine_results(laid.plan, parts, tasks)[1]["comparison"]
+    found: dict[str, Any] = plans.combine_results(planned.plan, parts, tasks)[1]["comparison"]
     return found
 
 
