@@ -81,7 +81,7 @@ class TaskPCA(SubspaceAlgorithm[TaskPCAParams]):
         )
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with a new task, from the task's own rows."""
+        """Return the model with a new task, which is fitted to the task's rows."""
         del trace
         moments = estimate_moments([task], k=model.k)
         U = moments.C.lift(moments.C.leading(model.k))
@@ -101,7 +101,7 @@ class CommonPCA(SubspaceAlgorithm[CommonPCAParams]):
     Params = CommonPCAParams
 
     def check(self, summaries: Sequence[TaskSummary], params: CommonPCAParams) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         for task in summaries:
             if params.form == "pooled" and task.input == "covariances":

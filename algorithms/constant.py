@@ -175,7 +175,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         return ConstantModel(self.name, tasks.names, parts)
 
     def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
-        """Return the model with a new task, from its own rows."""
+        """Return the model with a new task, which is fitted to the task's rows."""
         del trace
         self.check([task.summary()], ConstantParams())
         part = _constants(task, task.X.mean(axis=0))

@@ -117,7 +117,7 @@ class TaskResult:
 
 
 class TaskByTask(ProjectionAlgorithm[P]):
-    """Base class: a projection of each task from its own rows, with its own parameters."""
+    """Base class: each task has its own projection and parameters, from its own rows."""
 
     reference = _PAPER
 
@@ -160,7 +160,7 @@ class TaskByTask(ProjectionAlgorithm[P]):
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Return the model with a new task, fitted to its own rows."""
+        """Return the model with a new task, which is fitted to the task's rows."""
         params = self.params_for(model, task)
         trace.expect_loops(2 if params.selection == "cv" else 1)
         new = self._fit_task(task, params, trace=trace, seed=model.fit_info["seed"])

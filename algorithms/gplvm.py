@@ -2,8 +2,9 @@
 
     min  (D r/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ Y_I Y_Iᵀ)   over latents X_I and θ
 
-for the active rows Y_I of each task alone, of the source (one model for all tasks), or of the
-pooled rows of all tasks, each centred by its own mean. Cost: see :mod:`algorithms.latent.gp`.
+for the active (most informative) rows Y_I of each task alone, of the source (one model for all
+tasks), or of the pooled rows of all tasks, where each task is centred by its own mean. Cost: see
+:mod:`algorithms.latent.gp`.
 
 Reference: Lawrence, *Probabilistic Non-linear Principal Component Analysis with Gaussian Process
 Latent Variable Models*, JMLR 2005, https://jmlr.org/papers/v6/lawrence05a.html
@@ -83,7 +84,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
     Model = LatentModel
 
     def check(self, summaries: Sequence[TaskSummary], params: GPLVMParams) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
         if params.rows == "own":
@@ -136,7 +137,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         )
 
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
-        """Return the model with a new task, from its own rows or with the existing process."""
+        """Return the model with a new task: a process fitted to its rows, or the common one."""
         params = GPLVMParams.model_validate(model.fit_info["params"])
         source = model.part_of(model.fit_info["source"])
         trace.expect_loops(1 + params.n_init * (params.rows == "own"))

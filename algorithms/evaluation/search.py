@@ -167,7 +167,7 @@ def rank_candidates(results: Mapping[int, Scores], metric: Metric, average: Aver
     return sorted(losses, key=lambda which: (losses[which], which))
 
 
-#: Score the candidates at some positions on the splits at some positions.
+#: Returns the scores of candidates on splits, given the indices of both.
 ScoreFunction = Callable[[Sequence[int], Sequence[int]], Sequence[Scores]]
 
 

@@ -60,7 +60,7 @@ class Splits(StrictModel):
         return data
 
     def check(self, summaries: Sequence[TaskSummary]) -> None:
-        """Raise InvalidData if the listed rows do not fit these tasks, or none are listed."""
+        """Raise InvalidData if the tasks do not have the listed rows, or none are listed."""
         if self.scheme != "given":
             if self.given is not None:
                 raise InvalidData(
@@ -68,7 +68,9 @@ class Splits(StrictModel):
                 )
             return
         if self.given is None:
-            raise InvalidData("the scheme 'given' needs a list of rows to hold out in 'given'")
+            raise InvalidData(
+                "the scheme is 'given', but 'given' is missing; list in it the rows to hold out"
+            )
         for rows in self.given:
             _check_rows(rows, {task.name: task.n_samples for task in summaries})
         if not any(rows for split in self.given for rows in split.values()):
@@ -113,7 +115,7 @@ class Splits(StrictModel):
     def held_out(
         self, tasks: TaskSet, indices: Sequence[int], *, seed: int, min_rows: int = 1
     ) -> list[HeldOut]:
-        """Return the rows that the splits at some positions hold out.
+        """Return the held-out rows of the splits with the given indices.
 
         Rows of one unit (:mod:`algorithms.interface.units`) are on the same side of every split,
         except under the scheme 'given'.
@@ -121,7 +123,7 @@ class Splits(StrictModel):
         Parameters
         ----------
         min_rows
-            Training rows that every task keeps in every split, except under the scheme 'given'.
+            Minimum number of training rows per task and split, except under the scheme 'given'.
 
         Raises
         ------

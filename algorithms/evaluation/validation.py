@@ -67,7 +67,7 @@ def score_splits(
     trace: Trace,
     min_rows: int = 1,
 ) -> list[Scores]:
-    """Return the scores of each candidate on the splits at some positions.
+    """Return the scores of each candidate on the splits with the given indices.
 
     Parameters
     ----------
@@ -77,7 +77,7 @@ def score_splits(
     indices
         Positions of the splits.
     min_rows
-        Training rows that every task keeps in every split.
+        Minimum number of training rows per task and split.
     """
     held_out = splits.held_out(tasks, indices, seed=seed, min_rows=min_rows)
     reasons: dict[int, str] = {}

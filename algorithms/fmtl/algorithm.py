@@ -75,7 +75,7 @@ class FMTL(MachineAlgorithm[FMTLParams]):
     Params = FMTLParams
 
     def check(self, summaries: Sequence[TaskSummary], params: FMTLParams) -> None:
-        """Raise InvalidData or InvalidParams if tasks, loss, solver or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss, solver or memory are unsuitable."""
         super().check(summaries, params)
         check_solver(summaries, params)
 

@@ -84,7 +84,7 @@ def choose_solver(problem: Problem) -> str:
 
 
 def _check_shape(problem: Problem, params: FMTLParams, name: str) -> None:
-    """Raise InvalidParams if the examples do not fit the selected solver."""
+    """Raise InvalidParams if the selected solver cannot be used with the examples."""
     e = problem.examples
     if name in ("spectral", "alternating"):
         if not e.is_shared:

@@ -155,7 +155,8 @@ class Algorithm(ABC, Generic[P, M]):
         Raises
         ------
         InvalidData
-            The algorithm does not support adaptation, or the task does not fit it or the model.
+            The algorithm does not support adaptation, or the task does not meet the requirements of
+            the algorithm or the model.
         """
         if not self.supports_adaptation():
             raise InvalidData(

@@ -43,13 +43,13 @@ class AlgorithmError(Exception):
 
 
 class InvalidData(AlgorithmError):
-    """The tasks are malformed or do not fit the algorithm."""
+    """The tasks are malformed or do not meet the algorithm's requirements."""
 
     code = "invalid-data"
 
 
 class InvalidParams(AlgorithmError):
-    """A parameter is out of bounds, or does not fit these tasks."""
+    """A parameter is out of bounds, or unsuitable for these tasks."""
 
     code = "invalid-params"
 

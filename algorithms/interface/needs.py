@@ -39,7 +39,7 @@ class Needs:
     shared_rows: bool = False
 
     def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
-        """Raise InvalidData with the name of the first task that does not fit."""
+        """Raise InvalidData with the name of the first task that does not meet the needs."""
         if len(summaries) < self.min_tasks:
             raise InvalidData(
                 f"{algorithm} needs at least {self.min_tasks} tasks, got {len(summaries)}"
@@ -77,7 +77,7 @@ class Needs:
                 )
 
     def check_task(self, task: TaskSummary, *, algorithm: str) -> None:
-        """Raise InvalidData if a single task does not fit."""
+        """Raise InvalidData if a task, seen alone, does not meet the needs."""
         if task.input == "covariances":
             if not self.covariances:
                 raise InvalidData(

@@ -60,7 +60,7 @@ class LoopState:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result(LoopState):
-    """State of a loop of one step, with the array that the step computes."""
+    """State of a loop with a single step: the array that this step computes."""
 
     array: NDArray[np.float64]
 

@@ -1,12 +1,14 @@
-"""Kernel machines with a fixed output kernel: a machine per task, or machines near their mean.
+"""Kernel machines with fixed relations of tasks: separate machines, or machines near their mean.
 
     min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²,   ‖F‖ in the space of k(x, z) Θ_st
 
-With Θ = I each task has a separate machine (support vector machine, ridge regression, ...). With
-Θ = (1 - a)I + a 11ᵀ every task is a common function plus a function of its own, and a is the common
-share of the prior variance (Evgeniou and Pontil 2004); a = 1 is one machine for all rows. Outputs
-are related in this way if both are numbers, or have the same pair of classes, or the same class of
-several. Outputs with different classes, and the classes of one task, are not.
+Θ is the *output kernel*. An output is the function of a task, or of one class of a task with three
+or more classes. With Θ = I each output has a separate machine (support vector machine, ridge
+regression, ...). With Θ = (1 - a)I + a 11ᵀ the function of every task is the sum of a common
+function and one of its own, and a is the common share of the prior variance (Evgeniou and Pontil
+2004); a = 1 is one machine for all rows. Only outputs with the same meaning are related: those of
+regression tasks, of two-class tasks with the same two classes, or of the same class in tasks with
+three or more classes. Other entries of Θ off the diagonal are 0.
 
 Cost: dual coordinate ascent as for output-kernel learning, with constant Θ.
 
@@ -105,7 +107,7 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
     Params = TaskMachinesParams
 
     def check(self, summaries: Sequence[TaskSummary], params: TaskMachinesParams) -> None:
-        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory are unsuitable."""
         super().check(summaries, params)
         names = [task.name for task in summaries]
         unknown = sorted(set(params.C_by_task).difference(names))

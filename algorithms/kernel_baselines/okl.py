@@ -68,7 +68,7 @@ class _Alternation(MachineAlgorithm[OKLParams]):
     is_convex: ClassVar[bool]
 
     def check(self, summaries: Sequence[TaskSummary], params: OKLParams) -> None:
-        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory are unsuitable."""
         super().check(summaries, params)
         if params.loss not in ("auto", "squared") or params.class_weight != "none":
             raise InvalidParams(

@@ -2,9 +2,9 @@
 
     min  C Σ_i L(y_i, F(x_i, t_i)) + ½‖F‖² + λ V(Θ),   Θ diagonal
 
-This is the problem of FMTL (Jawanpuria et al. 2015, (6)) without relations: a gain of FMTL over it
-is due to sharing, and not to a different strength for each task. V is a sum over entries, so the
-problem decouples into one problem per output, with the same λ.
+This is problem (6) of FMTL (Jawanpuria et al. 2015) without relations between tasks: a gain of FMTL
+over it is due to sharing, and not to a different regularisation of each task. V is a sum over
+entries, so the problem decouples into one problem for each task or class, with the same λ.
 
 Cost: dual coordinate ascent for each output.
 

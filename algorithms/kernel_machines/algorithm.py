@@ -47,7 +47,7 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         """Return the name of the solver and its solution."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams if tasks, loss or memory do not fit."""
+        """Raise InvalidData or InvalidParams if tasks, loss or memory are unsuitable."""
         super().check(summaries, params)
         check_machine(summaries, params, algorithm=self.name)
 

@@ -1,4 +1,4 @@
-"""Dual coordinate ascent, run by a trace: SDCA, task by task, or by blocks of shared rows.
+"""Dual coordinate ascent by SDCA, task by task, or by blocks of rows that all tasks share.
 
 *SDCA* (Algorithm 1 of Jawanpuria et al. 2015): single examples in random order, O(n + T) per step.
 *Tasks*: each task in turn, with the contributions of the others fixed: sweeps at O(n_r + T) per

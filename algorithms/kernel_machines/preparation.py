@@ -77,12 +77,12 @@ class Prepared:
 def check_machine(
     summaries: Sequence[TaskSummary], params: MachineParams, *, algorithm: str
 ) -> None:
-    """Raise InvalidData or InvalidParams if loss, kernel or memory do not fit the tasks."""
+    """Raise InvalidData or InvalidParams if loss, kernel or memory are unsuitable for the tasks."""
     kind = summaries[0].target
     allowed = NUMBER_LOSSES if kind == "numbers" else CLASS_LOSSES
     if params.loss not in ("auto", *allowed):
         raise InvalidParams(
-            f"the loss '{params.loss}' does not fit targets that are {kind}; use one of "
+            f"the loss '{params.loss}' cannot be used with targets that are {kind}; use one of "
             f"{', '.join(repr(name) for name in allowed)} with {algorithm}",
             field="loss",
         )

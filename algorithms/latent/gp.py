@@ -2,8 +2,9 @@
 
     min  L(X_I, θ) = (D r/2) ln 2π + (D/2) ln|K| + ½ tr(K⁻¹ Y_I Y_Iᵀ)   over X_I, θ   (eq. 10)
 
-X starts at the principal components, where the active rows I are selected. L-BFGS then optimises
-X_I and θ together, and the other rows are projected. Cost of a step: O(r³ + r² min(r, D)).
+The active rows I are the r most informative ones. X starts at the principal components, for which
+the active rows are selected. L-BFGS then optimises X_I and θ together, and the latents of the other
+rows are computed with both fixed. Cost of a step: O(r³ + r² min(r, D)).
 
 Reference: Lawrence, *Probabilistic Non-linear Principal Component Analysis with Gaussian Process
 Latent Variable Models*, JMLR 2005, https://jmlr.org/papers/v6/lawrence05a.html
@@ -69,7 +70,7 @@ class LatentGP:
     value: float
 
     def predictor(self, params: LatentParams) -> Predictor:
-        """Return the process conditioned on the active rows."""
+        """Return the Gaussian process conditioned on the active rows."""
         return predictor(params.kernel, self.theta, self.X, self.Y, floor=params.floor)
 
 
@@ -170,9 +171,10 @@ class _Projection(LoopState):
 def project_rows_traced(
     process: Predictor, Y: Array, *, is_robust: bool, trace: Trace, loop: str
 ) -> Array:
-    """Return the latents (n, L) of centred and scaled rows, block by block under the trace.
+    """Return the latents (n, L) of centred and scaled rows, computed in a loop over blocks of rows.
 
-    The objective is the sum of f over all rows; rows that are not optimised yet count with their
+    The objective of the loop is the sum over all rows of the objective f of a projection
+    (:mod:`algorithms.numerics.latent_projection`); rows that are not optimised yet count with their
     initial value.
     """
     X, values = initial_latents(process, Y, is_robust=is_robust)
@@ -203,10 +205,11 @@ def project(process: Predictor, Y: Array, *, is_robust: bool) -> Array:
 def _refined(
     process: Predictor, Y: Array, X: Array, values: Array, *, is_robust: bool
 ) -> tuple[Array, Array]:
-    """Return optimised latents and f, started from X with f = ``values``.
+    """Return the latents that minimise f, and f there; started from X, where f is ``values``.
 
-    If f is not the robust form, its minimisation starts at the minimum of the robust form. Rows
-    whose result is worse than at X are minimised from X instead.
+    f and its robust form are those of :mod:`algorithms.numerics.latent_projection`. If f itself is
+    minimised, this starts at the minimum of the robust form. If f is then larger than at X for some
+    rows, their latents are optimised again, started from X.
     """
     if is_robust:
         return refine_latents(process, Y, X, is_robust=True)

@@ -158,7 +158,7 @@ def read_part(
     for name, (array, shape) in expected.items():
         check_array(array, shape, name=f"{name}.{i}")
     if set(labels.tolist()) != set(range(len(classes))):
-        raise ValueError(f"labels.{i} do not fit {len(classes)} classes")
+        raise ValueError(f"labels.{i} are not the positions of {len(classes)} classes")
     at_active = COVARIANCES[kernel].matrix(active, active, theta)
     process = Predictor(kernel, theta, noise, active, P, A, C, at_active)
     return LatentPart(process, mean, scale, References(X, labels, tuple(classes)), rmse, r2)

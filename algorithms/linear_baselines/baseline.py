@@ -27,7 +27,7 @@ class LinearBaseline(Algorithm[P, LinearModel]):
     Model = LinearModel
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData if the tasks do not fit."""
+        """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_targets(summaries, algorithm=self.name)
         if getattr(params, "form", "task") == "pooled":

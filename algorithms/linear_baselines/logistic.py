@@ -150,7 +150,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         return common.params, gammas, {"cv_errors": list(common.losses), **common.fit_info}
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with a new task, fitted to its own rows, or with the common function."""
+        """Return the model with a new task: a function fitted to its rows, or the common one."""
         check_new_task(model, task)
         params = LogisticParams.model_validate(model.fit_info["params"])
         self.check([task.summary()], params)

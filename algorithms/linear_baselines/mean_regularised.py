@@ -1,4 +1,4 @@
-"""Mean-regularised multi-task learning: every task is a common function plus its own part.
+"""Mean-regularised multi-task learning: the sum of a common function and one of each task.
 
     min Σ_t ‖y_t − X_t(w_0 + v_t) − b_t‖² + γ Σ_t ‖v_t‖² + μ‖w_0‖²,   w_t = w_0 + v_t
 
@@ -63,7 +63,9 @@ class MeanRegularisedParams(LeaveOneOutParams):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Eliminated:
-    """The problem of the common part after elimination of the own parts: (S + μI) w_0 = c.
+    """Linear system of the common part w_0 after elimination of all v_t: (S + μI) w_0 = c.
+
+    The symbols are those of the module.
 
     Parameters
     ----------
@@ -103,7 +105,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
     Params = MeanRegularisedParams
 
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:
-        """Raise InvalidData if the tasks do not fit."""
+        """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         _check_two_classes(summaries, algorithm=self.name)
 
@@ -145,7 +147,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         )
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with a new task, whose own part is fitted with the common part fixed."""
+        """Return the model with a new task, whose v_t is fitted with w_0 fixed."""
         del trace
         check_new_task(model, task)
         params = MeanRegularisedParams.model_validate(model.fit_info["params"])

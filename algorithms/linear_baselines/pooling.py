@@ -37,7 +37,7 @@ def adapt_linear_model(
     has_intercept: bool,
     fit: Callable[[Array, Targets], tuple[Array, Array]],
 ) -> LinearModel:
-    """Return the model with a new task, fitted to its own rows, or with the common function.
+    """Return the model with a new task: a function fitted to its rows, or the common one.
 
     Parameters
     ----------

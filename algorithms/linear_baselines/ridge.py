@@ -133,7 +133,7 @@ class Ridge(_RidgeRegression[RidgeParams]):
         return Form(params.standardise)
 
     def adapt_task(self, model: LinearModel, task: Task, *, trace: Trace) -> LinearModel:
-        """Return the model with a new task, fitted to its own rows, or with the common function."""
+        """Return the model with a new task: a function fitted to its rows, or the common one."""
         del trace
         check_new_task(model, task)
         params = RidgeParams.model_validate(model.fit_info["params"])
@@ -165,7 +165,7 @@ class KernelRidge(_RidgeRegression[KernelRidgeParams]):
     Params = KernelRidgeParams
 
     def check(self, summaries: Sequence[TaskSummary], params: KernelRidgeParams) -> None:
-        """Raise InvalidData if the tasks do not fit."""
+        """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_size(summaries, algorithm=self.name, kernel=params.kernel)
 

@@ -114,7 +114,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         return _baselines("kernel-ridge", "loo", "scale_targets", "kernel", "width", "degree")
 
     def check(self, summaries: Sequence[TaskSummary], params: MTFLParams) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_targets(summaries, algorithm=self.name)
         check_size(summaries, algorithm=self.name, kernel=params.kernel)

@@ -60,7 +60,7 @@ class ProjectionState(LoopState):
 def minimise_root(
     problem: SquareProblem, U: Array, *, trace: Trace, loop: str, max_iter: int, tolerance: float
 ) -> ProjectionState:
-    """Iterate the root U of D until the relative duality gap is below the tolerance."""
+    """Minimise h from the root U of D until the relative duality gap is below the tolerance."""
 
     def step(state: ProjectionState) -> ProjectionState:
         if state.iteration < N_ALTERNATING:

@@ -168,7 +168,7 @@ class BlasCoupledTraces:
         return project(U, HE)
 
     def gram(self, U: Array) -> Array:
-        """Return the smaller of G = Σ_t U_tᵀU_t (d, d) and the Gram matrix of all rows (Tk, Tk)."""
+        """Return the smaller of G = Σ_t U_tᵀU_t (d, d) and BBᵀ (Tk, Tk), where B stacks all U_t."""
         rows = U.reshape(-1, U.shape[-1])
         return rows @ rows.T if rows.shape[0] < rows.shape[1] else rows.T @ rows
 

@@ -90,7 +90,7 @@ class TraceNorm(FeatureNorm):
         return float(np.sqrt(max(np.linalg.eigvalsh(S)[-1], 0.0)))
 
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
-        """Return W with smaller singular values."""
+        """Return W with every singular value reduced by the same threshold, or to 0."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
         return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
 
@@ -142,7 +142,7 @@ class ColumnNorm(FeatureNorm):
         return np.asarray(np.linalg.norm(W, axis=0))
 
     def shrink(self, W: Array, tau: float, *, power: int) -> Array:
-        """Return W with shorter columns."""
+        """Return W with the length of every column reduced by the same threshold, or to 0."""
         norms = self.values(W)
         kept = np.maximum(norms - threshold(np.sort(norms)[::-1], tau, power=power), 0.0)
         return W * (kept / np.where(norms > 0, norms, 1.0))

@@ -1,4 +1,7 @@
-"""Selection of active rows by the informative vector machine with Gaussian noise."""
+"""Selection of the most informative rows by the informative vector machine with Gaussian noise.
+
+These are the *active* rows of a sparse Gaussian process, which is conditioned on them alone.
+"""
 
 import numpy as np
 from numpy.typing import NDArray

@@ -34,7 +34,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         """Return the model; called with tasks that passed all checks."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData if the tasks do not fit."""
+        """Raise InvalidData if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_classes(summaries, algorithm=self.name)
 

@@ -1,1 +1,1 @@
-"""Iterative solvers, run by a trace, that several algorithm families share."""
+"""Iterative solvers that several algorithm families share; a ``Trace`` runs their loops."""

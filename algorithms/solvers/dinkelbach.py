@@ -1,4 +1,4 @@
-"""Dinkelbach's method for the global maximum of a trace ratio, run by a trace."""
+"""Dinkelbach's method for the global maximum of a trace ratio."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Limited-memory BFGS, run by a trace, for objectives that are undefined at some points.
+"""Limited-memory BFGS for objectives that are undefined at some points.
 
 Directions and line search: :mod:`algorithms.numerics.lbfgs`.
 """

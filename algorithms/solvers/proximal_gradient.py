@@ -1,4 +1,4 @@
-"""Accelerated proximal gradient method, run by a trace, for quadratic losses.
+"""Accelerated proximal gradient method for quadratic losses.
 
     W⁺ = prox(V − gradient/L),  V = W + momentum·(W − W_before)
 

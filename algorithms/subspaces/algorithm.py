@@ -32,7 +32,7 @@ class SubspaceAlgorithm(Algorithm[P, SubspaceModel]):
         """Return the model; called with tasks that passed all checks."""
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_dimension(summaries, k=params.k)
 

@@ -4,18 +4,21 @@ Columns of the rows Y (N, D) are independent given latents X (N, L): y_d ~ N(0, 
 
     K_ij = a exp(-g/2 ‖x_i - x_j‖²) + (w + floor) δ_ij        (eq. 2; or a linear kernel)
 
-From the source, TLVM learns latents X_I of its r most informative rows, and θ = (ln a, ln g, ln w).
-For each target with rows Y_t it then optimises θ, X_I and the latents X_tJ of the target's most
-informative rows jointly:
+where w + floor is the noise variance, with a fixed lower bound ``floor``. A task is represented by
+its r most informative rows, its *active* rows. From the source, TLVM learns the latents X_I of the
+active rows, and θ = (ln a, ln g, ln w). For each target with rows Y_t it then optimises θ, X_I and
+the latents X_tJ of the target's active rows jointly:
 
-    min  -ln N([Y_I; Y_tJ]; 0, K([X_I; X_tJ])) + λ D · Div(N(0, K_aa), N(0, K_bb))    ('joint')
+    min  -ln N([Y_I; Y_tJ]; 0, K([X_I; X_tJ])) + λ D · Div(N(0, K_aa), N(0, K_bb))
 
-with a and b paired active rows of source and target. A new row gets the most likely latent
+Each active row of the target is paired with one of the source; Div is a divergence between the
+covariances of the paired rows a (source) and b (target). A new row gets the most likely latent
 (eq. 25) and the reconstruction ŷ = YᵀK⁻¹k (eq. 27). Cost of a step: O(r³ + r² min(r, D)).
 
-The objective as printed (eq. 19) does not depend on the target's rows, and the divergence does not
-help, so the default is 'joint' with λ = 0. With few target rows ``transfer-pca`` is usually as good
-and far cheaper; with 20 to 40 or more, so are ``gp-lvm`` and ``pca`` of the target alone.
+This is the objective 'joint' with the default λ = 0, because the divergence does not help. The
+objective as printed in the paper (eq. 19) does not depend on the target's rows. With few target
+rows ``transfer-pca`` is usually as good and far cheaper; with 20 to 40 or more, so are ``gp-lvm``
+and ``pca`` of the target alone.
 
 Deviations and misprints: ``docs/papers.md``. Results: ``docs/benchmarks.md``.
 
@@ -104,7 +107,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
     Model = LatentModel
 
     def check(self, summaries: Sequence[TaskSummary], params: TLVMParams) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         choose_source(summaries, params.source, algorithm=self.name)
 
@@ -161,7 +164,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         )
 
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
-        """Return the model with a new target, from the source's active rows.
+        """Return the model with a new target, for which the source's active rows are enough.
 
         A target without labels does not get those of the source, because the model does not store
         the source's other rows.

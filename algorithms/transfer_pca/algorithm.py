@@ -46,7 +46,7 @@ class _SourceAndTarget(Algorithm[P, M]):
     monotone = "up"
 
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_dimension(summaries, k=params.k)
         choose_source(summaries, params.source, algorithm=self.name)
@@ -100,7 +100,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     Model = PPCAModel
 
     def check(self, summaries: Sequence[TaskSummary], params: PPCAParams) -> None:
-        """Raise InvalidData or InvalidParams if the tasks do not fit."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         if params.rows == "own":
             check_own_rows(summaries, algorithm=self.name)

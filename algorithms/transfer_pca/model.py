@@ -151,5 +151,8 @@ def expected_latents(W: Array, Y: Array, *, noise: float) -> Array:
 
 
 def reconstruction(W: Array, Y: Array) -> Array:
-    """Return the points (n, D) in the span of W nearest to centred rows, by observed features."""
+    """Return the points (n, D) in the span of W that are nearest to centred rows.
+
+    Only the observed features of a row count in its distance.
+    """
     return np.asarray(expected_latents(W, Y, noise=0.0) @ W.T)
