@@ -173,7 +173,8 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "precondition-failed": ErrorSpec(
         412,
         "Precondition failed",
-        "The resource has changed: `If-Match` or `If-None-Match` does not fit its current ETag.",
+        "The resource has changed: the condition `If-Match` or `If-None-Match` is false for its "
+        "current ETag.",
         "Read the resource again, and retry with its current ETag if you still want the change.",
     ),
     "body-too-large": ErrorSpec(
@@ -220,7 +221,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
     "invalid-data": ErrorSpec(
         422,
         "Invalid data",
-        "The tasks do not meet the algorithm's requirements, or the rows do not fit the model.",
+        "The tasks do not meet the algorithm's requirements, or the rows those of the model.",
         "Correct the data; the detail names the task and, if known, the row and column.",
     ),
     "invalid-dataset": ErrorSpec(

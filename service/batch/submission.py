@@ -177,7 +177,7 @@ class _ColumnOrders:
         Raises
         ------
         Problem
-            A task does not fit the model.
+            The model cannot be applied to a task.
         """
         errors: list[dict[str, Any]] = []
         orders = {

@@ -201,7 +201,7 @@ def _map_array(data: NDArray[np.uint8], spec: Mapping[str, Any]) -> NDArray[Any]
     first, end = spec["data_offsets"]
     dtype = DTYPES[spec["dtype"]]
     if end - first != math.prod(spec["shape"]) * dtype.itemsize or end > len(data):
-        raise ValueError(f"an array of shape {spec['shape']} does not fit bytes {first} to {end}")
+        raise ValueError(f"bytes {first} to {end} do not hold an array of shape {spec['shape']}")
     return data[first:end].view(dtype).reshape(spec["shape"])
 
 

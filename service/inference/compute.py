@@ -24,7 +24,7 @@ def compute(services: Services, resolved: ResolvedModel, call: Call) -> Inferenc
     Raises
     ------
     Problem
-        The model has no such method, or the rows do not fit it.
+        The model has no such method, or cannot be applied to the rows.
     AlgorithmError
         A task is unknown, or a value is not finite.
     """

@@ -9,10 +9,10 @@ from prometheus_client import Counter, Gauge, Histogram, Summary
 from service.models.resolver import ResolvedModel
 from service.observability.metrics import Metrics
 
-#: Owner, model, version, method.
+#: Owner, model, version and method: the labels of a metric.
 MethodKey: TypeAlias = tuple[str, str, int, str]
 _LABELS: Final = ("owner", "model", "version", "method")
-#: Maximum number of keys per process; further ones are counted together as "other".
+#: Maximum number of method keys per process; further ones are counted together as "other".
 MAX_KEYS: Final = 2000
 _OTHER: Final = "other"
 #: Histogram buckets in seconds.
@@ -57,7 +57,7 @@ class MethodStatistics(NamedTuple):
 
 
 class _Counters(NamedTuple):
-    """Metrics of one key."""
+    """Metrics of one :data:`MethodKey`."""
 
     seconds: Histogram
     failure_seconds: Summary

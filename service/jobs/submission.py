@@ -224,7 +224,7 @@ def _find_adapted(
     Raises
     ------
     Problem
-        It does not exist, or the specification does not fit it.
+        The version does not exist, or the options are invalid for it.
     """
     found = get_version(session, owner, options.model, options.version)
     if found is None:
@@ -302,7 +302,7 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
 
 
 def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
-    """Raise InvalidData if the tasks do not fit, with a hint for the upload."""
+    """Raise InvalidData if the tasks do not meet the requirements, with a hint for the upload."""
     try:
         algorithm.check(tasks, params)
     except InvalidData as error:

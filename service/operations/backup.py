@@ -48,7 +48,7 @@ def restore(url: str, source: Path) -> None:
     Raises
     ------
     OSError
-        The file is not a whole backup of this kind of database, or the database is not empty.
+        The file is not a complete backup of this kind of database, or the database is not empty.
     SchemaMismatch
         A newer version of Sibling wrote the backup.
     """
@@ -100,7 +100,7 @@ def _restore_sqlite(url: str, source: Path) -> None:
                 backup.backup(copy)
                 _check_whole(copy)
         except sqlite3.Error as error:
-            raise OSError(f"{source} is not a whole backup: {error}") from error
+            raise OSError(f"{source} is not a complete backup: {error}") from error
         database = Database(f"sqlite:///{partial}")
         try:
             check_known(database)
@@ -109,7 +109,7 @@ def _restore_sqlite(url: str, source: Path) -> None:
 
 
 def _open_sqlite(path: str) -> sqlite3.Connection:
-    """Return a connection to an existing file; by default SQLite would create it."""
+    """Return a connection to an existing file; a missing file is not created."""
     uri = Path(path).resolve().as_uri()
     return sqlite3.connect(f"{uri}?mode=rw", uri=True, timeout=BUSY_TIMEOUT_S)
 
@@ -194,7 +194,10 @@ def _check_magic(source: Path, dialect: str) -> None:
     kinds = [name for name, magic in _MAGIC.items() if first.startswith(magic)]
     if kinds != [dialect]:
         found = f"a backup of {kinds[0]}" if kinds else "no backup"
-        raise OSError(f"{source} is {found}; SIBLING_DATABASE_URL needs a backup of {dialect}")
+        raise OSError(
+            f"{source} is {found}; the database of SIBLING_DATABASE_URL can only be restored from "
+            f"a backup of {dialect}"
+        )
 
 
 @contextmanager

@@ -36,7 +36,7 @@ from service.settings import Settings
 def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator[None]:
     """Create the components, set them on the application's state, and close them at the end.
 
-    Each package has an attribute of its name, such as ``state.datasets``.
+    Each component is an attribute with the name of its package, such as ``state.datasets``.
     """
     with ExitStack() as stack:
         database = open_database(settings)

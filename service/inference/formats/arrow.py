@@ -129,7 +129,7 @@ def _check_not_compressed(message: Any) -> None:
         batch += _field(data, batch, _DICTIONARY_DATA)
         batch += struct.unpack_from("<I", data, batch)[0]
     if _field(data, batch, _COMPRESSION):
-        raise pa.ArrowInvalid("its buffers are compressed; send them uncompressed, or as Parquet")
+        raise pa.ArrowInvalid("the buffers are compressed; send them uncompressed, or as Parquet")
 
 
 def _field(data: bytes, table: int, number: int) -> int:

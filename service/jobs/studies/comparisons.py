@@ -76,7 +76,7 @@ def plan_evaluation(
     Raises
     ------
     AlgorithmError
-        The algorithm or the splits do not fit the tasks.
+        The algorithm or the splits cannot be used with the tasks.
     """
     metrics_for([algorithm], tasks)
     method = ComparedMethod(algorithm.name, "candidate", dict(values))
@@ -243,5 +243,5 @@ def _check_any_baseline(
     if all(method.role == "trivial" for method in baselines):
         reasons = "; ".join(entry["reason"] for entry in left_out) or "it has none"
         raise InvalidParams(
-            f"{candidate.algorithm} cannot be compared: no baseline fits; {reasons}"
+            f"{candidate.algorithm} cannot be compared with any baseline: {reasons}"
         )

@@ -81,7 +81,7 @@ def plan_job(
     Raises
     ------
     AlgorithmError
-        The options do not fit the algorithm or the tasks.
+        The options are invalid for the algorithm or the tasks.
     """
     plan: Plan = {"kind": STUDY, "algorithm": algorithm.name}
     children: list[ChildJob] = []

@@ -53,7 +53,7 @@ def plan_search(
     Raises
     ------
     AlgorithmError
-        The search space is empty, or a candidate does not fit the tasks.
+        The search space is empty, or a candidate cannot be used with the tasks.
     """
     metric = deciding_metric(metrics_for([algorithm], tasks), search)
     for name in sorted(search.space.keys() & values.keys()):

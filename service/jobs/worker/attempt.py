@@ -207,7 +207,7 @@ class _Attempt:
     def _store_checkpoint(self, *, is_last: bool = False) -> None:
         """Store the child's checkpoint if it is newer than the stored one and within the limit.
 
-        This runs after the heartbeat: a checkpoint that does not fit into the database must not
+        This runs after the heartbeat: a checkpoint that is too large for the database must not
         stop the heartbeats.
         """
         with contextlib.suppress(FileNotFoundError):

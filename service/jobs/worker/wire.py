@@ -12,7 +12,7 @@ _READ_BYTES: Final = 65536
 
 
 class Wire:
-    """One end of the socket pair."""
+    """One end of the socket pair between a supervisor and its child."""
 
     def __init__(self, sock: socket.socket) -> None:
         self._socket = sock
