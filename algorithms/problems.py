@@ -91,7 +91,7 @@ def covariance_tasks(
 
 
 def _tilted(rng: np.random.Generator, d: int, tilt: float) -> Array:
-    """Return the orthogonal matrix nearest to I + N."""
+    """Return the orthogonal matrix nearest to I + N, N of :func:`tilted_gaussians`."""
     left, _, right = np.linalg.svd(np.eye(d) + tilt * rng.standard_normal((d, d)))
     return np.asarray(left @ right)
 

@@ -20,7 +20,7 @@ _NAMING: Final = {
 
 
 class Row(DeclarativeBase):
-    """Base class of all rows."""
+    """Base class of the tables; an instance is a row."""
 
     metadata = sa.MetaData(naming_convention=_NAMING)
     type_annotation_map = {datetime: UtcTime, dict[str, Any]: sa.JSON, list[Any]: sa.JSON}  # noqa: RUF012

@@ -143,7 +143,9 @@ def _class_scores(model: ScoringModel, task: Task) -> TruthAndPrediction:
 
 def _numbers(model: PredictingModel, task: Task) -> TruthAndPrediction:
     if task.y is None or task.target != "numbers":
-        raise InvalidData(f"task '{task.name}' has no numeric targets", task=task.name)
+        raise InvalidData(
+            f"task '{task.name}' has no numeric targets to compare predictions with", task=task.name
+        )
     return task.y, model.predict(task.X, task=task.name)
 
 

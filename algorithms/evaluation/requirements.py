@@ -45,14 +45,16 @@ def _accepts(algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], *, n_sa
 def check_splits(
     algorithm: Algo, params: Any, tasks: Sequence[TaskSummary], splits: Splits, *, min_rows: int
 ) -> None:
-    """Raise InvalidData if the splits leave no rows to test on, or none of a needed class to train.
+    """Raise InvalidData if the splits leave too few rows to test on, or to train on.
+
+    A task keeps too few training rows also if a class that the algorithm needs has none left.
 
     Parameters
     ----------
     params
-        Parameters of the algorithm, which accepts them for all rows of these tasks.
+        Parameters of the algorithm, already checked for training on all rows of these tasks.
     min_rows
-        Training rows that every task needs.
+        Minimum number of training rows per task.
     """
     splits.check(tasks)
     if splits.scheme == "given":
@@ -78,7 +80,7 @@ def check_splits(
 
 
 def _can_hold_out(task: TaskSummary, size: float, *, min_rows: int) -> bool:
-    """Return whether some rows of a task can be held out, judging by its shape alone."""
+    """Return whether some rows of a task can be held out, as far as its summary shows."""
     n_classes = max(task.n_classes, 1)
     largest = task.n_samples - n_classes + 1  # upper bound on the rows of one class
     n_test = min(largest - 1, max(round(size * largest), round(size * task.n_samples)))

@@ -73,7 +73,7 @@ class Preconditioner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternatingState(LoopState):
-    """Eigenvalues (T,) and eigenvectors (T, T) of θ, its machines, best dual value and gap over C.
+    """Eigenvalues (T,) and eigenvectors (T, T) of θ, its machines, best dual value / C, gap / C.
 
     Parameters
     ----------

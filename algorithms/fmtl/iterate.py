@@ -69,7 +69,7 @@ def eigenvalue_floor(values: Array, gap: float, *, s: float, rank: int) -> float
     Parameters
     ----------
     gap
-        Duality gap over C of the last step.
+        Duality gap of the last step, divided by C.
     rank
         Rank of the input kernel; no floor is needed if it is at least T.
     """

@@ -41,7 +41,7 @@ GRADIENT_FACTOR = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewtonState(LoopState):
-    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,), best dual value and gap over C."""
+    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,), best dual value / C and gap / C."""
 
     theta: Array
     A: Array
@@ -133,7 +133,7 @@ def _machines(
 
 
 def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Array, Array]:
-    """Return the primal value over C without V, κ, U, and the curvatures of the loss at A."""
+    """Return the primal value / C without V, then κ, U, and the curvatures of the loss at A."""
     e, loss = problem.examples, problem.loss
     W = A @ half
     F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])

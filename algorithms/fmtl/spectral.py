@@ -64,7 +64,7 @@ class ThetaEvaluation:
     g : (T, T)
         VᵀgV, in the basis of eigenvectors of θ.
     dual
-        Dual value over C.
+        Dual value divided by C.
     slope
         Slope m of log g when θ is scaled.
     """
@@ -93,7 +93,7 @@ def evaluate_theta(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaState(LoopState):
-    """Eigenvalues (T,) and eigenvectors (T, T) of θ, VᵀgV, best dual value and gap over C."""
+    """Eigenvalues (T,) and eigenvectors (T, T) of θ, VᵀgV, best dual value / C and gap / C."""
 
     values: Array
     V: Array

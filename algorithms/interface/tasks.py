@@ -29,14 +29,15 @@ MAX_LISTED_NAMES = 20
 
 @dataclass(frozen=True, slots=True)
 class TaskSummary:
-    """The shape of a task without its numbers, as needed to check it against an algorithm.
+    """Description of a task without its data, for the checks that an algorithm makes before a fit.
 
     Parameters
     ----------
     rows_hash
         Equal for tasks with the same rows in the same order; None if unknown.
     n_divisible
-        Number of rows that can be held out while their class keeps a training row; None if unknown.
+        Maximum number of rows that can be held out if every class keeps a training row; None if
+        unknown.
     labels : (n_samples,) or None
         Class labels; None if unknown.
     """
@@ -173,7 +174,7 @@ class Task:
         return "numbers" if self.y.dtype.kind == "f" else "classes"
 
     def summary(self) -> TaskSummary:
-        """Return the shape of the task without its numbers."""
+        """Return the description of the task without its data."""
         n_classes = 0
         if self.y is not None and self.target == "classes":
             n_classes = len(np.unique(self.y))

@@ -2,9 +2,10 @@
 
     min  C Σ L(y_i, F(x_i, t_i)) + ½‖F‖²   over F and Θ >= 0, tr Θ <= τ
 
-The method alternates between the machines for Θ and Θ ← τ B^{1/2} / tr B^{1/2}, B = ΘGΘ, which
-minimises the norm exactly. The bound on the trace favours a low rank, that is few latent tasks. The
-dual value of κ is Σ gain - ½ Cτ λ_max(g) over C, so the duality gap is known for any Θ.
+The method alternates between training the machines for a fixed Θ and the update
+Θ ← τ B^{1/2} / tr B^{1/2}, B = ΘGΘ, which is optimal for fixed functions F. The bound on the trace
+favours a low rank of Θ, so that all tasks are mixtures of a few latent ones. With κ = α/C and
+g = G/C², the dual value of κ is C (Σ gain - ½ Cτ λ_max(g)), so the duality gap is known for any Θ.
 
 τ is the number of outputs on both scales, so that C means the same as for a single task. Cost: dual
 coordinate ascent for each Θ, and eigendecompositions (T, T).
@@ -44,7 +45,7 @@ class MTRLParams(MachineParams):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MTRLState(LoopState):
-    """Θ (T, T), its machines κ (n,), and the best dual value over C."""
+    """Θ (T, T), the dual variables κ (n,) of its machines, and the best dual value / C."""
 
     Theta: Array
     kappa: Array

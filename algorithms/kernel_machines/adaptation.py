@@ -26,7 +26,8 @@ def check_new_task(model: KernelMachine, task: Task, *, memory_gb: float) -> Non
     kind = "numbers" if model.targets[0].classes is None else "classes"
     if task.target != kind:
         raise InvalidData(
-            f"the targets of task '{task.name}' are {task.target}, those of the model {kind}",
+            f"task '{task.name}' has targets that are {task.target}, but the model was trained on "
+            f"{kind}; upload the task with target_kind={kind}",
             task=task.name,
         )
     if model.kernel.name == "precomputed":

@@ -34,7 +34,7 @@ class Certificate:
 
     @property
     def gap(self) -> float:
-        """The gap over C, as a sum of terms, which avoids cancellation."""
+        """The gap divided by C, as a sum of terms, which avoids cancellation."""
         return float(self.terms.sum()) + self.penalty_gap
 
     @property

@@ -1,7 +1,7 @@
 """Losses, their conjugates and bounds, in reduced variables κ = α/C.
 
 With gain(κ) = -L*(-κ), each example has L(y, F) - gain(κ) + κF >= 0, and the sum over all examples
-is the duality gap over C. All losses but the logistic loss have the form
+is the duality gap divided by C. All losses but the logistic loss have the form
 gain(κ) = yκ - ½qκ² - ε|κ| for κ in [lo, hi]. A weight w changes L to wL and gain(κ) to w gain(κ/w).
 """
 

@@ -181,7 +181,8 @@ class KernelMachine(Model):
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name.
 
-        Arrays of adapted outputs are named ``own.<output>.rows`` and ``own.<output>.alpha``.
+        Arrays of tasks added by adaptation are named ``own.<output>.rows`` and
+        ``own.<output>.alpha``, where an output is the function of a task or of one of its classes.
         """
         arrays = {name: getattr(self, name) for name in _ARRAYS}
         for output, (rows, alpha) in self.adapted.items():

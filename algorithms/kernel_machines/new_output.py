@@ -62,7 +62,7 @@ class NewOutput:
         return np.block([[self.g, cross[:, np.newaxis]], [cross[np.newaxis], own]])
 
     def dual(self, kappa: Array) -> float:
-        """Return the dual value over C."""
+        """Return the dual value divided by C."""
         bound = self.kernel.bound(self.extended_gram(kappa)[-1])
         gain = float(self.loss.gains(self.y, kappa, self.w).sum())
         return gain - float(2.0 * bound[:-1].sum() + bound[-1])
@@ -81,7 +81,7 @@ class NewOutput:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewOutputState(LoopState):
-    """Dual variables κ (n,) of the new output, g (T + 1, T + 1), primal value and gap over C."""
+    """Dual variables κ (n,) of the new output, g (T + 1, T + 1), primal value / C and gap / C."""
 
     kappa: Array
     g: Array

@@ -137,7 +137,7 @@ def write_part(part: LatentPart, i: int) -> dict[str, NDArray[Any]]:
 def read_part(
     arrays: Mapping[str, NDArray[Any]], i: int, *, kernel: Any, classes: Sequence[Any]
 ) -> LatentPart:
-    """Return the part from the arrays of :func:`write_part`.
+    """Return the part of a task from the arrays of :func:`write_part`.
 
     Raises
     ------

@@ -232,8 +232,8 @@ def _loo_errors(
 ) -> list[float]:
     """Return the mean squared leave-one-out error for each μ.
 
-    The errors of the rows G of a unit are (Q⁻¹)_GG⁻¹ c_G, where Q⁻¹ is the matrix of all tasks,
-    minus 1/n_t between rows of the same task if there are intercepts.
+    For a unit with rows G, the errors are (Q⁻¹)_GG⁻¹ r_G, where r are the residuals of the fit with
+    all rows. With intercepts, 1/n_t is subtracted from the entries of Q⁻¹ between rows of task t.
     """
     HX = np.concatenate([h @ x for h, x in zip(parts.H, parts.X, strict=True)])
     own = _TaskBlocks.of(parts.H, has_intercept=params.fit_intercept)

@@ -163,7 +163,7 @@ def choose_gamma(
 
 
 def selection_of(design: Design, params: MTFLParams, loss: Loss) -> Literal["given", "loo", "cv"]:
-    """Return how γ is selected; with few rows, leave-one-out with fixed D is optimistic."""
+    """Return the method that selects γ; with few rows, leave-one-out with fixed D is optimistic."""
     if params.selection != "auto":
         return params.selection
     n_rows = sum(len(X) for X in design.rows)

@@ -45,7 +45,7 @@ def leading_of_factor(A: Array, k: int) -> Array:
     Parameters
     ----------
     A : (m, d)
-        Rows. If m < k, the missing directions are filled up orthonormally.
+        Rows. If m < k, further orthonormal directions are added.
 
     Returns
     -------

@@ -184,7 +184,7 @@ class _ObservedRows:
 def _group_by_observed(
     process: Predictor, Y: Array
 ) -> list[tuple[NDArray[np.intp], _ObservedRows]]:
-    """Return the rows in groups with the same observed features."""
+    """Return the positions and the data of each group of rows with the same observed features."""
     is_observed = ~np.isnan(Y)
     if is_observed.all():
         rows = np.arange(len(Y))

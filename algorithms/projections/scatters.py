@@ -112,7 +112,7 @@ class Scatters:
         return self.n_features if null == "keep" else self.rank
 
     def lift(self, Y: Array, *, k: int) -> Array:
-        """Return U (d, k) with columns V Y, filled up with orthonormal columns outside the span.
+        """Return U (d, k): the columns V Y, and further orthonormal columns outside their span.
 
         Parameters
         ----------

@@ -15,7 +15,7 @@ of three informed starting points; about ten steps. A Hessian product costs O(T 
 initial eigendecompositions O(T d³), or O(T n² d) with few rows.
 
 Deviations from the paper: it prints the projection distance as 2d - 2 tr(PP'), which must be
-2k - 2 tr(PP'); it calls I-PCA undetermined for n_t < k, which also holds for n_t = k.
+2k - 2 tr(PP'); it calls PCA per task undetermined for n_t < k, which also holds for n_t = k.
 
 Reference: Yamane, Yger, Berar, Sugiyama, *Multitask Principal Component Analysis*, ACML 2016,
 https://proceedings.mlr.press/v63/yamane65.html

@@ -119,8 +119,7 @@ def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
     d = summaries[0].n_features
     if k > d:
         raise InvalidParams(
-            f"expected k of at most the number of features, got k = {k} for {d} features; "
-            f"choose k up to {d}",
+            f"k = {k} is more than the number of features, {d}; set k to at most {d}",
             field="k",
         )
 

@@ -16,7 +16,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Components of the application that batch inference uses.
+    """Components of the application that the package ``service.batch`` uses.
 
     Attributes
     ----------

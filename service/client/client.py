@@ -316,7 +316,7 @@ class Client:
         return list(self._http.pages("/v1/jobs"))
 
     def models(self) -> list[dict[str, Any]]:
-        """Return the latest version of every model, by name."""
+        """Return the latest version of every model, in the order of their names."""
         return list(self._http.pages("/v1/models"))
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:

@@ -12,7 +12,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Components of the application that datasets use."""
+    """Components of the application that the package ``service.datasets`` uses."""
 
     settings: Settings
     database: Database

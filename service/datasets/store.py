@@ -127,7 +127,7 @@ def delete(session: Session, row: DatasetRow) -> None:
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
-    """Return what still uses a dataset, at most some: unfinished jobs, models trained on it."""
+    """Return some unfinished jobs that use a dataset, and some models that were trained on it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.in_(UNFINISHED))

@@ -15,7 +15,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Components of the application that inference uses."""
+    """Components of the application that the package ``service.inference`` uses."""
 
     settings: Settings
     database: Database

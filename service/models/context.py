@@ -13,7 +13,7 @@ from service.settings import Settings
 
 @dataclass(frozen=True, slots=True)
 class Services:
-    """Components of the application that models use."""
+    """Components of the application that the package ``service.models`` uses."""
 
     settings: Settings
     database: Database

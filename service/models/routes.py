@@ -25,7 +25,7 @@ _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "i
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))
 def list_models(services: Context, owner: Owner, query: Paging) -> Page[Model]:
-    """List the latest version of each model, by name."""
+    """List the latest version of each model, in the order of their names."""
     with services.database.read() as session:
         found = store.list_models(session, owner, after=query.after(), limit=query.page_size + 1)
     return page([Model.from_row(v) for v in found], query, key=lambda model: model.name)

@@ -144,7 +144,7 @@ def versions_of_jobs(session: Session, job_ids: Sequence[str]) -> dict[str, int]
 
 
 def needed_by(session: Session, version: VersionRow) -> list[str]:
-    """Return what still uses a version, at most some: unfinished jobs, models adapted from it."""
+    """Return some unfinished jobs that use a version, and some models adapted from it."""
     jobs = session.scalars(
         sa.select(JobRow.id)
         .where(

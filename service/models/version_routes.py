@@ -1,6 +1,7 @@
 """HTTP routes of a version: history, report, relations, artifact.
 
-Each has two paths: of the latest version or an alias, and of a version number.
+Each route has two paths: ``/models/{name}/...`` for the latest version or an alias, and
+``/models/{name}/versions/{version}/...`` for a version number.
 """
 
 import inspect
@@ -116,7 +117,7 @@ def _artifact(call: VersionRequest) -> Response:
 
 
 def _add_routes(path: str, handle: Callable[[VersionRequest], Response], **documented: Any) -> None:
-    """Add both paths of a route: of the latest version or an alias, and of a version number."""
+    """Add both paths of a route: one for the latest version or an alias, one for a number."""
 
     def of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
         return handle(

@@ -45,7 +45,7 @@ class ReadinessMonitor:
         return _reasons(self._checks)
 
     def warnings(self) -> list[str]:
-        """Return what limits the service although it is ready. Never waits."""
+        """Return problems that do not prevent readiness, such as a lost worker, without waiting."""
         return _reasons(self._warnings)
 
 

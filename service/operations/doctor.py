@@ -108,7 +108,7 @@ def _check_database(settings: Settings) -> Iterator[Finding]:
 
 
 def _sqlite_error(path: Path) -> str | None:
-    """Return what SQLite finds wrong in a file, or None."""
+    """Return the error that SQLite finds in a file, or None."""
     try:
         uri = f"{path.resolve().as_uri()}?mode=rw"
         with closing(sqlite3.connect(uri, uri=True, timeout=BUSY_TIMEOUT_S)) as connection:

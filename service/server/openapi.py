@@ -27,7 +27,7 @@ def complete(document: dict[str, Any]) -> None:
 
 
 def _schemas_of(model: type[BaseModel]) -> dict[str, Any]:
-    """Return the schema of a model and of the models in it, by name."""
+    """Return the schemas of a pydantic model and of its nested models, as a mapping from names."""
     schema = model.model_json_schema(ref_template="#/components/schemas/{model}")
     return {**schema.pop("$defs", {}), schema["title"]: schema}
 

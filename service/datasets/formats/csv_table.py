@@ -1,4 +1,4 @@
-"""Parser of CSV: one long table with a task column, target columns and feature columns.
+"""Parser of CSV: one table of all tasks, with a task column, target columns and feature columns.
 
 A table with several target columns and no task column gives one task per target; all share X.
 """

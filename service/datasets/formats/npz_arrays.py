@@ -1,6 +1,7 @@
-"""Parser of .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one long table.
+"""Parser of .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one table of all tasks.
 
-Names of the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ.
+A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
+the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ.
 """
 
 from collections import Counter

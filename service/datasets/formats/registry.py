@@ -33,7 +33,7 @@ class Format:
 
 
 FORMATS: Final = (
-    Format("CSV, one long table", ("text/csv",), (), csv_table.parse),
+    Format("CSV, one table of all tasks", ("text/csv",), (), csv_table.parse),
     Format(
         "NumPy .npz",
         ("application/x-npz", "application/zip"),

@@ -85,7 +85,7 @@ def split_rows(
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
-    """Split a long table into tasks, in the order of names.
+    """Split a table of all tasks into tasks, in the order of names.
 
     Parameters
     ----------

@@ -128,7 +128,7 @@ class Dispatcher:
         return None
 
     def warning(self) -> str | None:
-        """Return what limits the work of jobs, or None if nothing does."""
+        """Return a warning if some workers do not respond, otherwise None."""
         silent, n_workers = self._silent_workers()
         if not silent:
             return None

@@ -30,7 +30,7 @@ _PATH: Final = re.compile(r"(?<![\w.:/])(?:/[^\s/'\"`:;,()<>|]+)+/(?=[^\s/'\"`:;
 
 
 def find_shortage(error: BaseException) -> str | None:
-    """Return what a machine lacks if that caused an error, such as space; None otherwise."""
+    """Return the resource, such as disk space, whose lack caused an error; None otherwise."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, OSError):
@@ -56,8 +56,8 @@ class Outcome:
     kind
         ``scored`` for a child job, which has a result and no model; ``lost`` when the worker or
         the child process died; ``postponed`` when the machine lacked space, memory or file handles;
-        ``released`` when it was stopped to continue elsewhere; ``fenced``
-        when another attempt owns the row.
+        ``released`` when it was stopped to continue elsewhere; ``fenced`` when the job has ended or
+        another attempt owns it, so that the outcome is discarded.
     place
         Task, row, column and field that an error is about.
     """

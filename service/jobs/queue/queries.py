@@ -107,7 +107,7 @@ def oldest_queued(session: Session) -> datetime | None:
 
 
 def shortage(database: Database) -> str | None:
-    """Return what machines of workers lack, if jobs are queued again because of that."""
+    """Return a warning if jobs wait because machines lacked space, memory or file handles."""
     waiting = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
     try:
         with database.read() as session:

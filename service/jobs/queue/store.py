@@ -236,7 +236,9 @@ def record_heartbeat(
     *,
     add_progress_event: bool = True,
 ) -> AttemptCommand | None:
-    """Record that an attempt is alive; return the command for it, None if it was fenced out.
+    """Record that an attempt is alive; return the command for it.
+
+    It is None if the attempt is fenced out: the job has ended, or belongs to a later attempt.
 
     Parameters
     ----------

@@ -185,7 +185,7 @@ class _Attempt:
         return self._worker.blobs.path(version.artifact_blob_id, version.artifact_sha256)
 
     def _send_heartbeat(self, progress: dict[str, Any] | None) -> AttemptCommand | None:
-        """Store a heartbeat; return the command for the attempt, None if it was fenced out."""
+        """Store a heartbeat; return the command, None if the attempt no longer owns the job."""
         job = self._job
         elapsed_s = time.monotonic() - self._started
         add_event = progress is not None and elapsed_s >= self._next_event_s
@@ -259,7 +259,7 @@ class _Attempt:
         return time.monotonic() + self._worker.settings.db_retry_timeout_s
 
     def _settle(self, outcome: Outcome) -> bool:
-        """Store the outcome in one transaction; return False if the attempt was fenced out."""
+        """Store the outcome in one transaction; return False if another attempt owns the job."""
         job = self._job
         if outcome.kind in ("lost", "released", "postponed"):
             self._store_checkpoint(is_last=True)
@@ -281,7 +281,7 @@ class _Attempt:
                     return False
 
     def _publish(self, outcome: Outcome) -> bool:
-        """Publish the model or the outputs; return False if the attempt was fenced out."""
+        """Publish the model or the outputs; return False if another attempt owns the job."""
         blobs = self._worker.blobs
         with self._worker.database.write() as session:
             if (self._job.plan or {}).get("kind") == INFER:

@@ -128,7 +128,7 @@ class _Run:
             self._escalate()
 
     def _send_heartbeat(self) -> bool:
-        """Send a heartbeat and obey its command; return False if the attempt was fenced out."""
+        """Send a heartbeat, obey its command; return False if another attempt owns the job."""
         self.child.extend_cpu()
         self.child.drain_output()
         command = self.heartbeat(self._progress)

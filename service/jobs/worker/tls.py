@@ -1,8 +1,8 @@
 """Mutual TLS between API, scheduler and workers.
 
-Whoever can connect to a scheduler can run code. One folder holds ``ca.pem``, the certificate
-authority, and ``cert.pem`` and ``key.pem``, signed by it. Connections without a certificate of this
-authority are refused.
+Every client that can connect to a Dask scheduler can run code on its workers. One folder holds
+``ca.pem``, the certificate authority, and ``cert.pem`` and ``key.pem``, signed by it. Connections
+without a certificate of this authority are refused.
 """
 
 import ipaddress
@@ -37,8 +37,8 @@ def find_security(url: str, folder: Path | None) -> Any:
             raise ValueError(f"{url} uses TLS; set SIBLING_TLS_DIR to the folder of its files")
         if not _is_loopback(parsed.hostname or ""):
             raise ValueError(
-                f"{url} is on another machine and does not use TLS, but whoever can connect to a "
-                "scheduler can run code; use tls:// and SIBLING_TLS_DIR (see 'sibling "
+                f"{url} is on another machine and does not use TLS, so any client that can connect "
+                "to it could run code on the workers; use tls:// and SIBLING_TLS_DIR (see 'sibling "
                 "certificates')"
             )
         return None
