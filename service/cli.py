@@ -28,7 +28,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+jobs = typer.Typer()
 app.add_typer(keys, name="keys")
+app.add_typer(jobs, name="jobs")
 
 #: Line width if the output is a file or a pipe, so that tables are not wrapped.
 _PIPE_WIDTH: Final = 240
@@ -143,11 +145,27 @@ def datasets(url: Url = DEFAULT_URL) -> None:
         _show(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
 
 
-@app.command()
-def jobs(url: Url = DEFAULT_URL) -> None:
+@jobs.callback(invoke_without_command=True)
+def list_jobs(context: typer.Context, url: Url = DEFAULT_URL) -> None:
     """List the jobs."""
-    with _client(url) as client:
-        _show(client.jobs(), "id", "state", "algorithm", "model", "version", "created_at")
+    if context.invoked_subcommand is None:
+        with _client(url) as client:
+            _show(client.jobs(), "id", "state", "algorithm", "model", "version", "created_at")
+
+
+@jobs.command(name="delete")
+def delete_job(
+    context: typer.Context,
+    job_id: Annotated[str, typer.Argument(help="Id of a job that has ended.")],
+    url: Annotated[
+        str | None, typer.Option("--url", help="URL of the service.", metavar="URL")
+    ] = None,
+) -> None:
+    """Delete a job that has ended, with its child jobs, events and outputs."""
+    assert context.parent is not None
+    with _client(url or context.parent.params["url"]) as client:  # before or after "delete"
+        client.delete_job(job_id)
+    _out.print(f"job {job_id} is deleted", markup=False)
 
 
 @app.command()

@@ -160,15 +160,18 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         409,
         "Resource in use",
         "Something depends on what you want to delete: on a dataset, an unfinished job or a "
-        "model; on a model version, an unfinished job, an alias, or a model adapted from it.",
+        "model; on a model version, an unfinished job, an alias, or a model adapted from it; on a "
+        "job, the model version that it made, or its parent.",
         "Cancel the job, delete the model or move the alias that the detail names, then retry.",
     ),
     "wrong-state": ErrorSpec(
         409,
         "Not possible in this state",
         "The resource is in a state that does not allow the request: training on a dataset that "
-        "is not ready, for example, or cancelling a job that has finished.",
-        "Read the resource, and wait until its state allows the request.",
+        "is not ready, for example, cancelling a job that has finished, or deleting one that has "
+        "not.",
+        "Read the resource, and wait until its state allows the request; cancel a job that you "
+        "want to delete.",
     ),
     "precondition-failed": ErrorSpec(
         412,

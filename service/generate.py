@@ -151,6 +151,8 @@ def _walk(name: str, entry: Any) -> Iterator[tuple[str, Any]]:
     if not hasattr(entry, "commands"):
         yield name, entry
         return
+    if entry.invoke_without_command:
+        yield name, entry
     for subname, subentry in entry.commands.items():
         yield from _walk(f"{name} {subname}", subentry)
 

@@ -311,6 +311,17 @@ class Client:
         job = self._http.send("GET", path("v1", "jobs", job_id)).json()
         return InferenceJob(self._http, job)
 
+    def delete_job(self, job_id: str) -> None:
+        """Delete a job that has ended, with its child jobs, events and outputs.
+
+        Raises
+        ------
+        ServiceError
+            The job has not ended (``wrong-state``), or it is a child job or has made a model
+            version that still exists (``in-use``).
+        """
+        self._http.send("DELETE", path("v1", "jobs", job_id))
+
     def jobs(self) -> list[dict[str, Any]]:
         """Return the jobs, newest first."""
         return list(self._http.pages("/v1/jobs"))

@@ -57,6 +57,10 @@ class RemoteJob:
         self.info = self._http.send("POST", path("v1", "jobs", self.id) + ":cancel").json()
         return self
 
+    def delete(self) -> None:
+        """Delete the job, which has ended; see :meth:`service.client.Client.delete_job`."""
+        self._http.send("DELETE", path("v1", "jobs", self.id))
+
     def events(self) -> Iterator[dict[str, Any]]:
         """Yield the events of the job so far, in order."""
         after = 0

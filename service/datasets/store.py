@@ -19,6 +19,8 @@ MAX_NAMED: Final = 20
 #: Age at which an incomplete upload is considered abandoned.
 _ABANDONED_AFTER: Final = timedelta(days=1)
 _UNFINISHED: Final = ("uploaded", "ingesting")
+#: State of a row that is kept for the jobs that reference it.
+_DELETED: Final = "deleted"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +57,7 @@ def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
 def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
     """Return a dataset, or None if it does not exist, is deleted, or has another owner."""
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
-    return row if row is not None and row.owner == owner and row.state != "deleted" else None
+    return row if row is not None and row.owner == owner and row.state != _DELETED else None
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
@@ -70,7 +72,7 @@ def list_page(
     session: Session, owner: str, *, after: str | None, limit: int
 ) -> Sequence[DatasetRow]:
     """Return datasets, newest first, older than the dataset ``after``."""
-    query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != "deleted")
+    query = sa.select(DatasetRow).where(DatasetRow.owner == owner, DatasetRow.state != _DELETED)
     if after is not None:
         query = query.where(DatasetRow.id < after)
     return session.scalars(query.order_by(DatasetRow.id.desc()).limit(limit)).all()
@@ -117,13 +119,28 @@ def describe_unready(row: DatasetRow) -> str:
 def delete(session: Session, row: DatasetRow) -> None:
     """Delete the data of a dataset; keep a hidden row if finished jobs reference it."""
     content, row.content_blob_id = row.content_blob_id, None
-    row.state, row.fingerprint, row.manifest = "deleted", row.id, None
+    row.state, row.fingerprint, row.manifest = _DELETED, row.id, None
     _drop_upload(session, row)
     if content is not None:
         release_blob(session, content)
     jobs = sa.select(JobRow.id).where(JobRow.dataset_id == row.id)
     if session.scalar(jobs.limit(1)) is None:
         forget(session, row)
+
+
+def forget_unused(session: Session, dataset_id: str) -> None:
+    """Delete the hidden row of a deleted dataset if no job and no model references it any more."""
+    # locked whatever its state, since the dataset may be deleted at the same time
+    query = sa.select(DatasetRow).where(DatasetRow.id == dataset_id)
+    query = query.with_for_update(key_share=True).execution_options(populate_existing=True)
+    row = session.scalar(query)
+    if row is None or row.state != _DELETED:
+        return
+    for column in (JobRow.dataset_id, VersionRow.dataset_id):
+        used = sa.select(sa.literal(1)).where(column == dataset_id)
+        if session.scalar(used.limit(1)) is not None:
+            return
+    forget(session, row)
 
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:

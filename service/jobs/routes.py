@@ -1,4 +1,4 @@
-"""HTTP routes of jobs: submit, list, watch, cancel."""
+"""HTTP routes of jobs: submit, list, watch, cancel, delete."""
 
 import time
 from collections.abc import AsyncIterator
@@ -15,7 +15,7 @@ from service.database import Database
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page
-from service.http.preconditions import etag, is_not_modified
+from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.requests import trace_parent
 from service.http.responses import json_response
 from service.http.routing import Owner, is_still_authorized, secured
@@ -23,10 +23,11 @@ from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs import submission
 from service.jobs.context import Context, Services
-from service.jobs.queue import child_store, queries, store
+from service.jobs.queue import child_store, deletion, queries, store
+from service.jobs.reading import read_job
 from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
 from service.jobs.watcher import JobWatcher, Snapshot
-from service.models.store import version_of_job, versions_of_jobs
+from service.models.store import versions_of_jobs
 
 router = APIRouter(prefix="/v1/jobs", tags=["jobs"], route_class=secured("jobs:{}"))
 
@@ -137,7 +138,7 @@ async def get_job(
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
     job = await wait_for(services.database, services.watcher, job_id, owner, wait)
-    tag = etag(fingerprint(job.model_dump_json())[:32])
+    tag = _tag(job)
     if is_not_modified(request, tag):
         return Response(status_code=304, headers={"ETag": tag})
     return json_response(job, ETag=tag)
@@ -159,6 +160,33 @@ def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
             raise Problem("wrong-state", f"job '{job_id}' has already ended: {row.state}")
         store.request_cancel(session, row)
     return json_response(_read(services.database, job_id, owner), status=202)
+
+
+@router.delete(
+    "/{job_id}",
+    status_code=204,
+    responses=problems(
+        "not-found", "in-use", "wrong-state", "precondition-failed", "invalid-request"
+    ),
+)
+def delete_job(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+    """Delete a job that has ended, with its child jobs, events and outputs.
+
+    A job that made a model version is part of its lineage, and can be deleted after it.
+    """
+    with services.database.write() as session:
+        row = deletion.lock_job(session, job_id, owner=owner)
+        if row is None:
+            raise no_job(job_id)
+        check_if_match(request, _tag(read_job(session, row)))
+        unfinished = deletion.unfinished_reason(session, row)
+        if unfinished is not None:
+            raise Problem("wrong-state", unfinished)
+        needed = deletion.needed_by(session, row)
+        if needed is not None:
+            raise Problem("in-use", f"job '{job_id}' is used by {needed}")
+        deletion.delete(session, row)
+    return Response(status_code=204)
 
 
 @router.get(
@@ -214,9 +242,11 @@ def _read(database: Database, job_id: str, owner: str) -> Job:
         row = store.get(session, job_id, owner=owner)
         if row is None:
             raise no_job(job_id)
-        attempts = queries.attempts_of(session, [job_id])[job_id]
-        children = child_store.count_child_jobs(session, [job_id])[job_id]
-        return Job.from_row(row, version_of_job(session, job_id), attempts, children)
+        return read_job(session, row)
+
+
+def _tag(job: Job) -> str:
+    return etag(fingerprint(job.model_dump_json())[:32])
 
 
 def _events(services: Services, job_id: str, after: int, limit: int) -> list[Event]:

@@ -112,7 +112,7 @@ def test_an_unknown_path_or_id_is_404(http, path):
         ("PUT", "/v1/jobs", "GET, HEAD, OPTIONS, POST"),
         ("DELETE", "/v1/datasets", "GET, HEAD, OPTIONS, POST"),
         ("POST", "/v1/datasets/ds_1", "DELETE, GET, HEAD, OPTIONS"),
-        ("PATCH", "/v1/jobs/job_1", "GET, HEAD, OPTIONS"),
+        ("PATCH", "/v1/jobs/job_1", "DELETE, GET, HEAD, OPTIONS"),
         ("PUT", "/v1/models/m/versions/1", "DELETE, GET, HEAD, OPTIONS"),
         ("POST", "/v1/models/m/versions/1", "DELETE, GET, HEAD, OPTIONS"),
         ("DELETE", "/v1/models/m/versions", "GET, HEAD, OPTIONS"),

@@ -248,8 +248,6 @@ def record_heartbeat(
     values: dict[str, Any] = {"heartbeat": JobRow.heartbeat + 1}
     if progress is not None:
         values["progress"] = progress
-        if add_progress_event:
-            add_event(session, job_id, attempt, "progress", progress)
     statement = (
         sa.update(JobRow)
         .where(
@@ -263,9 +261,10 @@ def record_heartbeat(
         .execution_options(synchronize_session=False)
     )
     flags = session.execute(statement).one_or_none()
-    if flags is None:
-        session.rollback()
+    if flags is None:  # the job may have been deleted, so that it could not have an event
         return None
+    if progress is not None and add_progress_event:
+        add_event(session, job_id, attempt, "progress", progress)
     is_cancel_requested, is_release_requested = flags
     if is_cancel_requested:
         return AttemptCommand.CANCEL
