@@ -226,7 +226,7 @@ class RatioTraceLDA(TaskByTask[RatioTraceParams]):
     Params = RatioTraceParams
 
     def limits_of(self, task: Scatters, params: RatioTraceParams) -> dict[str, float]:
-        """Return the maximum rank of S_b as limit of d; Fisherface has no gamma."""
+        """Return the maximum rank of S_b as the limit of d; 'fisherface' does not use gamma."""
         d = min(task.rank, task.n_classes - 1)
         return {"d": d} if params.form == "ridge" else {"d": d, "gamma": 0.0}
 
@@ -272,7 +272,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     Params = TraceRatioParams
 
     def limits_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
-        """Return the dimension of the span, or of the whole space, as limit of d."""
+        """Return the dimension of the span, or of the whole space, as the limit of d."""
         return {"d": task.dimensions(params.null)}
 
     def directions(
@@ -298,7 +298,7 @@ class NullSpaceLDA(TaskByTask[ProjectionParams]):
     Params = ProjectionParams
 
     def limits_of(self, task: Scatters, params: ProjectionParams) -> dict[str, float]:
-        """Return the maximum rank of S_b as limit of d."""
+        """Return the maximum rank of S_b as the limit of d."""
         del params
         return {"d": min(task.rank, task.n_classes - 1)}
 

@@ -377,7 +377,7 @@ def problem_response(problem: Problem, path: str = "") -> Response:
 
 
 def _shorten(value: Any) -> Any:
-    """Return a value of an error, without the end if it is a very long text."""
+    """Return a value that an error shows; a very long text is cut."""
     if isinstance(value, str) and len(value) > MAX_TEXT_LENGTH:
         return f"{value[:MAX_TEXT_LENGTH]}... ({len(value)} characters)"
     return value

@@ -150,7 +150,7 @@ def draw_part(rows: Rows, *, size: float, min_rows: MinRows = 1) -> NDArray[np.b
 
 
 def _cheapest_folds(cost: Array, step: float, n_units: int) -> Indices:
-    """Return the fold of each of ``n_units`` units; j earlier units make a fold j·step dearer."""
+    """Return the cheapest fold for each of ``n_units`` units; each unit adds ``step`` to a cost."""
     n_levels = int(min(np.ceil(n_units / len(cost)) + np.ptp(cost) // step + 1, n_units))
     table = cost + step * np.arange(n_levels)[:, np.newaxis]
     chosen = np.argsort(table, axis=None, kind="stable")[:n_units]
@@ -158,14 +158,14 @@ def _cheapest_folds(cost: Array, step: float, n_units: int) -> Indices:
 
 
 def _single_rows(rows: Rows) -> Iterator[Indices]:
-    """Yield the units of one row that can be held out, class by class."""
+    """Yield the units with one row that can be held out, class by class."""
     units = np.flatnonzero((rows.sizes == 1) & rows.is_free)
     cell, rank = rows.cell[rows.lead[units]], rows.rank[rows.lead[units]]
     return _split_by_key(units[np.lexsort((rank, cell))], np.sort(cell))
 
 
 def _strata(rows: Rows, *, is_random: bool) -> Iterator[Indices]:
-    """Yield the units of several rows that can be held out, stratum by stratum.
+    """Yield the units with more than one row that can be held out, stratum by stratum.
 
     Strata with larger units (by powers of 2) come first, so that small units even out large ones.
     Otherwise the order is random, so that repeats differ.
@@ -197,10 +197,10 @@ def _split_by_key(units: Indices, keys: Indices) -> Iterator[Indices]:
 def _draw_units_inplace(
     rows: Rows, is_test: NDArray[np.bool_], n_test: Array, *, size: float
 ) -> None:
-    """Hold out a part of the units of several rows; add their rows to ``n_test``.
+    """Hold out some of the units that have more than one row; add their rows to ``n_test``.
 
-    The units are visited in random order. A unit is held out if its tasks then have at most the
-    share ``size`` of the rows visited so far. If a task is left without a test row, a second pass
+    The units are visited in random order. A unit is held out if at most the share ``size`` of the
+    visited rows of its tasks is then held out. If a task is left without a test row, a second pass
     holds out the first unit that brings the task nearer to its share.
     """
     n_cells = rows.n_cells

@@ -140,7 +140,7 @@ def _has_groups(tasks: TaskSet) -> bool:
 
 
 def _groups(tasks: Sequence[Task]) -> Indices:
-    """Return the number of each row's group, over all tasks; -1 for a row without a group."""
+    """Return the index of each row's group, over all tasks; -1 for a row without a group."""
     known = [task.groups for task in tasks if task.groups is not None]
     codes = np.unique(np.concatenate(known), return_inverse=True)[1]
     found, first = [], 0

@@ -28,7 +28,11 @@ class Choice:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Errors(LoopState):
-    """Errors (n_gammas, n) of the first ``n_done`` candidates: of all rows, then of each part."""
+    """Errors of the first ``n_done`` candidates, (n_done, 1 + n_parts).
+
+    The first column is the error over all rows; the others are those over the parts of
+    :func:`choose_gammas`.
+    """
 
     errors: Array
     n_done: int
@@ -61,13 +65,13 @@ def choose_gammas(
     trace: Trace,
     task: str,
 ) -> tuple[Choice, list[float]]:
-    """Return the gamma of :func:`choose_gamma` for all rows, and for each of some parts of them.
+    """Return the gamma of :func:`choose_gamma` for all rows, and for each part of the rows.
 
     Parameters
     ----------
     errors
-        Returns the leave-one-out errors of a gamma: over all rows, and over each part. A part
-        without an error gets the gamma of all rows.
+        Returns the leave-one-out errors of a gamma: over all rows, and over each part, such as the
+        rows of a task. A part whose error is NaN gets the gamma of all rows.
     """
     if params.selection == "given":
         return Choice(params.gamma, {"gamma": params.gamma, "selection": "given"}), []

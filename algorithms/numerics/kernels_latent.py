@@ -179,7 +179,7 @@ def update_inverse_hessian(H: Array, step: Array, change: Array, is_initial: boo
 def descent_step(
     H: Array, gradient: Array, max_length: float, is_initial: bool, step: Array
 ) -> float:
-    """Write -H·gradient into ``step`` and return the factor of the first trial."""
+    """Write -H·gradient into ``step``, and return its factor in the first try of a line search."""
     for d in range(len(step)):
         step[d] = 0.0
         for j in range(len(step)):

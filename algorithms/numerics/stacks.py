@@ -35,6 +35,8 @@ class Block:
 class Stack:
     """Blocks of similar numbers of rows, padded with rows of zeros.
 
+    There are g blocks, padded to n rows each, with m columns of targets each.
+
     Parameters
     ----------
     X : (g, n, d)
@@ -71,18 +73,18 @@ class Stacks:
     n_features: int
 
     def forward(self, W: Array) -> tuple[Array, ...]:
-        """Return X wᵀ for W (T, d), (g, n, m) per stack."""
+        """Return X wᵀ for W (T, d): an array (g, n, m) for each stack."""
         return tuple(part.X @ np.swapaxes(part.gather(W), 1, 2) for part in self.parts)
 
     def adjoint(self, A: Sequence[Array]) -> Array:
-        """Return Z (T, d), the rows z_t = X_tᵀα_t, for A (g, n, m) per stack."""
+        """Return Z (T, d), the rows z_t = X_tᵀα_t, given an array A (g, n, m) for each stack."""
         Z = np.zeros((self.n_columns, self.n_features))
         for part, a in zip(self.parts, A, strict=True):
             Z[part.columns] = np.swapaxes(a, 1, 2) @ part.X
         return Z
 
     def sums(self, A: Sequence[Array]) -> Array:
-        """Return the sum over rows for A (g, n, m) per stack, (T,)."""
+        """Return the sums over rows (T,), given an array A (g, n, m) for each stack."""
         out = np.zeros(self.n_columns)
         for part, a in zip(self.parts, A, strict=True):
             out[part.columns] = a.sum(axis=1)

@@ -66,7 +66,7 @@ def _latent(rows: str, role: Role) -> Baseline:
 
 
 def _linear(name: str, weight: float, **values: Any) -> Baseline:
-    """Return a linear model of the source and the weighted target, with the same dimension."""
+    """Return a linear baseline of source and weighted target, with k equal to the L of TLVM."""
     return Baseline(
         name,
         "multi_task",

@@ -6,9 +6,9 @@ task t is spanned by the k leading eigenvectors of
     (S_s + w S_t) / (n_s - 1 + w (n_t - 1))
 
 w = 0 is the PCA of the source, w = 1 the PCA of both pooled, w → ∞ the PCA of the target.
-Probabilistic PCA has W = U (Λ - σ² E)^½, where σ² is the mean of the other eigenvalues. Its
-expected latents are shrunk according to the noise. Cost: a thin singular value decomposition, O(n²
-D), per task.
+Probabilistic PCA has W = U (Λ - σ²I)^½ with the leading eigenvalues Λ and eigenvectors U; σ² is the
+mean of the other eigenvalues. Its expected latents are shrunk according to the noise. Cost: a thin
+singular value decomposition, O(n²D), per task.
 
 Reference: Tipping, Bishop, *Probabilistic principal component analysis*, JRSS B 1999,
 doi:10.1111/1467-9868.00196

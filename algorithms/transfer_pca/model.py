@@ -15,7 +15,7 @@ Array = NDArray[np.float64]
 @final
 @dataclass(frozen=True, slots=True, eq=False)
 class PPCAModel(Model):
-    """Probabilistic PCA for each task: y ~ N(Wz + mean, σ² E), z ~ N(0, E).
+    """Probabilistic PCA for each task: y ~ N(Wz + mean, σ²I), z ~ N(0, I).
 
     Parameters
     ----------
@@ -49,7 +49,7 @@ class PPCAModel(Model):
         return int(self.W.shape[2 if method == "inverse_transform" else 1])
 
     def transform(self, X: object, *, task: str) -> Array:
-        """Return the expected latents (WᵀW + σ² E)⁻¹ Wᵀ (x - mean), from the observed features.
+        """Return the expected latents (WᵀW + σ²I)⁻¹ Wᵀ (x - mean), from the observed features.
 
         Parameters
         ----------

@@ -33,9 +33,10 @@ class StrictRoute(APIRoute):
     needed: ClassVar[tuple[str | None, str | None]] = (None, None)
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
-        """Return whether the route matches; no parameter has a colon, which begins a verb.
+        """Return whether the route matches; path parameters do not match a colon.
 
-        ``/jobs/{job_id}`` would match ``/jobs/job_1:cancel``.
+        A colon separates a resource from a custom method: ``/jobs/{job_id}`` must not match
+        ``/jobs/job_1:cancel``.
         """
         match, child_scope = super().matches(scope)
         if any(":" in value for value in child_scope.get("path_params", {}).values()):

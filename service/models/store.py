@@ -31,7 +31,7 @@ class NamedVersion:
 def list_models(
     session: Session, owner: str, *, after: str | None, limit: int
 ) -> Sequence[NamedVersion]:
-    """Return the latest version of each model, by name, after the name ``after``."""
+    """Return the latest version of each model, sorted by name, after the name ``after``."""
     has_version = sa.exists().where(VersionRow.model_id == ModelRow.id)
     models = sa.select(ModelRow.id).where(ModelRow.owner == owner, has_version)
     if after is not None:
@@ -97,7 +97,7 @@ def find_served(
 
 
 def list_served(session: Session, owner: str) -> Sequence[ServableVersion]:
-    """Return all versions of all models, by name and number."""
+    """Return all versions of all models, sorted by name and number."""
     rows = session.execute(_served(owner).order_by(ModelRow.name, VersionRow.version))
     return [ServableVersion(*row) for row in rows]
 

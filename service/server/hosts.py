@@ -21,7 +21,7 @@ _MAX_LENGTH: Final = 253 + 6
 
 
 class HostPolicy:
-    """The host names under which the service can be reached; None: any.
+    """The host names under which the service can be reached.
 
     Parameters
     ----------
@@ -38,7 +38,7 @@ class HostPolicy:
         self._is_known = lru_cache(_MAX_CACHED)(self._find)
 
     def allows(self, host: str | None) -> bool:
-        """Return whether a request for this host is accepted; HTTP/1.0 may have none."""
+        """Return whether a host is accepted; None: an HTTP/1.0 request without a Host header."""
         if self._names is None or host is None:
             return True
         return len(host) <= _MAX_LENGTH and self._is_known(host)

@@ -278,7 +278,7 @@ def try_lock(session: Session, job_id: str) -> bool:
 
 
 def lock_attempt(session: Session, job_id: str, attempt: int) -> bool:
-    """Lock the row until the session ends; return whether this attempt is the running one."""
+    """Lock the job's row until the session ends; return whether this attempt is running."""
     query = sa.select(JobRow.id).where(
         JobRow.id == job_id, JobRow.attempt == attempt, JobRow.state == JobState.RUNNING
     )
