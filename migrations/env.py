@@ -10,7 +10,9 @@ config = context.config
 
 
 def run() -> None:
-    database = Database(config.get_main_option("sqlalchemy.url") or "")
+    # without a time limit: a new index of a large table takes as long as it takes
+    url = config.get_main_option("sqlalchemy.url") or ""
+    database = Database(url, statement_timeout_s=0)
     with database.engine.connect() as connection:
         _suspend_foreign_keys(connection)
         context.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)

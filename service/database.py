@@ -7,33 +7,32 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import sqlalchemy as sa
-from psycopg.pq import Format
+from psycopg.errors import ConnectionTimeout
 from sqlalchemy import event
-from sqlalchemy.engine.interfaces import ExceptionContext, ExecutionContext
-from sqlalchemy.exc import InternalError, OperationalError, SQLAlchemyError
+from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import TimeoutError as PoolTimeout
 from sqlalchemy.orm import Session
 
+from service import postgres
+
+#: Errors of a database that does not respond, is locked, or has no free connection.
+UNAVAILABLE: Final = (OperationalError, PoolTimeout)
 #: How long a writer waits for a lock.
 BUSY_TIMEOUT_S = 30
 #: PostgreSQL rolls back a transaction that has been idle for this long, so that a frozen or
 #: disconnected client does not keep its locks.
 IDLE_TIMEOUT_S = 30
-#: Timeout of a connection attempt.
-CONNECT_TIMEOUT_S = 10
+#: How long a thread waits for a connection while all of them are in use.
+POOL_TIMEOUT_S = 10
+#: Connections that stay open while they are not in use.
+_MAX_IDLE_CONNECTIONS: Final = 5
 _RETRY_S = 0.5
 #: How long a change token may miss a commit of another process. SQLite reports commits, but asking
 #: takes a third of the time of an inference request; PostgreSQL does not report them.
 _CHANGE_TOKEN_TTL_S = {"sqlite": 0.005, "postgresql": 0.25}
-#: TCP keepalive: detects an unreachable server within a minute, instead of hours by default.
-KEEPALIVE = {
-    "tcp_user_timeout": 30_000,  # milliseconds until sent data must be acknowledged
-    "keepalives_idle": 10,  # seconds of silence before the first probe
-    "keepalives_interval": 5,
-    "keepalives_count": 3,
-}
 
 
 class Database:
@@ -43,6 +42,17 @@ class Database:
     ----------
     url
         SQLAlchemy URL: ``sqlite:///path`` or ``postgresql+psycopg://...``.
+    statement_timeout_s
+        Time limit of a statement on PostgreSQL; 0 for none.
+    connect_timeout_s
+        Timeout of a connection attempt to PostgreSQL.
+    max_connections
+        Maximum number of open connections. Further sessions wait ``POOL_TIMEOUT_S`` for one.
+
+    Raises
+    ------
+    OperationalError, TimeoutError
+        From every method, while the database is unavailable (:data:`UNAVAILABLE`).
 
     Attributes
     ----------
@@ -50,9 +60,24 @@ class Database:
         How long :meth:`change_token` may stay the same after a commit of another process.
     """
 
-    def __init__(self, url: str) -> None:
+    def __init__(
+        self,
+        url: str,
+        *,
+        statement_timeout_s: float = 30,
+        connect_timeout_s: float = 10,
+        max_connections: int = 15,
+    ) -> None:
         self.url = _with_driver(url)
-        self.engine = _open(self.url)
+        n_idle = min(max_connections, _MAX_IDLE_CONNECTIONS)
+        self.engine = _open(
+            self.url,
+            statement_timeout_s,
+            connect_timeout_s,
+            pool_size=n_idle,
+            max_overflow=max_connections - n_idle,
+            pool_timeout=POOL_TIMEOUT_S,
+        )
         self.is_sqlite = self.engine.dialect.name == "sqlite"
         self.change_token_ttl_s = _CHANGE_TOKEN_TTL_S[self.engine.dialect.name]
         # on SQLite a writer locks at once: a transaction that has read cannot wait for a lock
@@ -63,12 +88,14 @@ class Database:
         self._last_token: tuple[int | None, int, float] = (None, -1, 0.0)
         self._probe: sqlite3.Connection | None = None
         self._probe_lock = threading.Lock()
+        self._is_silent = False
+        self._trial = threading.Lock()
 
     @contextmanager
     def read(self) -> Iterator[Session]:
         """Yield a read-only session that sees one snapshot of the database."""
         try:
-            with Session(self.engine, expire_on_commit=False) as session:
+            with self._admitted(), Session(self.engine, expire_on_commit=False) as session:
                 yield session
         finally:
             self._n_sessions += 1
@@ -77,11 +104,37 @@ class Database:
     def write(self) -> Iterator[Session]:
         """Yield a session; commit its changes at the end, or roll back on an exception."""
         try:
-            with Session(self._writer, expire_on_commit=False) as session, session.begin():
+            with (
+                self._admitted(),
+                Session(self._writer, expire_on_commit=False) as session,
+                session.begin(),
+            ):
                 yield session
             self._n_writes += 1
         finally:
             self._n_sessions += 1
+
+    @contextmanager
+    def _admitted(self) -> Iterator[None]:
+        """Let only one session at a time try a server that has not responded to the last one.
+
+        The others fail at once. Otherwise each would wait for the timeout, and requests would wait
+        for the threads.
+        """
+        is_trial = self._is_silent
+        if is_trial and not self._trial.acquire(blocking=False):
+            cause = postgres.ServerSilent("the database did not respond to the last request")
+            raise OperationalError(None, None, cause)
+        is_silent = False
+        try:
+            yield
+        except OperationalError as error:
+            is_silent = isinstance(error.orig, (postgres.ServerSilent, ConnectionTimeout))
+            raise
+        finally:
+            self._is_silent = is_silent
+            if is_trial:
+                self._trial.release()
 
     def change_token(self) -> int | None:
         """Return a number that changes when the database changes, for use as a cache key.
@@ -159,55 +212,20 @@ def _with_driver(url: str) -> str:
     return parsed.render_as_string(hide_password=False)
 
 
-def _open(url: str) -> sa.Engine:
+def _open(url: str, statement_timeout_s: float, connect_timeout_s: float, **pool: Any) -> sa.Engine:
     if not url.startswith("sqlite"):
-        # explicit, since psycopg returns text as bytes if the server has no locale
-        arguments = {
-            "client_encoding": "utf8",
-            "connect_timeout": CONNECT_TIMEOUT_S,
-            **KEEPALIVE,
-        }
-        engine = sa.create_engine(url, pool_pre_ping=True, connect_args=arguments)
-        event.listen(engine, "connect", _prepare_postgres)
-        event.listen(engine, "handle_error", _report_as_disconnected)
-        event.listen(engine, "before_cursor_execute", _fetch_binary)
-        return engine
-    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S})
+        return postgres.create_engine(
+            url,
+            statement_timeout_s=statement_timeout_s,
+            lock_timeout_s=BUSY_TIMEOUT_S,
+            idle_timeout_s=IDLE_TIMEOUT_S,
+            connect_timeout_s=connect_timeout_s,
+            **pool,
+        )
+    engine = sa.create_engine(url, connect_args={"timeout": BUSY_TIMEOUT_S}, **pool)
     event.listen(engine, "connect", _prepare_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
     return engine
-
-
-def _prepare_postgres(connection: Any, _record: object) -> None:
-    connection.autocommit = True  # otherwise the first rollback would undo the settings
-    connection.execute(
-        f"SET lock_timeout = '{BUSY_TIMEOUT_S}s';"
-        f"SET idle_in_transaction_session_timeout = '{IDLE_TIMEOUT_S}s'"
-    )
-    connection.autocommit = False
-
-
-def _report_as_disconnected(context: ExceptionContext) -> None:
-    """Report a connection that the server closed for idleness as an OperationalError."""
-    if context.is_disconnect and isinstance(context.sqlalchemy_exception, InternalError):
-        original = context.original_exception
-        raise OperationalError(context.statement, context.parameters, original) from original
-
-
-def _fetch_binary(
-    _connection: sa.Connection,
-    cursor: Any,
-    _statement: str,
-    _parameters: Any,
-    context: ExecutionContext | None,
-    _is_many: bool,  # noqa: FBT001 - positional argument of the event
-) -> None:
-    """Fetch results of queries with the option ``has_bytes`` in PostgreSQL's binary format.
-
-    The default text format is hexadecimal: twice as long, and copied once more.
-    """
-    if context is not None and context.execution_options.get("has_bytes", False):
-        cursor.format = Format.BINARY
 
 
 def _prepare_sqlite(connection: sqlite3.Connection, _record: object) -> None:

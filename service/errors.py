@@ -7,13 +7,14 @@ from typing import Any, Final
 import orjson
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
-from sqlalchemy.exc import OperationalError
+from sqlalchemy.exc import DBAPIError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
 
 from algorithms.interface.errors import AlgorithmError, explain_unknown
+from service.database import UNAVAILABLE
 from service.observability.logs import log, request_id
 
 
@@ -389,7 +390,8 @@ def problem_of(error: Exception) -> Problem | None:
         return error
     if isinstance(error, AlgorithmError):
         return from_algorithm_error(error)
-    if isinstance(error, OperationalError):
+    is_cut_off = isinstance(error, DBAPIError) and error.connection_invalidated
+    if is_cut_off or isinstance(error, UNAVAILABLE):
         log.error("database.unavailable", exc_info=error)
         detail = "the database is not available; retry later"
         return Problem("unavailable", detail, headers={"Retry-After": "1"})
@@ -398,7 +400,7 @@ def problem_of(error: Exception) -> Problem | None:
 
 def install_handlers(app: FastAPI) -> None:
     """Make the app return every error as a problem document."""
-    for error in (Problem, AlgorithmError, OperationalError):
+    for error in (Problem, AlgorithmError, *UNAVAILABLE):
         app.add_exception_handler(error, _on_problem)
     app.add_exception_handler(HTTPException, _on_http_exception)
     app.add_exception_handler(RequestValidationError, _on_validation_error)

@@ -65,8 +65,13 @@ def database_error(database: Database) -> str | None:
     return None
 
 
-def open_database(settings: Settings) -> Database:
+def open_database(settings: Settings, *, max_connections: int = 1) -> Database:
     """Open the database and check its schema; on SQLite, migrate it first.
+
+    Parameters
+    ----------
+    max_connections
+        Maximum number of open connections.
 
     Raises
     ------
@@ -74,7 +79,12 @@ def open_database(settings: Settings) -> Database:
         The schema does not match, or the database cannot be reached.
     """
     settings.data_dir.resolve().mkdir(parents=True, exist_ok=True)
-    database = Database(settings.resolved_database_url())
+    database = Database(
+        settings.resolved_database_url(),
+        statement_timeout_s=settings.db_statement_timeout_s,
+        connect_timeout_s=settings.db_connect_timeout_s,
+        max_connections=max_connections,
+    )
     if database.is_sqlite:
         migrate(database)
     check_schema(database)

@@ -90,6 +90,22 @@ class Settings(BaseSettings):
         "",
         description="SQLAlchemy URL of SQLite or PostgreSQL. Default: SQLite in SIBLING_DATA_DIR.",
     )
+    db_statement_timeout_s: float = Field(
+        30,
+        ge=1,
+        description="Time limit of a statement on PostgreSQL, in seconds. Requests get 503 after "
+        "it; a server that does not respond at all is detected 5 seconds later.",
+    )
+    db_connect_timeout_s: float = Field(
+        10, ge=2, description="Time limit of a connection attempt to PostgreSQL, in seconds."
+    )
+    db_max_connections: int = Field(
+        0,
+        ge=0,
+        description="Maximum number of database connections of a server process; 0: one for each "
+        "thread that uses the database. Requests that find no free connection wait 10 seconds for "
+        "one, then get 503.",
+    )
     scheduler_url: str = Field(
         "", description="URL of a Dask scheduler. Default: a worker pool on this machine."
     )

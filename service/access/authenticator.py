@@ -1,9 +1,9 @@
 """Authentication of requests by API key, before the body is read."""
 
-import asyncio
 import hashlib
 import hmac
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Final
 
@@ -21,6 +21,8 @@ _CACHE_TTL_S: Final = 2.0
 #: A key in use is refreshed this long before it expires, so that no request waits for it.
 _REFRESH_BEFORE_S: Final = 1.0
 _MAX_CACHED_KEYS: Final = 1024
+#: Threads that refresh cached keys.
+N_REFRESH_THREADS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class Authenticator:
         # keyed by a hash of the header, so that no key is stored
         self._cache: dict[bytes, CachedKey] = {}
         self._refreshing: set[bytes] = set()
+        self._executor = ThreadPoolExecutor(N_REFRESH_THREADS, thread_name_prefix="keys")
 
     def cached_owner(self, authorization: str | None, scope: str | None) -> str | None:
         """Return the owner if the key is cached and has the scope, else None.
@@ -65,7 +68,7 @@ class Authenticator:
             return None
         if cached.expires - now_s < _REFRESH_BEFORE_S and digest not in self._refreshing:
             self._refreshing.add(digest)
-            asyncio.get_running_loop().run_in_executor(None, self._refresh, authorization, digest)
+            self._executor.submit(self._refresh, authorization, digest)
         return cached.owner
 
     def _refresh(self, authorization: str, digest: bytes) -> None:
@@ -80,6 +83,10 @@ class Authenticator:
             self._cache[digest] = cached
         finally:
             self._refreshing.discard(digest)
+
+    def close(self) -> None:
+        """Stop refreshing cached keys."""
+        self._executor.shutdown(wait=False, cancel_futures=True)
 
     def authenticate(self, authorization: str | None, scope: str | None) -> str:
         """Return the owner of the key in a request.

@@ -78,13 +78,22 @@ def list_page(
     return session.scalars(query.order_by(DatasetRow.id.desc()).limit(limit)).all()
 
 
-def begin_ingest(session: Session, dataset_id: str) -> DatasetRow | None:
-    """Mark an uploaded dataset as ingesting; return None if another process has taken it."""
+def begin_ingest(session: Session, dataset_id: str, *, is_retry: bool = False) -> DatasetRow | None:
+    """Mark an uploaded dataset as ingesting; return None if another process has taken it.
+
+    Parameters
+    ----------
+    is_retry
+        Whether this process has tried before, and does not know whether that was committed.
+    """
     row = session.get(DatasetRow, dataset_id, populate_existing=True)
-    if row is None or row.state != "uploaded":
+    me = this_process().to_text()
+    if row is None:
         return None
-    row.state = "ingesting"
-    row.ingester = this_process().to_text()
+    is_mine = is_retry and (row.state, row.ingester) == ("ingesting", me)
+    if row.state != "uploaded" and not is_mine:
+        return None
+    row.state, row.ingester = "ingesting", me
     return row
 
 

@@ -11,7 +11,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
 from pydantic import Field
 
-from service.database import Database
+from service.database import UNAVAILABLE, Database
 from service.errors import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, PageQuery, page
@@ -286,9 +286,14 @@ async def _stream(
                 last_check = time.monotonic()
                 if not await is_still_authorized(request):
                     return
-            while snapshot is not None and snapshot.last_event > after:
+            is_available = True
+            while is_available and snapshot is not None and snapshot.last_event > after:
                 read = partial(_events, services, job_id, after, EVENTS_PER_READ)
-                events = await watcher.share((job_id, after), read)
+                try:
+                    events = await watcher.share((job_id, after), read)
+                except UNAVAILABLE:  # the stream goes on once the database responds again
+                    is_available = False
+                    continue
                 if not events:
                     break
                 for event in events:
@@ -297,7 +302,7 @@ async def _stream(
                         data_str=event.model_dump_json(), event=event.kind, id=str(event.id)
                     )
                 last_sent = time.monotonic()
-            if snapshot is not None and snapshot.is_final():
+            if is_available and snapshot is not None and snapshot.is_final():
                 return
             if time.monotonic() - last_sent > KEEP_ALIVE_S:
                 last_sent = time.monotonic()

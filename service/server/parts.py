@@ -4,14 +4,16 @@ import threading
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from typing import Final
 
 from starlette.datastructures import State
 
-from service.access.authenticator import Authenticator
+from service.access.authenticator import N_REFRESH_THREADS, Authenticator
 from service.batch.context import Services as Batch
 from service.blobs import BlobStore
 from service.database import Database
 from service.datasets.context import Services as Datasets
+from service.datasets.ingestion.ingester import N_THREADS as N_INGEST_THREADS
 from service.datasets.ingestion.ingester import Ingester
 from service.inference.context import Services as Inference
 from service.inference.pool import ComputePool
@@ -31,6 +33,9 @@ from service.observability.readiness import ReadinessMonitor
 from service.schema import database_error, open_database
 from service.settings import Settings
 
+#: Threads of routes, of the watcher of jobs, and of authentication: anyio's default.
+N_REQUEST_THREADS: Final = 40
+
 
 @contextmanager
 def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator[None]:
@@ -39,7 +44,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
     Each component is an attribute with the name of its package, such as ``state.datasets``.
     """
     with ExitStack() as stack:
-        database = open_database(settings)
+        limit = settings.db_max_connections or _count_database_threads(settings)
+        database = open_database(settings, max_connections=limit)
         stack.callback(database.close)
         blobs = BlobStore(
             database, settings.data_dir.resolve() / "cache", cache_bytes=settings.blob_cache_bytes
@@ -79,6 +85,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
 
         state.readiness = readiness
         state.authenticator = Authenticator(database, is_open=not settings.requires_keys())
+        stack.callback(state.authenticator.close)
         state.datasets = Datasets(settings, database, blobs, ingester)
         state.jobs = Jobs(settings, database, dispatcher, watcher)
         state.models = Models(settings, database, blobs, resolver, models)
@@ -97,6 +104,23 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
             compute.blas_threads,
         )
         yield
+
+
+def _count_database_threads(settings: Settings) -> int:
+    """Return the number of threads of a server process that can have a session at the same time.
+
+    With as many connections, no thread waits for one.
+    """
+    return (
+        N_REQUEST_THREADS
+        + settings.resolved_inference_threads()
+        + N_REFRESH_THREADS
+        + N_INGEST_THREADS
+        + 1  # recovery of uploads, at the start
+        + 1  # dispatcher
+        + 2  # readiness: the database, the machines of workers
+        + 1  # start and stop
+    )
 
 
 def _dispatcher(settings: Settings, database: Database) -> Dispatcher:

@@ -4,16 +4,18 @@ import shutil
 import tempfile
 import threading
 import time
+from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
-from sqlalchemy.exc import OperationalError, SQLAlchemyError
+from sqlalchemy.exc import SQLAlchemyError
 
 from service.blobs import BlobStore
-from service.database import Database
+from service.database import UNAVAILABLE, Database
 from service.datasets import store
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.supervision import (
@@ -28,14 +30,14 @@ from service.rows import DatasetRow
 from service.settings import MIB, Settings
 
 #: Uploads parsed at the same time; each may use its full memory limit.
-_N_THREADS: Final = 2
-#: How long a finished ingestion retries while the database is unavailable.
-_PUBLISH_TIMEOUT_S: Final = 60
-_PUBLISH_RETRY_S: Final = 0.5
+N_THREADS: Final = 2
+_RETRY_INTERVAL_S: Final = 0.5
 #: Bytes read at a time. Small next to a chunk, since the writer buffers up to a chunk and this.
 _READ_BYTES: Final = 256 * 1024
 #: File in each scratch folder with the identity of the process that uses the folder.
 _WORKER_FILE: Final = "worker"
+
+Result = TypeVar("Result")
 
 
 class Ingester:
@@ -51,7 +53,7 @@ class Ingester:
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
         self._queue: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
-        for i in range(_N_THREADS):
+        for i in range(N_THREADS):
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
 
     def submit(self, dataset_id: str) -> "Future[None]":
@@ -83,16 +85,17 @@ class Ingester:
                 future.set_result(None)
 
     def _ingest(self, dataset_id: str) -> None:
-        with self._database.write() as session:
-            row = store.begin_ingest(session, dataset_id)
+        row = self._retry_until_deadline(partial(self._begin, dataset_id))
         if row is None:
             return  # another process has taken it
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
+            self._retry_until_deadline(lambda _: self._fetch(row, folder))
             result = self._read(row, folder)
-            self._publish(row.id, result, folder / "content")
+            publish = partial(self._publish, row.id, result, folder / "content")
+            self._retry_until_deadline(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
     def _give_up(self, dataset_id: str) -> None:
@@ -102,13 +105,36 @@ class Ingester:
         with suppress(SQLAlchemyError), self._database.write() as session:
             store.reject(session, dataset_id, [issue.to_json()])
 
-    def _read(self, row: DatasetRow, folder: Path) -> IngestResult:
-        """Copy the upload to a file and run the child process on it."""
+    def _retry_until_deadline(self, step: Callable[[bool], Result]) -> Result:
+        """Return the result of a step, retried while the database is unavailable.
+
+        The step gets whether it is a retry.
+        """
+        deadline = time.monotonic() + self._settings.db_retry_timeout_s
+        is_retry = False
+        while True:
+            try:
+                return step(is_retry)
+            except UNAVAILABLE:
+                if time.monotonic() > deadline:
+                    raise
+                is_retry = True
+                time.sleep(_RETRY_INTERVAL_S)
+
+    def _begin(self, dataset_id: str, is_retry: bool) -> DatasetRow | None:  # noqa: FBT001 - a step
+        with self._database.write() as session:
+            return store.begin_ingest(session, dataset_id, is_retry=is_retry)
+
+    def _fetch(self, row: DatasetRow, folder: Path) -> None:
+        """Copy the upload to a file."""
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
                 file.write(chunk)
                 del chunk  # so that at most one chunk is in memory while the next is read
+
+    def _read(self, row: DatasetRow, folder: Path) -> IngestResult:
+        """Run the child process on the upload."""
         task = IngestTask(
             folder=folder,
             media_type=row.media_type,
@@ -120,21 +146,12 @@ class Ingester:
         return read_upload(task)
 
     def _publish(self, dataset_id: str, result: IngestResult, content: Path) -> None:
-        """Store the result, retrying while the database is unavailable."""
-        deadline = time.monotonic() + _PUBLISH_TIMEOUT_S
-        while True:
-            try:
-                if "manifest" in result:
-                    self._publish_tasks(dataset_id, result["manifest"], content)
-                else:
-                    with self._database.write() as session:
-                        store.reject(session, dataset_id, result["issues"])
-            except OperationalError:
-                if time.monotonic() > deadline:
-                    raise
-                time.sleep(_PUBLISH_RETRY_S)
-            else:
-                return
+        """Store the result."""
+        if "manifest" in result:
+            self._publish_tasks(dataset_id, result["manifest"], content)
+        else:
+            with self._database.write() as session:
+                store.reject(session, dataset_id, result["issues"])
 
     def _publish_tasks(self, dataset_id: str, manifest: dict[str, Any], content: Path) -> None:
         """Store the tasks in chunks, each in a transaction, so that other writers wait little."""

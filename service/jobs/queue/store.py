@@ -227,6 +227,17 @@ def claim(
     return has_started
 
 
+def owns(session: Session, job_id: str, attempt: int, worker: str) -> bool:
+    """Return whether a worker is running this attempt."""
+    query = sa.select(JobRow.id).where(
+        JobRow.id == job_id,
+        JobRow.attempt == attempt,
+        JobRow.worker == worker,
+        JobRow.state == JobState.RUNNING,
+    )
+    return session.scalar(query) is not None
+
+
 def record_heartbeat(
     session: Session,
     job_id: str,

@@ -9,13 +9,12 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeAlias, TypeVar
 
-from sqlalchemy.exc import OperationalError
 from sqlalchemy.orm import Session
 
 from service.blobs import BlobStore
-from service.database import Database
+from service.database import UNAVAILABLE, Database
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, store
 from service.jobs.queue.outcome import Outcome, find_shortage, without_paths
@@ -30,6 +29,8 @@ from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
 
 _RETRY_INTERVAL_S: Final = 0.5
+#: Threads of a worker that use the database: attempt, heartbeats, and the end of the worker.
+_N_DATABASE_THREADS: Final = 3
 #: The time between two progress events grows by this factor: some hundred events in a week.
 _EVENT_INTERVAL_GROWTH: Final = 1.02
 
@@ -61,24 +62,55 @@ def prepare_worker(database_url: str) -> None:
 def end_workers() -> None:
     """Ask the attempts in this process to store a checkpoint, stop, and requeue their jobs."""
     for worker in _WORKERS.values():
-        with contextlib.suppress(OperationalError), worker.database.write() as session:
+        with contextlib.suppress(*UNAVAILABLE), worker.database.write() as session:
             store.request_release(session, worker=worker.name)
 
 
 def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job. Dask calls this function, and no other."""
     worker = _worker(database_url)
+    claimed = _claim_with_retries(worker, job_id, attempt)
+    if claimed is None:
+        return  # another worker claimed it first, or the job was cancelled
+    log.info("attempt.started", job_id=job_id, attempt=attempt)
+    outcome = _Attempt(worker, *claimed).run()
+    log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
+
+
+_Claimed: TypeAlias = tuple[JobRow, DatasetRow, list[dict[str, Any]]]
+
+
+def _claim_with_retries(worker: Worker, job_id: str, attempt: int) -> _Claimed | None:
+    """Claim an attempt, retrying while the database is unavailable; None if that fails."""
+    deadline = time.monotonic() + worker.settings.db_retry_timeout_s
+    is_retry = False
+    while True:
+        try:
+            return _claim(worker, job_id, attempt, is_retry=is_retry)
+        except UNAVAILABLE:
+            if time.monotonic() > deadline:
+                raise
+            is_retry = True
+            time.sleep(_RETRY_INTERVAL_S)
+
+
+def _claim(worker: Worker, job_id: str, attempt: int, *, is_retry: bool) -> _Claimed | None:
+    """Claim an attempt; return its job, dataset and results of child jobs, None if that fails.
+
+    Parameters
+    ----------
+    is_retry
+        Whether an earlier claim failed: it may have been committed nevertheless.
+    """
     with worker.database.write() as session:
-        if not store.claim(
+        is_claimed = store.claim(
             session, job_id, attempt, worker.name, threads=worker.supervisor.threads
-        ):
-            return  # another worker claimed it first, or the job was cancelled
+        )
+        if not is_claimed and not (is_retry and store.owns(session, job_id, attempt, worker.name)):
+            return None
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
-        child_results = child_store.child_results(session, job_id)
-    log.info("attempt.started", job_id=job_id, attempt=attempt)
-    outcome = _Attempt(worker, job, dataset, child_results).run()
-    log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
+        return job, dataset, child_store.child_results(session, job_id)
 
 
 class _Attempt:
@@ -124,7 +156,7 @@ class _Attempt:
             base = self._retry_until_deadline(self._fetch_base)
         except LookupError as error:
             return Outcome("failed", "base-model-deleted", str(error))
-        except (OSError, OperationalError) as error:  # another worker may succeed
+        except (OSError, *UNAVAILABLE) as error:  # another worker may succeed
             return _worker_failed("the dataset could not be fetched", error)
         request = {
             "dataset": str(dataset),
@@ -158,7 +190,7 @@ class _Attempt:
         while True:
             try:
                 return fetch()
-            except OperationalError:
+            except UNAVAILABLE:
                 is_stopping = self._heartbeats.command != AttemptCommand.CONTINUE
                 if time.monotonic() > deadline or is_stopping:
                     raise
@@ -222,8 +254,8 @@ class _Attempt:
                     if store.lock_attempt(session, self._job.id, self._job.attempt):
                         blob = self._worker.blobs.put_file(session, self._checkpoint)
                         store.set_checkpoint(session, self._job.id, blob.id)
-            except OperationalError as error:
-                job_id, cause = self._job.id, str(error.orig)
+            except UNAVAILABLE as error:
+                job_id, cause = self._job.id, _cause(error)
                 log.warning("attempt.checkpoint_not_stored", job_id=job_id, error=cause)
 
     def _settle_with_retries(self, outcome: Outcome) -> Outcome:
@@ -232,8 +264,8 @@ class _Attempt:
         while True:
             try:
                 return outcome if self._settle(outcome) else Outcome("fenced")
-            except OperationalError as error:
-                cause = str(error.orig)
+            except UNAVAILABLE as error:
+                cause = _cause(error)
                 log.warning("attempt.outcome_not_stored", job_id=self._job.id, error=cause)
                 outcome = self._revise(outcome, cause, is_late=time.monotonic() > deadline)
                 if outcome.kind == "fenced":
@@ -306,6 +338,11 @@ class _Attempt:
         return store.mark_lost(session, row, failure)
 
 
+def _cause(error: Exception) -> str:
+    """Return the message of the database driver, which has no values of parameters."""
+    return str(getattr(error, "orig", error))
+
+
 def _worker_failed(what: str, error: Exception) -> Outcome:
     """Return the outcome of an attempt that the worker could not carry out."""
     shortage = find_shortage(error)
@@ -323,7 +360,12 @@ def _worker(database_url: str) -> Worker:
 def _open_worker(database_url: str) -> Worker:
     settings = Settings()
     configure_logs(settings.log_level)
-    database = Database(database_url)
+    database = Database(
+        database_url,
+        statement_timeout_s=settings.db_statement_timeout_s,
+        connect_timeout_s=settings.db_connect_timeout_s,
+        max_connections=_N_DATABASE_THREADS,
+    )
     data_dir = settings.data_dir.resolve()
     return Worker(
         name=this_process().to_text(),

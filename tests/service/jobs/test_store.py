@@ -318,3 +318,16 @@ def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
 )
 def test_texts_keep_the_names_of_files_only(text, expected):
     assert without_paths(text) == (text if expected is None else expected)
+
+
+def test_a_claim_whose_commit_was_cut_off_is_recognised(database, new_job):
+    job_id = new_job()
+    with database.write() as session:
+        store.submit(session, [store.get(session, job_id)])
+    with database.write() as session:
+        assert not store.owns(session, job_id, 1, "w")
+        assert store.claim(session, job_id, 1, "w")
+    with database.read() as session:
+        assert store.owns(session, job_id, 1, "w")
+        assert not store.owns(session, job_id, 1, "another")
+        assert not store.owns(session, job_id, 2, "w")
