@@ -1,6 +1,7 @@
-"""Fit candidates along a regularisation path where an algorithm has one.
+"""Fit candidates along a regularisation path if the algorithm supports it.
 
-Candidates that differ in the path parameter alone are fitted one after the other with warm starts.
+Such an algorithm has a *path parameter*, such as the strength of regularisation. Candidates that
+differ in this parameter alone are fitted one after the other, each started from the one before.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,7 +21,7 @@ Algo = Algorithm[Any, Any]
 
 
 def group_by_path(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> list[list[int]]:
-    """Return the positions of the candidates in groups that differ in the path parameter alone.
+    """Group the candidates that differ in the path parameter alone; return their positions.
 
     Parameters
     ----------

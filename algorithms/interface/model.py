@@ -207,7 +207,7 @@ class InvertibleModel(Protocol):
         """Return the coordinates of rows, (n_samples, k)."""
 
     def inverse_transform(self, Z: object, *, task: str) -> Array:
-        """Return the rows for coordinates, (n_samples, n_features)."""
+        """Return the rows (n_samples, n_features) with the coordinates Z of ``transform``."""
 
 
 def check_array(array: NDArray[Any], shape: tuple[int, ...], *, name: str) -> None:

@@ -1,12 +1,13 @@
-"""Solver for a new output of a solved problem, with the dual variables of all others fixed.
+"""Solver for the function of a new task (or class) of a trained model, with all others fixed.
 
     max  Σ gain(κ_i) - H(κ),   H = 2 Σ_s h(⟨κ, b_s⟩) + h(⟨κ, Kκ⟩)
 
-over the κ of the new output; b_s are the products of its rows with the fixed output s. H is convex
-and F = ∇H are the predictions, so the terms of the examples sum to the duality gap here as well.
-A step is a Newton step in the variables strictly inside their bounds, if it increases the dual,
-followed by sweeps of coordinate ascent, which find these variables. Sweeps alone need thousands of
-passes for a large C. Cost: O(n²), and O(f³) for f variables inside their bounds.
+over the dual variables κ of the new function, called the new *output*. The T outputs of the model
+are fixed; b_s are the products of the new rows with output s. H is convex and F = ∇H are the
+predictions, so the terms of the examples sum to the duality gap here as well. A step is a Newton
+step in the variables strictly inside their bounds, if it increases the dual, followed by sweeps of
+coordinate ascent, which find these variables. Sweeps alone need thousands of passes for a large C.
+Cost: O(n²), and O(f³) for f variables inside their bounds.
 """
 
 from dataclasses import dataclass
@@ -35,14 +36,16 @@ RIDGE = 1e-11
 
 @dataclass(frozen=True, slots=True, eq=False)
 class NewOutput:
-    """The problem of the new output.
+    """The optimisation problem for a new output.
 
     Parameters
     ----------
     y, w : (n,)
+        Targets and weights of the new rows.
     b : (n, T)
         Products with the fixed outputs.
     K : (n, n)
+        Kernel matrix of the new rows.
     g : (T, T)
         κᵀKκ of the fixed outputs.
     """

@@ -77,7 +77,7 @@ def negative_log_likelihood(K: Array, Y: Array, *, n_columns: int) -> tuple[floa
 def conditional_negative_log_likelihood(
     K: Array, Y: Array, Yt: Array, *, n_columns: int
 ) -> tuple[float, Array]:
-    """Return -Σ_j ln N(y_j; μ_j, s_j E) of rows Y_t given rows Y, and its gradient ∂/∂K.
+    """Return -Σ_j ln N(y_j; μ_j, s_j I) of rows Y_t given rows Y, and its gradient ∂/∂K.
 
     With k_j the covariances of row j of Y_t with the rows Y: μ_j = YᵀK⁻¹k_j and
     s_j = K_jj - k_jᵀK⁻¹k_j (eqs. 25 and 26 of Gao et al. 2010).
@@ -87,7 +87,7 @@ def conditional_negative_log_likelihood(
     K : (n + m, n + m)
         Covariance of the rows Y, followed by the rows Y_t.
     Y, Yt : (n, q), (m, q)
-        Rows, compressed together or not.
+        Rows, which may have been compressed by one call of :func:`compress_rows` for both.
     n_columns
         D, the number of columns before compression.
     """

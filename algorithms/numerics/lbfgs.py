@@ -133,7 +133,10 @@ def line_search(
 
 
 def _is_lower(start: Point, trial: Point, *, slope: float, end: float, by: float) -> bool:
-    """Return whether a step of length ``by`` decreases enough, by values or by slopes."""
+    """Return whether a step of length ``by`` decreases the value enough.
+
+    If the change of the value is a rounding error, the slopes at both ends decide.
+    """
     if trial.value <= start.value + DECREASE * by * slope:
         return True
     is_rounding = trial.value <= start.value + VALUE_RTOL * abs(start.value)

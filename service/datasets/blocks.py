@@ -1,7 +1,7 @@
 """Reader and writer of stored datasets in blocks of rows.
 
-For processes that read a dataset once: their memory does not grow with its size, and, unlike pages
-of a mapped file, the data read is not counted as theirs.
+For processes that read a dataset once: their memory does not grow with its size, while pages of a
+mapped file would count towards their memory.
 """
 
 import json

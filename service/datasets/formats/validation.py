@@ -91,7 +91,7 @@ def split_rows(
     ----------
     X : (n_rows, n_features)
     codes : (n_rows,)
-        Position in names of the task of each row.
+        Index of each row's task in ``names``.
     """
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(names) + 1))

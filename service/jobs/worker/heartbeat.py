@@ -23,7 +23,7 @@ class HeartbeatThread:
     ----------
     send
         Stores a heartbeat with the latest progress, if any; returns the command for the attempt,
-        or None if another attempt owns the row.
+        or None if another attempt owns the job.
     interval_s
         Time between two heartbeats.
     """

@@ -22,7 +22,7 @@ _START_TIMEOUT_S: Final = 120
 _CODES_WITH_PATHS: Final = ("internal-error", "invalid-artifact")
 
 #: Takes the progress of an attempt; returns at once the command for it, or None if another attempt
-#: owns the row.
+#: owns the job.
 Heartbeat = Callable[[dict[str, Any] | None], AttemptCommand | None]
 
 
