@@ -116,7 +116,7 @@ class Load:
         content: Any = None,
         **headers: str,
     ) -> dict[str, Any]:
-        """Return the answer, however often it must be asked for; a refusal is one."""
+        """Return the response, with as many retries as necessary; 4xx is a response."""
         headers["Authorization"] = f"Bearer {self._keys[owner]}"
         while True:
             try:

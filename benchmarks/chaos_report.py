@@ -32,7 +32,7 @@ def await_ends(database: Database, patience_s: float) -> None:
 def show(
     database: Database, load: Any, kills: Sequence[Any], orphans: list[str], files: list[Path]
 ) -> bool:
-    """Print the counts; tell whether nothing was lost, doubled, stuck or left behind."""
+    """Print the counts; return True if nothing was lost, duplicated, stuck or left behind."""
     with database.read() as session:
         jobs = {job.id: job for job in session.scalars(sa.select(JobRow))}
         attempts = session.scalars(sa.select(AttemptRow)).all()
@@ -55,12 +55,12 @@ def show(
     counts = {
         "accepted": f"{len(load.accepted)}, and {len(jobs) - len(whole)} child jobs",
         "ended": ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
-        "failed by cause": _told(causes),
+        "failed by cause": _counts(causes),
         "models": f"{len(versions)} versions of {len(models)} models",
-        "attempts": f"{len(attempts)}: {_told(Counter(a.outcome for a in attempts))}",
+        "attempts": f"{len(attempts)}: {_counts(Counter(a.outcome for a in attempts))}",
         "attempts per job": f"mean {statistics.fmean(per_job.values()):.2f}, "
         f"most {max(per_job.values())}",
-        "unanswered": _told(load.answers),
+        "unanswered": _counts(load.answers),
         "files left": str(len(files)),
         "lost": str(len(lost)),
         "doubled": str(len(doubled)),
@@ -115,7 +115,7 @@ def _show_kills(kills: Sequence[Any], events: Sequence[EventRow]) -> None:
     for event in events:
         of_job[event.job_id].append(event)
     starts = [event.created_at for event in events if event.data.get("state") == "running"]
-    heads = ("noticed: median", "it goes on: median", "next start: median")
+    heads = ("noticed: median", "resumed: median", "next start: median")
     columns = "".join(f"{head:>22}{'max':>8}" for head in heads)
     print(f"  {'kills':<10}{'n':>5}{'jobs hit':>10}{columns}   seconds")
     for layer in sorted({kill.layer for kill in kills}):
@@ -127,9 +127,9 @@ def _show_kills(kills: Sequence[Any], events: Sequence[EventRow]) -> None:
             if (after := [at for at in starts if at > kill.at])
         ]
         noticed = [t for h in hit if (t := _until(*h, {"queued", *FINAL})) is not None]
-        goes_on = [t for h in hit if (t := _until(*h, {"running", *FINAL})) is not None]
+        resumed = [t for h in hit if (t := _until(*h, {"running", *FINAL})) is not None]
         print(f"  {layer:<10}{len(those):>5}{len(hit):>10}", end="")
-        print(f"{_pair(noticed)}{_pair(goes_on)}{_pair(any_job)}")
+        print(f"{_pair(noticed)}{_pair(resumed)}{_pair(any_job)}")
 
 
 def _until(
@@ -151,5 +151,5 @@ def _pair(values: list[float]) -> str:
     return f"{statistics.median(values):>22.2f}{max(values):>8.2f}"
 
 
-def _told(counts: Counter[str]) -> str:
+def _counts(counts: Counter[str]) -> str:
     return ", ".join(f"{n} {name}" for name, n in counts.most_common()) or "none"

@@ -74,8 +74,8 @@ def report_p_values(name: str, target: str, n_sets: int) -> None:
 
 def run_comparison(name: str, tasks: TaskSet, *, seed: int) -> dict[str, Any]:
     algorithm = ALGORITHMS[name]
-    asked = plans.StudyOptions(compare=CompareOptions(splits=Splits(n_folds=N_FOLDS, repeats=1)))
-    planned = plans.plan_job(algorithm, {}, tasks.summaries(), asked, seed=seed)
+    options = plans.StudyOptions(compare=CompareOptions(splits=Splits(n_folds=N_FOLDS, repeats=1)))
+    planned = plans.plan_job(algorithm, {}, tasks.summaries(), options, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
         for part in planned.child_jobs

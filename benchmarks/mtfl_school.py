@@ -23,7 +23,7 @@ from algorithms.interface.trace import Trace
 from algorithms.linear_baselines import MeanRegularised, Ridge
 from algorithms.mtfl import MTFL
 
-#: The constant column of the data stands for the intercept, as in the paper.
+#: The constant column of the data is the intercept, as in the paper.
 PLAIN = {"standardise": "none", "fit_intercept": False}
 FINE = {"grid": tuple(np.geomspace(1e-4, 10, 16))}
 METHODS: dict[str, tuple[Algorithm[Any, Any], dict[str, Any]]] = {

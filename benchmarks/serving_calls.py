@@ -110,7 +110,7 @@ class Caller(asyncio.Protocol):
             self._done.set_result(None)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Tell whoever waits that there will be no answer."""
+        """Fail all waiting calls: there will be no response."""
         if not self._done.done():
             self._done.set_exception(exc or ConnectionError("the server ended a connection"))
 

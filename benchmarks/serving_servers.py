@@ -97,7 +97,7 @@ def free_port() -> int:
 
 @contextmanager
 def process(command: list[str], folder: Path, **env: str) -> Iterator[int]:
-    """Run a command until the end of the block, and what it starts; give its id."""
+    """Run a command and its child processes until the end of the block; yield the process id."""
     with (
         (folder / "log").open("w") as log,
         subprocess.Popen(
@@ -132,7 +132,7 @@ def wait_for(url: str) -> None:
 
 @contextmanager
 def sibling(folder: Path, **env: str) -> Iterator[tuple[int, int]]:
-    """Run our service; give its port and the id of its process."""
+    """Run our service; yield its port and process id."""
     folder.mkdir()
     keys = {
         "SIBLING_REQUIRE_KEYS": "true",
@@ -182,7 +182,7 @@ def environment_of(name: str, environments: Path) -> Path:
 
 
 def prepared(folder: Path, environments: Path, name: str, arrays: dict[str, np.ndarray]) -> Path:
-    """Make a folder with the arrays; give where the commands of a peer are."""
+    """Write the arrays; return the folder with the commands of a peer."""
     environment = environment_of(name, environments)
     folder.mkdir()
     np.savez(folder / "projection.npz", **arrays)

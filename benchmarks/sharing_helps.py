@@ -47,8 +47,8 @@ def school(client: Client, data: Path) -> None:
         {names[t]: np.flatnonzero(~split[task == t]).tolist() for t in names} for split in train
     ]
     splits = {"scheme": "given", "given": given}
-    asked = {"splits": splits, "metric": "explained_variance"}
-    report(client, "School, ten official splits", rows, targets, "mtfl", compare=asked)
+    options = {"splits": splits, "metric": "explained_variance"}
+    report(client, "School, ten official splits", rows, targets, "mtfl", compare=options)
 
 
 def landmine(client: Client, data: Path) -> None:
@@ -59,8 +59,8 @@ def landmine(client: Client, data: Path) -> None:
     rows = {name: X[index].astype(float) for name, index in chosen.items()}
     targets = {name: np.where(y[index] == 1, "mine", "clutter") for name, index in chosen.items()}
     splits = {"scheme": "holdout", "n_splits": 10, "test_size": 0.5}
-    asked = {"splits": splits, "metric": "auc"}
-    report(client, "Landmine, 80 rows a field", rows, targets, "mtfl", compare=asked)
+    options = {"splits": splits, "metric": "auc"}
+    report(client, "Landmine, 80 rows a field", rows, targets, "mtfl", compare=options)
 
 
 def faces(client: Client, data: Path) -> None:
@@ -69,9 +69,9 @@ def faces(client: Client, data: Path) -> None:
         with np.load(data / f"{name}_32x32.npz") as file:
             rows[name] = file["X"].astype(float)
             targets[name] = np.array([f"{name} {k:02d}" for k in file["y"]])
-    asked = {"splits": {"scheme": "holdout", "n_splits": 5, "test_size": 0.6}}
+    options = {"splits": {"scheme": "holdout", "n_splits": 5, "test_size": 0.6}}
     params = {"d_grid": [8, 16, 32], "gamma_grid": [0.01, 0.1]}
-    report(client, "ORL, Yale, PIE", rows, targets, "mtda", compare=asked, **params)
+    report(client, "ORL, Yale, PIE", rows, targets, "mtda", compare=options, **params)
 
 
 def hurts(client: Client, _: Path) -> None:

@@ -204,8 +204,8 @@ def comparison(
     name: str, values: Any, tasks: TaskSet, splits: Splits, *, seed: int
 ) -> dict[str, Any]:
     """Return the report of a comparison, computed by child jobs as in the service."""
-    asked = plans.StudyOptions(compare=CompareOptions(splits=splits))
-    planned = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), asked, seed=seed)
+    options = plans.StudyOptions(compare=CompareOptions(splits=splits))
+    planned = plans.plan_job(ALGORITHMS[name], values, tasks.summaries(), options, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
         for part in planned.child_jobs

@@ -2,7 +2,7 @@
 
 They are a file of SQLite, and a server of PostgreSQL that the tests start.
 
-Whatever asks for ``databases``, or for something made with it, runs twice: ``[sqlite]`` and
+Every test that uses ``databases``, directly or not, runs twice: ``[sqlite]`` and
 ``[postgresql]``. What has neither in its id needs no database, or one of a certain kind.
 """
 
@@ -24,7 +24,7 @@ from service.schema import migrate
 
 #: A database of tests need not survive a power cut.
 FAST = {"fsync": "off", "synchronous_commit": "off", "full_page_writes": "off"}
-#: Waits for a word; where its owner goes without one, ends the process, and removes the folder.
+#: Reads a line; if its owner exits without writing one, stops the process and removes the folder.
 GUARD = 'read word || { kill -INT "$0"; sleep 5; rm -rf "$1"; }'
 
 
@@ -32,7 +32,7 @@ class Databases(Protocol):
     """Databases of one kind."""
 
     def create(self, *, is_migrated: bool = True) -> str:
-        """Make a database, and give its address; without its schema it is empty."""
+        """Create a database and return its URL; without the schema it is empty."""
 
     def drop(self, url: str) -> None:
         """Remove a database, with whoever still uses it."""
@@ -164,8 +164,8 @@ def guard() -> Callable[..., AbstractContextManager[None]]:
 
 @pytest.fixture(scope="session")
 def postgres(guard) -> Iterator[PostgresServer]:
-    """A server on a socket of its own: one for each process of tests, gone with it."""
-    # not below pytest's folder: as root it runs as another user, whom pytest shuts out there
+    """A server on its own socket, one for each test process, which it does not outlive."""
+    # outside pytest's folder: as root it runs as another user, who cannot read that folder
     with tempfile.TemporaryDirectory(prefix="sibling-postgres-") as folder:
         with pytest.MonkeyPatch.context() as patch:
             # it keeps a lock there, and warns where a login shell has not set it

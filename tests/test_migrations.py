@@ -22,7 +22,7 @@ def tables(database):
         return set(inspect(connection).get_table_names()) - {"alembic_version"}
 
 
-def test_migrations_end_at_the_rows_as_the_code_has_them(database):
+def test_migrations_end_at_the_schema_of_the_code(database):
     migrate(database)
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
@@ -30,7 +30,7 @@ def test_migrations_end_at_the_rows_as_the_code_has_them(database):
     check_schema(database)
 
 
-def test_every_migration_goes_up_and_down_again(database):
+def test_every_migration_can_be_applied_and_reverted(database):
     revisions = [
         r.revision for r in ScriptDirectory.from_config(_config("sqlite://")).walk_revisions()
     ]
@@ -43,7 +43,7 @@ def test_every_migration_goes_up_and_down_again(database):
     assert tables(database) == set()
 
 
-def test_to_look_at_the_schema_again_and_again_leaves_nothing_behind(database):
+def test_inspecting_the_schema_repeatedly_leaves_nothing_behind(database):
     """Readiness looks twice a second: each look left a compiled statement, up to 20 MB of them."""
     migrate(database)
     check_schema(database)
@@ -53,7 +53,7 @@ def test_to_look_at_the_schema_again_and_again_leaves_nothing_behind(database):
     assert len(database.engine._compiled_cache) == before
 
 
-def test_an_unknown_schema_is_refused_with_both_revisions(database):
+def test_an_unknown_schema_is_rejected_with_both_revisions(database):
     with pytest.raises(SchemaMismatch, match="none"):
         check_schema(database)
     migrate(database)

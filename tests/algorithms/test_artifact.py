@@ -18,7 +18,7 @@ def model():
     return TaskPCA().fit(tasks, TaskPCA.Params(), trace=Trace(), rng=np.random.default_rng(0))
 
 
-def test_arrays_come_back_with_shape_type_and_bits(tmp_path) -> None:
+def test_arrays_are_restored_with_shape_type_and_bits(tmp_path) -> None:
     arrays = {
         "matrix": np.random.default_rng(0).standard_normal((3, 4)).T,
         "scalar": np.asarray(1.5),
@@ -46,7 +46,7 @@ def test_writing_leaves_no_partial_file(tmp_path, model) -> None:
 
 
 @pytest.mark.parametrize("part", [0.0, 0.01, 0.5, 0.99])
-def test_a_truncated_file_is_told(tmp_path, model, part) -> None:
+def test_a_truncated_file_is_reported(tmp_path, model, part) -> None:
     save_model(model, tmp_path / "model")
     whole = (tmp_path / "model").read_bytes()
     (tmp_path / "model").write_bytes(whole[: int(part * len(whole))])
@@ -54,19 +54,19 @@ def test_a_truncated_file_is_told(tmp_path, model, part) -> None:
         load_model(tmp_path / "model")
 
 
-def test_other_bytes_are_told(tmp_path) -> None:
+def test_a_file_of_another_type_is_reported(tmp_path) -> None:
     (tmp_path / "model").write_bytes(b"PK\x03\x04 this is no model" * 10)
     with pytest.raises(InvalidArtifact):
         load_model(tmp_path / "model")
 
 
-def test_a_foreign_safetensors_file_is_told(tmp_path) -> None:
+def test_a_foreign_safetensors_file_is_reported(tmp_path) -> None:
     save_file({"x": np.zeros(3)}, tmp_path / "model")
     with pytest.raises(InvalidArtifact):
         load_model(tmp_path / "model")
 
 
-def test_a_missing_file_is_told(tmp_path) -> None:
+def test_a_missing_file_is_reported(tmp_path) -> None:
     with pytest.raises((InvalidArtifact, FileNotFoundError)):
         load_model(tmp_path / "nowhere")
 
@@ -76,21 +76,21 @@ def rewritten(path, **changes) -> None:
     write_arrays(path, arrays, header={**header, **changes})
 
 
-def test_another_format_is_told(tmp_path, model) -> None:
+def test_an_unknown_format_version_is_reported(tmp_path, model) -> None:
     save_model(model, tmp_path / "model")
     rewritten(tmp_path / "model", format="sibling-model/99")
     with pytest.raises(InvalidArtifact, match="'sibling-model/99', expected"):
         load_model(tmp_path / "model")
 
 
-def test_an_unknown_algorithm_is_told_with_the_known_ones(tmp_path, model) -> None:
+def test_an_unknown_algorithm_is_reported_with_the_known_ones(tmp_path, model) -> None:
     save_model(model, tmp_path / "model")
     rewritten(tmp_path / "model", algorithm="magic")
     with pytest.raises(InvalidArtifact, match=r"unknown algorithm 'magic'.*rmt-pca"):
         load_model(tmp_path / "model")
 
 
-def test_missing_or_garbled_parts_are_told(tmp_path, model) -> None:
+def test_missing_or_malformed_parts_are_reported(tmp_path, model) -> None:
     save_model(model, tmp_path / "model")
     rewritten(tmp_path / "model", model={"tasks": ["one"]})
     with pytest.raises(InvalidArtifact, match="is missing or corrupt"):

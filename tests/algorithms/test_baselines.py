@@ -76,7 +76,7 @@ def test_the_two_common_forms_are_different_estimators(tasks) -> None:
     assert projector_distance(by_sum.U[0].T, pooled.U[0].T) > 0.1
 
 
-def test_pooled_form_refuses_covariances() -> None:
+def test_pooled_form_rejects_covariances() -> None:
     stacks = covariance_tasks(np.random.default_rng(0), n_tasks=2)
     with pytest.raises(InvalidParams, match="'pooled' needs rows") as caught:
         fit(CommonPCA(), stacks, form="pooled")
@@ -122,7 +122,7 @@ def test_retained_ratio_is_the_share_of_the_spectrum(tasks) -> None:
     np.testing.assert_allclose(list(model.metrics["rvr"].values()), expected)
 
 
-def test_own_pca_is_best_for_unrelated_tasks_with_many_rows() -> None:
+def test_single_task_pca_is_best_for_unrelated_tasks_with_many_rows() -> None:
     problem = unrelated_gaussians(np.random.default_rng(3), n_tasks=6, n_samples=400)
 
     def ratio(model):
@@ -132,14 +132,14 @@ def test_own_pca_is_best_for_unrelated_tasks_with_many_rows() -> None:
     assert ratio(fit(TaskPCA(), problem.tasks)) > ratio(fit(CommonPCA(), problem.tasks)) + 0.5
 
 
-def test_too_few_rows_for_the_dimensions_are_warned_of() -> None:
+def test_too_few_rows_for_the_dimensions_cause_a_warning() -> None:
     # with n rows the covariance has rank n - 1, so n = k is too few; the paper prints n < k
     tasks = tilted_gaussians(np.random.default_rng(4), n_tasks=2, n_samples=3).tasks
     assert any("do not determine" in warning for warning in fit(TaskPCA(), tasks, k=3).warnings)
     assert fit(TaskPCA(), tasks, k=2).warnings == ()
 
 
-def test_constant_task_is_warned_of_and_loses_nothing() -> None:
+def test_a_constant_task_causes_a_warning_and_is_reconstructed() -> None:
     tasks = TaskSet((Task.from_rows("flat", np.ones((5, 3))),))
     model = fit(TaskPCA(), tasks)
     assert "no variance" in model.warnings[0]
@@ -214,7 +214,7 @@ def test_thin_and_dense_eigenvectors_agree(m) -> None:
     np.testing.assert_allclose(U @ U.T, np.eye(4), atol=1e-12)
 
 
-def test_new_tasks_of_other_width_are_refused(tasks) -> None:
+def test_new_tasks_of_other_width_are_rejected(tasks) -> None:
     model = fit(TaskPCA(), tasks)
     with pytest.raises(InvalidData, match="'new' has 5 features, the model 6"):
         TaskPCA().adapt(model, Task.from_rows("new", np.ones((4, 5))))
@@ -224,7 +224,7 @@ def test_new_tasks_of_other_width_are_refused(tasks) -> None:
 
 @pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA(), TransferPCA(), PPCA()])
 @pytest.mark.parametrize(("d", "n"), [(6, 10), (40, 5)], ids=["narrow", "wide"])
-def test_as_many_dimensions_as_features_give_rows_back(algorithm, d, n) -> None:
+def test_as_many_dimensions_as_features_reconstruct_the_rows(algorithm, d, n) -> None:
     rng = np.random.default_rng(0)
     wide = TaskSet(tuple(Task.from_rows(f"t{i}", rng.standard_normal((n, d))) for i in range(2)))
     model = fit(algorithm, wide, k=d)
@@ -236,7 +236,7 @@ def test_as_many_dimensions_as_features_give_rows_back(algorithm, d, n) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA()])
-def test_a_wide_task_joins_in_the_memory_that_a_fit_takes(algorithm) -> None:
+def test_adapting_to_a_wide_task_needs_no_more_memory_than_a_fit(algorithm) -> None:
     # d = 3000: one dense matrix is 72 MB, the rows of the four tasks 1 MB
     rng = np.random.default_rng(0)
     rows = [Task.from_rows(f"t{i}", rng.standard_normal((10, 3000))) for i in range(5)]
@@ -264,13 +264,13 @@ def test_a_new_task_has_the_spectrum_of_its_own_covariance(algorithm, d, n) -> N
 
 
 @pytest.mark.parametrize("algorithm", [RMTPCA(), TaskPCA(), CommonPCA()])
-def test_a_new_task_is_held_to_the_bounds_of_a_fit(algorithm, tasks) -> None:
+def test_a_new_task_is_checked_against_the_bounds_of_a_fit(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     with pytest.raises(InvalidData, match="'new' has total variance"):
         algorithm.adapt(model, Task.from_rows("new", 1e-60 * tasks.tasks[0].X))
 
 
-def test_a_new_task_of_few_rows_or_none_that_differ_is_warned_of(tasks) -> None:
+def test_a_new_task_of_few_or_equal_rows_causes_a_warning(tasks) -> None:
     model = fit(TaskPCA(), tasks, k=3)
     few = TaskPCA().adapt(model, Task.from_rows("few", tasks.tasks[0].X[:3]))
     assert "the first is 'few') have at most k = 3 rows" in few.warnings[-1]
@@ -287,7 +287,7 @@ def test_new_task_of_a_pooled_model_keeps_the_grand_mean(tasks) -> None:
     np.testing.assert_allclose(adapted.mean_of("new"), tasks.tasks[0].X.mean(axis=0) + 9)
 
 
-def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
+def test_arrays_of_the_wrong_shape_are_rejected(tasks) -> None:
     model = fit(TaskPCA(), tasks)
     arrays = {**model.to_arrays(), "spectrum": np.zeros((1, 2))}
     with pytest.raises(ValueError, match="spectrum is float64"):

@@ -34,8 +34,8 @@ def numbers(n, *, name="t", seed=0) -> Task:
 def study(algorithm, tasks, *, seed=0, **values):
     """Return the report of a comparison, carried out as the parts of a job are."""
     algorithm = ALGORITHMS[algorithm]
-    asked = values.pop("compare", CompareOptions())
-    wanted = plans.StudyOptions(compare=asked)
+    options = values.pop("compare", CompareOptions())
+    wanted = plans.StudyOptions(compare=options)
     laid = plans.plan_job(algorithm, values, tasks.summaries(), wanted, seed=seed)
     parts = [
         plans.run_child_job(part.plan, ALGORITHMS[part.algorithm], tasks, seed=seed, trace=Trace())
@@ -58,20 +58,20 @@ def test_the_gain_is_the_corrected_resampled_t_test() -> None:
     assert other.mean == pytest.approx(-found.mean)
 
 
-def test_splits_without_a_value_are_left_out_and_one_is_too_few() -> None:
+def test_splits_without_a_score_are_left_out_and_one_is_too_few() -> None:
     assert gain_of([1.0, None, 2.0], [1.5, 9.0, None], RMSE, ratio=1.0) is None
     same = gain_of([1.0, 1.0], [1.0, 1.0], RMSE, ratio=1.0)
     assert (same.mean, same.p_value, same.interval()) == (0.0, 1.0, (0.0, 0.0))
 
 
-def test_a_difference_of_rounding_is_none() -> None:
+def test_a_difference_of_rounding_counts_as_zero() -> None:
     values = np.array([0.5, 0.25, 0.125])
     found = gain_of(list(values - 1.67e-17), list(values), RMSE, ratio=0.25)
     assert (found.mean, found.p_value) == (0.0, 1.0)
 
 
 @pytest.mark.parametrize(("n_splits", "is_sure"), [(2, False), (10, True)])
-def test_the_same_difference_in_every_split_is_no_certainty(n_splits, is_sure) -> None:
+def test_the_same_difference_in_every_split_is_not_certain(n_splits, is_sure) -> None:
     found = gain_of([0.0] * n_splits, [0.5] * n_splits, METRICS["error_rate"], ratio=0.25)
     # one more split without a difference: d J/(J + 1), variance d²/(J + 1)
     error = 0.5 * np.sqrt((1 / (n_splits + 1) + 0.25) / (n_splits + 1))
@@ -88,7 +88,7 @@ def test_p_values_are_corrected_by_holm_and_by_benjamini_and_hochberg() -> None:
     assert holm([]) == benjamini_hochberg([]) == []
 
 
-def test_what_is_given_is_not_chosen_and_what_is_not_given_is() -> None:
+def test_given_parameters_are_kept_and_others_are_selected() -> None:
     mtda = ALGORITHMS["mtda"]
     assert with_inner_selection(mtda, {}) == {"selection": "cv"}
     assert with_inner_selection(mtda, {"d": 3}) == {"d": 3, "d_grid": [3], "selection": "cv"}
@@ -106,7 +106,7 @@ def test_baselines_are_known_and_take_what_they_share(name) -> None:
     assert any(baseline.role == "single_task" for baseline in ALGORITHMS[name].baselines)
 
 
-def test_a_parameter_that_is_given_does_not_bind_the_baselines() -> None:
+def test_a_given_parameter_does_not_apply_to_the_baselines() -> None:
     methods = compared_methods(ALGORITHMS["fmtl"], {"C": 3.0, "kernel": "linear"})
     assert methods[0].values["grid"] == [3.0]
     for method in methods[1:-1]:
@@ -116,7 +116,7 @@ def test_a_parameter_that_is_given_does_not_bind_the_baselines() -> None:
     assert all(list(method.values["grid"]) == [1.0, 1000.0] for method in methods[:-1])
 
 
-def test_baselines_of_mtfl_see_the_rows_as_it_does() -> None:
+def test_baselines_of_mtfl_use_its_input_options() -> None:
     mtfl = ALGORITHMS["mtfl"]
     values = {"standardise": "none", "fit_intercept": False}
     for method in compared_methods(mtfl, values)[1:-1]:
@@ -135,7 +135,7 @@ def test_baselines_have_names_of_their_own(name) -> None:
     assert len(set(labels)) == len(labels)
 
 
-def test_a_metric_compares_with_what_it_says() -> None:
+def test_a_metric_is_compared_with_its_documented_reference() -> None:
     class Fixed:
         @staticmethod
         def predict(X, **_):
@@ -197,16 +197,16 @@ def test_repeats_differ_and_every_row_is_held_out_once_in_each() -> None:
 
 
 @pytest.mark.parametrize(
-    ("given", "told"),
+    ("given", "message"),
     [
         ([{"t": [9]}], "row 9 of task 't', which has 9 rows"),
         ([{"x": [0]}], "lists rows of task 'x'"),
         ([{"t": list(range(9))}], "every row of task 't'"),
     ],
 )
-def test_rows_that_cannot_be_held_out_are_told(given, told) -> None:
+def test_rows_that_cannot_be_held_out_are_rejected(given, message) -> None:
     tasks = TaskSet((numbers(9),))
-    with pytest.raises(InvalidData, match=told):
+    with pytest.raises(InvalidData, match=message):
         Splits(scheme="given", given=given).split(tasks, 0, seed=0)
 
 
@@ -237,7 +237,7 @@ def table(n_tasks=1, n_splits=10, noise=0.01, seed=0, *, compare_by=None, metric
     return {**found, **summarize_comparison(found)}
 
 
-def test_sharing_helps_where_another_way_of_sharing_is_better_still() -> None:
+def test_sharing_helps_even_if_another_multi_task_method_is_better() -> None:
     found = table(candidate=0.8, single_task=1.0, pooled=0.6, multi_task=0.7, trivial=2.0)
     assert found["verdict"] == "helps"
     assert found["sharing"]["together"] == {"algorithm": "pooled", "role": "pooled", "variant": ""}
@@ -248,7 +248,7 @@ def test_sharing_helps_where_another_way_of_sharing_is_better_still() -> None:
     assert worse["pooled"] < 0 < worse["single_task"]
 
 
-def test_a_candidate_may_be_worse_than_learning_apart_while_sharing_helps() -> None:
+def test_sharing_may_help_even_if_the_candidate_is_worse_than_single_task() -> None:
     found = table(candidate=1.2, single_task=1.0, pooled=0.6, trivial=2.0)
     assert (found["verdict"], found["candidate"]["verdict"]) == ("helps", "hurts")
     assert (
@@ -257,7 +257,7 @@ def test_a_candidate_may_be_worse_than_learning_apart_while_sharing_helps() -> N
     )
 
 
-def test_sharing_hurts_only_where_a_method_of_single_tasks_wins() -> None:
+def test_sharing_hurts_only_if_a_single_task_method_is_best() -> None:
     found = table(candidate=1.2, single_task1=1.0, single_task2=1.5, pooled=1.1, trivial=2.0)
     assert found["verdict"] == "hurts"
     assert found["sharing"]["apart"]["algorithm"] == "single_task1"
@@ -270,13 +270,13 @@ def test_sharing_hurts_only_where_a_method_of_single_tasks_wins() -> None:
     assert any("No method is shown to be better than the same" in s for s in found["sentences"])
 
 
-def test_sharing_that_beats_learning_apart_but_not_the_trivial_prediction_is_no_help() -> None:
+def test_sharing_helps_only_if_it_is_also_better_than_the_trivial_prediction() -> None:
     assert table(candidate=1.0, single_task=1.2, trivial=1.0)["verdict"] == "unclear"
     assert table(candidate=1.0, single_task=1.2, trivial=1.3)["verdict"] == "helps"
 
 
 @pytest.mark.parametrize(("noise", "is_chance"), [(0.01, False), (1.0, True)])
-def test_a_gain_over_a_baseline_is_called_chance_only_if_it_may_be(noise, is_chance) -> None:
+def test_a_gain_is_called_chance_only_if_it_is_not_significant(noise, is_chance) -> None:
     found = table(candidate=0.9, single_task=1.0, noise=noise)
     (baseline,) = found["overall"]
     assert (baseline["p_adjusted"] < 0.05) != is_chance
@@ -306,7 +306,7 @@ def test_the_verdict_is_corrected_for_the_number_of_methods() -> None:
     worse = {f"multi_task{i}": 1.5 for i in range(4)}
     five = table(candidate=0.95, single_task=1.0, noise=0.02, **worse)
     assert five["sharing"]["p_value"] == pytest.approx(5 * p)
-    # a second method that learns apart must be beaten too, which needs no correction
+    # sharing must also be better than a second single-task method, which needs no correction
     two = table(candidate=0.95, single_task1=1.0, single_task2=1.5, noise=0.02)
     assert two["sharing"]["p_value"] == pytest.approx(p)
     assert two["sharing"]["apart"]["algorithm"] == "single_task1"
@@ -325,7 +325,7 @@ def test_tasks_are_corrected_for_their_number() -> None:
     assert "Benjamini-Hochberg over 6 tasks" in found["sentences"][-1]
 
 
-def test_methods_that_cannot_be_told_from_the_best_are_named() -> None:
+def test_methods_not_significantly_worse_than_the_best_are_listed() -> None:
     found = table(candidate=1.0, multi_task=1.001, single_task=1.3, trivial=2.0)
     assert {found["best"]["algorithm"], *(m["algorithm"] for m in found["best"]["tied"])} == {
         "candidate",
@@ -343,7 +343,7 @@ def test_the_best_method_has_the_highest_score_or_the_lowest_error(metric, best)
     assert found["best"]["value"] == pytest.approx(values[best])
 
 
-def test_what_the_candidate_beats_is_not_among_the_best() -> None:
+def test_a_method_worse_than_the_candidate_is_not_among_the_best() -> None:
     n_beaten = 0
     for seed in range(20):
         found = table(
@@ -358,7 +358,7 @@ def test_what_the_candidate_beats_is_not_among_the_best() -> None:
     assert n_beaten > 10
 
 
-def test_too_few_splits_are_told() -> None:
+def test_too_few_splits_cause_a_warning() -> None:
     found = table(n_splits=1, candidate=0.5, single_task=1.0)
     assert found["verdict"] == "unclear"
     assert found["sharing"]["gain"] is None
@@ -368,7 +368,7 @@ def test_too_few_splits_are_told() -> None:
     assert found["tasks"]["t0"]["sentence"] == "t0: too few held-out rows."
 
 
-def test_sharing_that_helps_is_told() -> None:
+def test_the_verdict_is_helps_if_sharing_helps() -> None:
     found = study("rmt-pca", subspaces(related=True), k=2)
     assert found["verdict"] == "helps"
     assert found["sentences"][0].startswith("Learning together helps on this data: rmt-pca is")
@@ -378,7 +378,7 @@ def test_sharing_that_helps_is_told() -> None:
     assert found["methods"][-1]["value"] > found["methods"][0]["value"]
 
 
-def test_sharing_that_hurts_is_told_with_the_winner() -> None:
+def test_the_verdict_is_hurts_and_names_the_best_method() -> None:
     tasks = subspaces(related=False, n_samples=40)
     found = study("rmt-pca", tasks, k=2, lam=1e6, selection="given")
     assert found["verdict"] == "hurts"
@@ -387,7 +387,7 @@ def test_sharing_that_hurts_is_told_with_the_winner() -> None:
     assert (found["best"]["algorithm"], found["best"]["tied"]) == ("pca", [])
 
 
-def test_unrelated_tasks_cannot_be_told() -> None:
+def test_the_verdict_is_unclear_for_unrelated_tasks() -> None:
     found = study("rmt-pca", subspaces(related=False, n_samples=20), k=2)
     assert found["verdict"] in {"unclear", "equal"}
     assert found["tasks"]
@@ -405,9 +405,9 @@ def linear_tasks(*, n_tasks=10, n_samples=10, d=20, own=0.3, noise=0.5, seed=0) 
     return TaskSet(tuple(made))
 
 
-def test_related_tasks_of_few_rows_are_helped_though_another_method_is_better() -> None:
-    asked = CompareOptions(splits=Splits(n_folds=5, repeats=1))
-    found = study("mtfl", linear_tasks(), compare=asked)
+def test_sharing_helps_related_tasks_of_few_rows_though_another_method_is_better() -> None:
+    options = CompareOptions(splits=Splits(n_folds=5, repeats=1))
+    found = study("mtfl", linear_tasks(), compare=options)
     assert found["verdict"] == "helps"
     assert found["best"]["algorithm"] != "mtfl"
 
@@ -427,8 +427,8 @@ def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
     made = subspaces(related=True, n_tasks=2, n_samples=12)
     y = None if labels is None else labels * 6
     tasks = TaskSet(tuple(Task.from_rows(task.name, task.X, y=y) for task in made))
-    asked = CompareOptions(splits=Splits(n_folds=3, repeats=1), metric=metric)
-    found = study("tlvm", tasks, compare=asked, L=2, r=6, max_iter=20)
+    options = CompareOptions(splits=Splits(n_folds=3, repeats=1), metric=metric)
+    found = study("tlvm", tasks, compare=options, L=2, r=6, max_iter=20)
     of_rows = metric is not None or labels is None
     assert found["metric"] == ("reconstruction_error" if of_rows else "error_rate")
     linear = {"pca", "transfer-pca", "ppca"}
@@ -439,13 +439,13 @@ def test_a_transfer_is_compared_with_linear_models_where_they_have_the_metric(
     assert all("error_rate needs the method predict" in reason for reason in reasons.values())
 
 
-def test_folds_that_hold_no_row_of_any_task_are_left_out() -> None:
+def test_folds_without_rows_are_left_out() -> None:
     found = study("rmt-pca", subspaces(related=True, n_samples=3), k=1, selection="given")
     assert found["n_splits"] == 10  # each repeat has two folds of no row
     assert all(entry["gain"] is not None for entry in found["overall"])
 
 
-def test_where_nothing_can_be_held_out_it_is_told() -> None:
+def test_a_comparison_without_rows_to_hold_out_is_rejected() -> None:
     alone = TaskSet(tuple(Task.from_rows(n, [[1.0, 2.0]], y=[1.0]) for n in "ab"))
     with pytest.raises(InvalidData, match="no split can hold out a row"):
         study("mtfl", alone, selection="given")
@@ -456,7 +456,7 @@ def test_a_method_without_baselines_cannot_be_compared() -> None:
         study("pca", identical_gaussians(np.random.default_rng(0), n_tasks=2).tasks)
 
 
-def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
+def test_random_labels_give_no_gain_and_uniform_p_values() -> None:
     p_values, verdicts = [], []
     for seed in range(20):
         rng = np.random.default_rng(seed)
@@ -466,8 +466,8 @@ def test_labels_that_mean_nothing_give_no_gain_and_even_p_values() -> None:
                 for i in range(3)
             )
         )
-        asked = CompareOptions(splits=Splits(n_folds=4, repeats=1))
-        found = study("mtda", tasks, seed=seed, compare=asked, d_grid=[1], gamma_grid=[0.1])
+        options = CompareOptions(splits=Splits(n_folds=4, repeats=1))
+        found = study("mtda", tasks, seed=seed, compare=options, d_grid=[1], gamma_grid=[0.1])
         p_values += [
             entry["p_value"] for entry in found["overall"] if entry["baseline"] == "lda-rt"
         ]

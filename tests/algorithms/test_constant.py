@@ -58,7 +58,7 @@ def test_rows_are_reconstructed_as_their_mean() -> None:
 
 
 @pytest.mark.parametrize("target", ["none", "numbers", "classes"])
-def test_it_is_judged_by_every_metric(target) -> None:
+def test_it_is_scored_by_every_metric(target) -> None:
     found = {
         metric.name for metric in metrics_for([Constant()], [TaskSummary("t", 5, 2, target=target)])
     }

@@ -1,6 +1,6 @@
 """Every promise of the interface, kept by every registered algorithm.
 
-Nothing here knows an algorithm: problems are made by what ``needs`` says.
+Nothing here knows an algorithm: problems are generated from ``needs``.
 """
 
 import json
@@ -147,7 +147,7 @@ def test_no_number_may_be_negative(algorithm) -> None:
 
 
 @over_algorithms
-def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
+def test_params_survive_json_and_reject_unknown_names(algorithm) -> None:
     params = algorithm.Params()
     assert algorithm.Params.model_validate(json.loads(params.model_dump_json())) == params
     with pytest.raises(ValidationError):
@@ -155,7 +155,7 @@ def test_params_survive_json_and_refuse_unknown_names(algorithm) -> None:
 
 
 @pytest.mark.parametrize(("place", "field"), [(None, "k"), ("param_sets/2", "param_sets/2/k")])
-def test_a_refused_parameter_is_named_with_its_place(place, field) -> None:
+def test_a_rejected_parameter_is_named_with_its_location(place, field) -> None:
     with pytest.raises(InvalidParams, match=r"pca: .*'k'") as rejected:
         ALGORITHMS["pca"].parse({"k": 0}, place=place)
     assert rejected.value.field == field
@@ -181,7 +181,7 @@ def test_modules_at_the_top_level_are_algorithms() -> None:
 
 
 @over_algorithms
-def test_name_and_texts_are_told(algorithm) -> None:
+def test_name_and_descriptions_are_present(algorithm) -> None:
     assert ALGORITHMS[algorithm.name] is algorithm
     assert algorithm.name == algorithm.name.lower()
     assert algorithm.title
@@ -190,7 +190,7 @@ def test_name_and_texts_are_told(algorithm) -> None:
 
 
 @over_cases
-def test_defaults_fit_every_made_problem(algorithm, tasks) -> None:
+def test_defaults_fit_every_generated_problem(algorithm, tasks) -> None:
     trace = Trace()
     model = fit(algorithm, tasks, trace=trace)
     assert model.algorithm == algorithm.name
@@ -206,7 +206,7 @@ def test_defaults_fit_every_made_problem(algorithm, tasks) -> None:
 
 
 @over_cases
-def test_objective_moves_as_theory_says(algorithm, tasks) -> None:
+def test_objective_is_monotone_where_theory_guarantees_it(algorithm, tasks) -> None:
     trace = Trace()
     fit(algorithm, tasks, trace=trace)
     sign = {"up": 1.0, "down": -1.0, None: 0.0}[algorithm.monotone]
@@ -250,7 +250,7 @@ def test_permuted_tasks_permute_the_answer(algorithm, tasks) -> None:
 
 
 @over_cases
-def test_a_saved_model_answers_with_the_same_bits(algorithm, tasks, tmp_path) -> None:
+def test_a_saved_model_returns_the_same_bits(algorithm, tasks, tmp_path) -> None:
     model = fit(algorithm, tasks)
     save_model(model, tmp_path / "model")
     loaded = load_model(tmp_path / "model")
@@ -287,7 +287,7 @@ def test_columns_by_class_are_those_of_the_labels(algorithm, tasks) -> None:
         assert labels == tuple(np.unique(task.y).tolist())
         here = answers(model, task, np.random.default_rng(0).standard_normal((5, task.n_features)))
         for method in has_columns:
-            # of two classes one score tells both
+            # two classes have one score
             is_one = method == "decision_function" and len(labels) == 2
             assert here[method].shape == ((5,) if is_one else (5, len(labels)))
             assert here[method].dtype == np.float64
@@ -336,7 +336,7 @@ class _Spoilt(Trace):
 
 @over_cases
 @pytest.mark.parametrize("field", ["objective", "residual"])
-def test_a_loop_that_starts_at_no_number_ends_the_fit(algorithm, tasks, field) -> None:
+def test_a_loop_that_starts_at_a_non_finite_value_ends_the_fit(algorithm, tasks, field) -> None:
     trace = Trace()
     fit(algorithm, tasks, trace=trace)
     for place in range(min(len(trace.stop_reasons), 3)):
@@ -383,7 +383,7 @@ def test_unknown_task_lists_the_known_ones(algorithm, tasks) -> None:
 
 
 @over_cases
-def test_bad_rows_are_told_with_task_row_and_column(algorithm, tasks) -> None:
+def test_invalid_rows_are_reported_with_task_row_and_column(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     name = tasks.names[0]
     for method in model.available_methods():
@@ -459,7 +459,7 @@ CHOOSING = [
 
 
 @pytest.mark.parametrize(("algorithm", "name"), CHOOSING)
-def test_a_choice_at_an_end_of_its_grid_is_warned_of(algorithm, name) -> None:
+def test_a_choice_at_an_end_of_its_grid_causes_a_warning(algorithm, name) -> None:
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(5), 8)
     kind = kinds_of_targets(algorithm)[0]
@@ -475,10 +475,10 @@ def test_a_choice_at_an_end_of_its_grid_is_warned_of(algorithm, name) -> None:
         values["ends"] = "none"
     tried = INNER_GRIDS[name]
     model = fit(algorithm, tasks, **values, **{grids[name]: tried})
-    told = [w for w in model.warnings if f"add smaller values to '{grids[name]}'" in w
+    found = [w for w in model.warnings if f"add smaller values to '{grids[name]}'" in w
             or f"add larger values to '{grids[name]}'" in w]  # fmt: skip
-    assert len(told) >= 1
-    assert all(f"the chosen {name} = " in w for w in told)
+    assert len(found) >= 1
+    assert all(f"the chosen {name} = " in w for w in found)
     for other, grid in grids.items():
         assert other == name or not any(f"'{grid}'" in w for w in model.warnings)
     # one value is no choice
@@ -507,7 +507,7 @@ MISFITS: dict[str, Callable[[Task], Task]] = {
 
 @over_algorithms
 @pytest.mark.parametrize("misfit", MISFITS)
-def test_what_a_fit_refuses_cannot_join_later(algorithm, misfit) -> None:
+def test_adapt_rejects_what_fit_rejects(algorithm, misfit) -> None:
     if not algorithm.supports_adaptation():
         pytest.skip("the algorithm does not support adaptation")
     tasks = PROBLEMS["related"](kinds_of_targets(algorithm)[0])
@@ -522,7 +522,7 @@ def test_what_a_fit_refuses_cannot_join_later(algorithm, misfit) -> None:
 
 
 @over_cases
-def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
+def test_a_new_task_is_added_or_rejected_with_a_reason(algorithm, tasks) -> None:
     model = fit(algorithm, tasks)
     old = tasks.tasks[0]
     new = Task("new", old.X, old.input, old.y)
@@ -542,7 +542,7 @@ def test_a_new_task_joins_or_is_refused_in_a_sentence(algorithm, tasks) -> None:
 
 
 @over_cases
-def test_tasks_join_under_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
+def test_adapt_uses_the_trace_of_the_caller(algorithm, tasks, monkeypatch) -> None:
     if not algorithm.supports_adaptation():
         pytest.skip("the algorithm does not support adaptation")
     model, old = fit(algorithm, tasks), tasks.tasks[0]
@@ -607,7 +607,7 @@ def fit_or_refusal(algorithm, tasks):
 
 
 @pytest.mark.parametrize(("algorithm", "tasks"), sized_cases)
-def test_values_of_any_size_are_answered_or_refused_by_their_size(algorithm, tasks) -> None:
+def test_values_of_any_size_are_predicted_or_rejected_for_their_size(algorithm, tasks) -> None:
     """The answer is that of other units, or the error speaks of scale: nothing else ever."""
     first = tasks.tasks[0]
     rows = np.random.default_rng(0).standard_normal((5, first.n_features))

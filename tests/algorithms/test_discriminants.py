@@ -59,7 +59,7 @@ def assert_same_subspace(U, V, atol=SUBSPACE_ATOL) -> None:
 
 
 @pytest.mark.parametrize("width", [6, 90])
-def test_pca_and_its_neighbours_are_those_of_scikit_learn(width) -> None:
+def test_pca_and_its_neighbours_equal_those_of_scikit_learn(width) -> None:
     task = task_of(1, d=width)
     model = fit(PCAClassifier(), task, d=3)
     pca = PCA(3, svd_solver="full").fit(task.X)
@@ -86,7 +86,7 @@ def test_plain_lda_is_that_of_scikit_learn() -> None:
 
 
 class Ridged:
-    """A covariance with ρ on its diagonal, in the way scikit-learn asks for it."""
+    """A covariance with ρ on its diagonal, as scikit-learn expects it."""
 
     def __init__(self, rho):
         self.rho = rho
@@ -143,7 +143,7 @@ def test_fisherface_is_lda_after_pca() -> None:
     assert_same_subspace(model.part_of("t").U, pca.components_.T @ lda.scalings_[:, :3], 1e-6)
 
 
-def test_fisherface_of_single_rows_keeps_as_many_components_as_classes_tell() -> None:
+def test_fisherface_of_single_rows_keeps_classes_minus_one_components() -> None:
     rng = np.random.default_rng(7)
     task = Task.from_rows("t", rng.standard_normal((5, 30)), y=np.arange(5))
     model = fit(RatioTraceLDA(), task, d=4, form="fisherface")
@@ -155,7 +155,7 @@ def test_fisherface_of_single_rows_keeps_as_many_components_as_classes_tell() ->
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.5])
-def test_trace_ratio_is_not_beaten_nearby(gamma) -> None:
+def test_no_nearby_projection_has_a_larger_trace_ratio(gamma) -> None:
     task = task_of(8)
     S_b, S_t = scatter(task)
     S_t = S_t + gamma * np.trace(S_t) / 6 * np.eye(6)
@@ -208,8 +208,8 @@ def test_many_rows_leave_no_null_space_and_get_the_plain_lda() -> None:
 @pytest.mark.parametrize("algorithm", [RatioTraceLDA(), NullSpaceLDA()], ids=lambda a: a.name)
 @pytest.mark.parametrize("standardise", ["center", "scale", "features"])
 @pytest.mark.parametrize("power", [5, 10, 40])
-def test_plain_lda_does_not_hang_on_the_scales_of_columns(algorithm, standardise, power) -> None:
-    # what tells the classes apart lies in the last columns, of the least variance
+def test_plain_lda_does_not_depend_on_the_scales_of_columns(algorithm, standardise, power) -> None:
+    # the classes differ in the last columns, which have the smallest variance
     rng = np.random.default_rng(0)
     y = np.repeat(np.arange(3), 30)
     X = rng.standard_normal((90, 6))
@@ -226,7 +226,7 @@ def test_plain_lda_does_not_hang_on_the_scales_of_columns(algorithm, standardise
     np.testing.assert_allclose(own.T @ own / 90, np.eye(2), atol=1e-7)
 
 
-def test_no_more_null_space_directions_than_tell_classes_apart() -> None:
+def test_null_space_directions_are_at_most_classes_minus_one() -> None:
     model = fit(NullSpaceLDA(), task_of(11, d=90, n=3, c=4), d=10)
     assert model.part_of("t").U.shape == (90, 3)
     assert "3 instead of 10" in model.warnings[0]
@@ -282,7 +282,7 @@ def test_aggregate_is_one_lda_of_all_projected_rows(labels) -> None:
 
 
 @pytest.mark.parametrize("gamma", [0.0, 0.3])
-def test_a_coordinate_is_judged_by_the_tasks_that_have_it(gamma) -> None:
+def test_a_coordinate_is_scored_by_the_tasks_that_have_it(gamma) -> None:
     tasks = [task_of(14, d=20, n=2, c=2, name="few"), task_of(15, d=20, name="many")]
     model = fit(Aggregate(), *tasks, d=3, d_prime=10, gamma=gamma)
     np.testing.assert_array_equal(model.part_of("few").W[:, 3:], 0.0)
@@ -323,7 +323,7 @@ def test_a_new_task_is_projected_by_the_common_part() -> None:
 
 
 @over_single
-def test_tasks_do_not_look_at_each_other(algorithm) -> None:
+def test_tasks_are_independent(algorithm) -> None:
     tasks = [task_of(19, name="a"), task_of(20, d=30, n=4, name="b")]
     both = fit(algorithm, *tasks, selection="cv")
     for task in tasks:
@@ -342,7 +342,7 @@ def test_a_new_task_is_learned_as_in_a_fit(algorithm) -> None:
 
 
 @over_family
-def test_constant_rows_answer_the_first_label(algorithm) -> None:
+def test_constant_rows_are_predicted_as_the_first_label(algorithm) -> None:
     flat = Task.from_rows("flat", np.ones((6, 4)), y=["b", "b", "c", "c", "a", "a"])
     model = fit(algorithm, flat)
     assert any("no variance" in warning for warning in model.warnings)
@@ -354,7 +354,7 @@ def test_constant_rows_answer_the_first_label(algorithm) -> None:
 @over_family
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=10, deadline=None)
-def test_turned_features_change_no_prediction(algorithm, seed) -> None:
+def test_rotated_features_change_no_prediction(algorithm, seed) -> None:
     task = task_of(seed, d=20, n=4)
     Q = np.linalg.qr(np.random.default_rng(seed).standard_normal((20, 20)))[0]
     rows = task_of(seed + 1, d=20, n=4).X
@@ -364,7 +364,7 @@ def test_turned_features_change_no_prediction(algorithm, seed) -> None:
 
 
 @over_family
-def test_separable_classes_are_told_apart(algorithm) -> None:
+def test_separable_classes_are_predicted(algorithm) -> None:
     train, test = (task_of(25, d=15, spread=15.0) for _ in range(2))
     rng = np.random.default_rng(0)
     rows = test.X + 0.5 * rng.standard_normal(test.X.shape)
@@ -375,7 +375,7 @@ def test_separable_classes_are_told_apart(algorithm) -> None:
 
 @over_family
 def test_permuted_labels_give_the_error_of_chance(algorithm) -> None:
-    # a choice that looked at the rows it is judged on would do better than chance
+    # a selection that used the held-out rows would score better than chance
     from algorithms.evaluation import error_rates, stratified_split
 
     errors = []

@@ -109,7 +109,7 @@ def test_error_rates_are_the_share_of_wrong_labels() -> None:
     assert mean_error_rate(Fixed(), tasks) == 0.375
 
 
-def test_tasks_without_labels_are_refused() -> None:
+def test_tasks_without_labels_are_rejected() -> None:
     bare = TaskSet((Task.from_rows("bare", np.ones((3, 2))),))
     with pytest.raises(InvalidData, match="'bare' has no class labels"):
         stratified_split(bare, n_train=1, rng=np.random.default_rng(0))
@@ -145,7 +145,7 @@ def test_the_losses_are_those_of_cross_validation_by_hand() -> None:
         assert loss == pytest.approx(np.mean(errors))
 
 
-def test_of_equal_candidates_the_first_is_chosen() -> None:
+def test_the_first_of_equal_candidates_is_selected() -> None:
     tried = [PCAClassifier.Params(d=d) for d in (4, 3, 8)]
     far = clouds(3)
     far = Task.from_rows("t", far.X + 100 * far.y[:, None] * np.arange(8), y=far.y)
@@ -176,7 +176,7 @@ def test_a_loss_that_is_not_finite_diverges() -> None:
     seed=st.integers(0, 2**32 - 1),
 )  # fmt: skip
 @settings(max_examples=50, deadline=None)
-def test_tasks_of_the_same_rows_are_divided_alike(n_tasks, n_samples, n_folds, seed) -> None:
+def test_tasks_of_the_same_rows_have_the_same_folds(n_tasks, n_samples, n_folds, seed) -> None:
     rng = np.random.default_rng(seed)
     X = rng.normal(size=(n_samples, 2))
     y = rng.integers(0, 3, size=(n_tasks, n_samples))
@@ -195,7 +195,7 @@ def test_tasks_of_the_same_rows_are_divided_alike(n_tasks, n_samples, n_folds, s
     assert sum(n_held) <= n_samples * (1 + 1 / n_folds)
 
 
-def test_nothing_to_hold_out_is_told() -> None:
+def test_tasks_without_rows_to_hold_out_are_rejected() -> None:
     with pytest.raises(InvalidData, match=r"task 't' has only one row, or one row per class"):
         select(TaskSet((numbered(1, 1),)), [RatioTraceLDA.Params()])
 
@@ -236,7 +236,7 @@ def test_a_selection_sees_no_test_row() -> None:
 
 
 @pytest.mark.parametrize("name", ["mtfl", "ridge", "mean-regularised", "shared-lasso", "fmtl"])
-def test_tasks_of_one_row_leave_nothing_to_choose_by_which_is_known_at_once(name) -> None:
+def test_selection_on_tasks_of_one_row_is_rejected_before_the_fit(name) -> None:
     algorithm = ALGORITHMS[name]
     tasks = TaskSet(
         tuple(Task.from_rows(f"t{i}", np.full((1, 3), 1.0 + i), y=np.ones(1)) for i in range(3))
@@ -276,7 +276,7 @@ def select_each(tasks, candidates, *, algorithm):
 
 
 @pytest.mark.parametrize("choose", [select, select_each])
-def test_a_failed_candidate_is_recorded_and_left_out_of_the_choice(choose) -> None:
+def test_a_failed_candidate_is_recorded_and_not_selected(choose) -> None:
     tasks = TaskSet((clouds(1), clouds(2, d=5, name="u")))
     tried = [RatioTraceLDA.Params(d=d) for d in (1, 2, 3)]
     whole = choose(tasks, tried, algorithm=Fragile())
@@ -294,7 +294,7 @@ def test_a_failed_candidate_is_recorded_and_left_out_of_the_choice(choose) -> No
 
 
 @pytest.mark.parametrize("choose", [select, select_each])
-def test_a_choice_fails_where_every_candidate_does(choose) -> None:
+def test_a_selection_fails_if_every_candidate_fails(choose) -> None:
     tried = [RatioTraceLDA.Params(d=d) for d in (1, 2)]
     with pytest.raises(Diverged, match=r"all 2 candidates failed \(the first, d = 1, gamma = "):
         choose(TaskSet((clouds(1),)), tried, algorithm=Fragile(1, 2))

@@ -8,7 +8,7 @@ from algorithms.numerics.finite import all_finite
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("shape", [(1,), (3, 5), (2, 300), (2, 2, 2)])
-def test_one_number_that_is_not_finite_is_found_wherever_it_stands(bad, shape):
+def test_a_non_finite_number_is_found_at_any_position(bad, shape):
     for scale in (0.0, 1.0, 1e200):
         values = np.full(shape, scale)
         assert all_finite(values)
@@ -19,7 +19,7 @@ def test_one_number_that_is_not_finite_is_found_wherever_it_stands(bad, shape):
             values[place] = scale
 
 
-def test_numbers_are_finite_however_they_lie():
+def test_finite_arrays_of_any_memory_layout_are_accepted():
     values = np.arange(60.0).reshape(6, 10)
     for view in (values, values.T, values[::2, ::3], values[:0], np.asfortranarray(values)):
         assert all_finite(view)

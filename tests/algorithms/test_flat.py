@@ -30,7 +30,7 @@ def test_a_constant_has_no_explained_variance_and_no_r2(value, n, n_ulps, seed) 
 
 @given(scale=st.floats(1e-8, 1e8), offset=st.floats(-1e5, 1e5), seed=st.integers(0, 9))
 @settings(max_examples=50, deadline=None)
-def test_a_small_variance_is_one_nevertheless(scale, offset, seed) -> None:
+def test_a_small_variance_is_not_zero(scale, offset, seed) -> None:
     # a deviation of a part in ten million of the values is far above rounding
     rng = np.random.default_rng(seed)
     z, e = rng.normal(size=(2, 50))
@@ -71,7 +71,7 @@ def test_a_flat_task_is_left_out_of_the_mean_over_tasks(metric) -> None:
     assert others > 0.5
 
 
-def test_rows_that_do_not_vary_retain_nothing() -> None:
+def test_constant_rows_have_no_retained_variance() -> None:
     class Mean:
         def transform(self, X, *, task):  # noqa: ARG002
             return np.zeros((len(X), 1))
@@ -87,7 +87,7 @@ def test_rows_that_do_not_vary_retain_nothing() -> None:
 
 
 @pytest.mark.parametrize(("fitted", "score"), [(0.1, 1.0), (0.2, 0.0)])
-def test_constant_targets_are_met_or_not(fitted, score) -> None:
+def test_constant_targets_are_scored_by_whether_they_are_predicted(fitted, score) -> None:
     Y = np.full((7, 1), 0.1)
     assert Y.var() > 0  # by rounding
     found = training_scores(["t"], [Targets(Y, None)], [np.full((7, 1), fitted) + 1e-17])
@@ -95,7 +95,7 @@ def test_constant_targets_are_met_or_not(fitted, score) -> None:
 
 
 @pytest.mark.parametrize("name", ["pca", "common-pca", "rmt-pca", "transfer-pca", "ppca"])
-def test_constant_rows_beside_others_are_told_as_such(name) -> None:
+def test_constant_rows_beside_others_are_fully_retained(name) -> None:
     algorithm = ALGORITHMS[name]
     rng = np.random.default_rng(0)
     flat = Task.from_rows("flat", np.tile(rng.normal(size=4) / 3, (7, 1)))
@@ -108,7 +108,7 @@ def test_constant_rows_beside_others_are_told_as_such(name) -> None:
     assert values["flat"] == 1.0
 
 
-def test_constant_columns_leave_the_unit_of_a_kernel_alone() -> None:
+def test_constant_columns_do_not_change_the_unit_of_a_kernel() -> None:
     from algorithms.kernel_machines.input_kernels import relative_gamma
 
     flat = np.full((7, 3), 0.1)

@@ -166,7 +166,7 @@ def test_gain_is_minus_the_conjugate_found_by_search(kind, loss) -> None:
                 assert gain == pytest.approx(found, abs=1e-6)
 
 
-def test_three_scales_of_the_penalty_are_one_with_another_lambda() -> None:
+def test_three_scales_of_the_penalty_differ_only_by_lambda() -> None:
     for k in (1, 2, 4):
         p, C, lam = 2 * k / (2 * k - 1), 3.0, 0.7
         rho = np.random.default_rng(0).uniform(0.1, 2.0, (3, 3))
@@ -188,7 +188,7 @@ def test_theta_is_the_slope_of_the_bound(penalty, k) -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 4])
-def test_only_one_parameter_counts(k) -> None:
+def test_only_the_parameter_of_the_penalty_has_an_effect(k) -> None:
     tasks = related("numbers")
     found = []
     for C in (0.5, 5.0):
@@ -337,7 +337,7 @@ def test_the_gap_is_a_sum_of_terms_of_examples_none_negative(kind, loss, penalty
 @pytest.mark.parametrize("method", ["sdca", "tasks", "blocks"])
 @pytest.mark.parametrize("features", [False, True])
 @pytest.mark.parametrize("n_passes", [4, 25])
-def test_what_a_pass_keeps_current_is_what_is_computed_afresh(method, features, n_passes) -> None:
+def test_updated_values_equal_recomputed_ones(method, features, n_passes) -> None:
     tasks = related("classes", T=5, n=40, is_shared=method == "blocks")
     kernel = learned_kernel("power", k=1, C=1.0, lam=relative_lam("power", k=1, C=1.0, n_rows=40.0))
     problem = problem_of(tasks, "hinge", kernel, features=features)
@@ -518,7 +518,7 @@ def test_a_weight_of_two_is_a_row_given_twice() -> None:
 # -- the algorithm ----------------------------------------------------------------------------
 
 
-def test_tasks_on_the_same_rows_share_them_and_answer_alike() -> None:
+def test_tasks_on_the_same_rows_share_them_and_predict_the_same() -> None:
     tasks = related("numbers", T=4, n=30, is_shared=True)
     shared = fit(tasks, tolerance=1e-10)
     assert shared.fit_info["n_rows"] == 30
@@ -588,7 +588,7 @@ def test_landmarks_solve_the_problem_of_their_own_kernel() -> None:
     assert model.fit_info["primal"] == pytest.approx(-slow.fun, rel=OBJECTIVE_RTOL)
 
 
-def test_outliers_do_not_drag_a_huber_machine_along() -> None:
+def test_outliers_barely_change_a_huber_machine() -> None:
     tasks = related("numbers", T=3, n=40, noise=0.1)
     rng = np.random.default_rng(2)
     spoilt = [np.where(rng.random(task.n_samples) < 0.1, 30.0, task.y) for task in tasks]
@@ -604,7 +604,7 @@ def test_outliers_do_not_drag_a_huber_machine_along() -> None:
     assert errors[1] < 0.2 * errors[0]
 
 
-def test_a_bad_precomputed_kernel_is_refused_in_a_sentence() -> None:
+def test_an_invalid_precomputed_kernel_is_rejected_with_a_reason() -> None:
     rng = np.random.default_rng(0)
     K = rng.standard_normal((10, 10))
 
@@ -641,7 +641,7 @@ def test_all_rows_as_landmarks_give_the_exact_kernel() -> None:
     assert len(landmarks.support) == n - 1
 
 
-def test_a_kernel_beyond_the_memory_bound_is_refused_beforehand() -> None:
+def test_a_kernel_beyond_the_memory_limit_is_rejected_before_the_fit() -> None:
     summaries = related("numbers", T=3, n=2000).summaries()
     with pytest.raises(InvalidParams, match=r"6003 rows .* needs 0\.577 GB"):
         FMTL().check(summaries, FMTLParams(memory_gb=0.1))
@@ -649,7 +649,7 @@ def test_a_kernel_beyond_the_memory_bound_is_refused_beforehand() -> None:
     FMTL().check(summaries, FMTLParams(memory_gb=0.1, nystrom=100))
 
 
-def test_a_loss_or_solver_that_does_not_fit_is_refused() -> None:
+def test_an_unsuitable_loss_or_solver_is_rejected() -> None:
     with pytest.raises(InvalidParams, match="targets that are numbers"):
         fit(related("numbers"), loss="hinge")
     with pytest.raises(InvalidParams, match="targets that are classes"):
@@ -664,14 +664,14 @@ def test_a_loss_or_solver_that_does_not_fit_is_refused() -> None:
         fit(related("numbers"), solver="newton")
 
 
-def test_groups_of_tasks_are_found_and_told() -> None:
+def test_groups_of_tasks_are_found_and_reported() -> None:
     model = fit(related("numbers", T=6, n=40, noise=0.1, seed=1), kernel="linear", tolerance=1e-6)
     signs = np.sign(model.Theta)
     expected = np.outer([1, -1] * 3, [1, -1] * 3)
     np.testing.assert_array_equal(signs, expected)
-    told = model.fit_info["relations"]
-    assert "strongly related" in told["sentence"]
-    assert sorted(told["order"]) == sorted(model.tasks)
+    relations = model.fit_info["relations"]
+    assert "strongly related" in relations["sentence"]
+    assert sorted(relations["order"]) == sorted(model.tasks)
     assert np.linalg.eigvalsh(model.Theta)[0] >= -1e-10 * np.abs(model.Theta).max()
 
 
@@ -718,7 +718,7 @@ def test_balanced_classes_find_the_rare_one() -> None:
     assert found[1] > found[0]
 
 
-def test_the_strength_is_chosen_inside_the_training_rows() -> None:
+def test_the_strength_is_selected_within_the_training_rows() -> None:
     for kind in ("numbers", "classes"):
         model = fit(related(kind, n=30), selection="cv", grid=(0.001, 1.0, 10.0))
         losses = model.fit_info["cv_loss"]
@@ -754,7 +754,7 @@ def test_a_new_task_satisfies_its_own_optimality_with_the_others_frozen(settings
     assert abs(joined.Theta[-1, 0]) > 0.1 * joined.Theta[-1, -1]
 
 
-def test_a_new_task_that_does_not_fit_is_refused() -> None:
+def test_an_unsuitable_new_task_is_rejected() -> None:
     model = fit(related("numbers"))
     X = np.ones((3, 4))
     with pytest.raises(InvalidData, match="has 5 features, the model 4"):
@@ -767,7 +767,7 @@ def test_a_new_task_that_does_not_fit_is_refused() -> None:
         FMTL().adapt(model, Task.from_rows("new", X, y=["a", "b", "a"]))
 
 
-def test_a_new_task_of_several_classes_joins() -> None:
+def test_a_new_task_of_several_classes_can_be_added() -> None:
     X, y = three_classes()
     first = TaskSet((Task.from_rows("trees", X, y=y),))
     for kernel in ("rbf", "linear"):
@@ -800,7 +800,7 @@ def test_a_task_of_one_example_or_of_one_class_is_fitted() -> None:
     np.testing.assert_allclose(fit(numbers).predict(X, task="one"), 3.0, atol=2.0)
 
 
-def test_targets_in_other_units_give_the_same_answer_in_those_units() -> None:
+def test_targets_in_other_units_give_the_same_predictions_in_those_units() -> None:
     tasks = related("numbers", T=3)
     scaled = TaskSet(tuple(Task.from_rows(t.name, t.X, y=1e6 * t.y) for t in tasks))
     for loss in ("squared", "epsilon-insensitive"):
@@ -833,7 +833,7 @@ def test_a_row_of_zeros_does_not_keep_the_gap_open(kind, loss) -> None:
     assert model.fit_info["relative_gap"] <= 1e-6
 
 
-def test_contradictions_cancel() -> None:
+def test_equal_rows_with_opposite_labels_cancel() -> None:
     X = np.random.default_rng(0).standard_normal((10, 3))
     y = np.array(["a", "b"] * 5)
     tasks = TaskSet((Task.from_rows("both", np.repeat(X[:5], 2, axis=0), y=y),))
@@ -842,14 +842,14 @@ def test_contradictions_cancel() -> None:
     np.testing.assert_allclose(model.decision_function(X, task="both"), 0.0, atol=0.05)
 
 
-def test_identical_rows_are_no_trouble() -> None:
+def test_identical_rows_can_be_fitted() -> None:
     tasks = related("numbers", T=2, n=6)
     twice = TaskSet(tuple(t.take(np.repeat(np.arange(t.n_samples), 3)) for t in tasks))
     for kernel in ("linear", "rbf"):
         assert fit(twice, kernel=kernel, C=100.0).fit_info["relative_gap"] <= 1e-3
 
 
-def test_too_few_passes_are_told_with_the_gap() -> None:
+def test_too_few_passes_cause_a_warning_with_the_gap() -> None:
     trace = Trace()
     model = fit(related("classes", n=40), max_iter=1, C=1000.0, trace=trace)
     assert trace.stop_reason == "max_iter"
@@ -861,7 +861,7 @@ def test_too_few_passes_are_told_with_the_gap() -> None:
 
 @pytest.mark.parametrize("C", [1.0, 1000.0])
 @pytest.mark.parametrize("loss", ["squared", "logistic"])
-def test_more_tasks_than_features_do_not_stop_short(loss, C) -> None:
+def test_more_tasks_than_features_converge(loss, C) -> None:
     # the alternation alone freezes the directions in which its first θ has no rank
     kind = "numbers" if loss == "squared" else "classes"
     tasks = related(kind, T=9, n=30, d=3, noise=2.0)

@@ -16,7 +16,7 @@ from algorithms.kernel_machines.input_kernels import InputKernel
 from algorithms.kernel_machines.losses import Loss
 from algorithms.kernel_machines.output_kernels import learned_kernel, relative_lam
 
-#: Gap to which coordinate ascent goes here, and what the other solver may miss.
+#: Gap of coordinate ascent here, and the tolerance of the other solver.
 GAP, SLACK = 1e-7, 1e-6
 #: Part of the errors in the tests are beyond them.
 DELTA, EPSILON = 0.3, 0.1
@@ -59,7 +59,7 @@ def problem_of(kind, loss, penalty, C):
 
 
 def values_of_v(penalty, rho, *, top=40.0):
-    """Return Θ and V* of (10) and (11), entry by entry; from ``top`` on V* goes on as a line.
+    """Return Θ and V* of (10) and (11), entry by entry; from ``top`` on V* is linear.
 
     No optimum is out there, but the other solver tries such points.
     """
@@ -189,7 +189,7 @@ def test_the_optimum_is_that_of_another_solver(kind, loss, penalty, C) -> None:
 @pytest.mark.parametrize(("penalty", "k"), [("power", 1), ("power", 10), ("exp", 1), ("cosh", 1)])
 @pytest.mark.parametrize("C", [1e-6, 1e6])
 @pytest.mark.parametrize("lam", [1e-6, 1.0, 1e6, None])
-def test_no_strength_leaves_the_range_of_numbers(method, penalty, k, C, lam) -> None:
+def test_no_strength_overflows(method, penalty, k, C, lam) -> None:
     rng = np.random.default_rng(0)
     X = rng.standard_normal((60, 3))
     made = [Task.from_rows(name, X, y=np.where(X @ rng.standard_normal(3) > 0, 1, 0)) for name in "ab"]  # noqa: E501  # fmt: skip
@@ -233,7 +233,7 @@ def auc(model, tasks):
 
 @over_penalties
 @pytest.mark.parametrize("C", [1.0, 100.0])
-def test_the_land_mines_are_found_at_every_strength(data_file, penalty, C) -> None:
+def test_land_mines_are_detected_at_every_strength(data_file, penalty, C) -> None:
     train, rest = landmine(data_file("landmine.npz"))
     model = fit(train, penalty=penalty, loss="logistic", C=C)
     assert 0 <= model.fit_info["relative_gap"] <= 1e-3
@@ -309,7 +309,7 @@ def test_a_new_task_of_many_rows_reaches_what_it_reports(penalty, C, loss) -> No
     assert -slow.fun <= primal * (1 + 1e-9)
 
 
-def test_a_new_task_that_stops_early_says_so() -> None:
+def test_a_new_task_that_stops_early_causes_a_warning() -> None:
     old, _ = two_groups(20)
     new = two_groups(200, seed=1)[1]
     model = fit(old, penalty="exp", loss="hinge", C=100.0, max_iter=2, tolerance=1e-6)

@@ -25,7 +25,7 @@ INF, NAN = float("inf"), float("nan")
         (1e200, -1e200),
     ],
 )
-def test_what_proves_nothing_is_a_gap_of_infinity(primal, gap) -> None:
+def test_a_missing_certificate_is_an_infinite_gap(primal, gap) -> None:
     assert relative_gap(primal, gap) == INF
 
 
@@ -33,11 +33,11 @@ def test_what_proves_nothing_is_a_gap_of_infinity(primal, gap) -> None:
     ("primal", "gap", "expected"),
     [(2.0, 1.0, 0.5), (2.0, 3.0, 1.5), (0.0, 0.0, 0.0), (1.0, -ROUNDING / 2, 0.0)],
 )
-def test_the_relative_gap_is_a_part_of_the_primal_value(primal, gap, expected) -> None:
+def test_the_relative_gap_is_a_fraction_of_the_primal_value(primal, gap, expected) -> None:
     assert relative_gap(primal, gap) == expected
 
 
-def test_a_negative_term_of_one_example_makes_the_whole_no_certificate() -> None:
+def test_one_negative_term_invalidates_the_certificate() -> None:
     good = Certificate(primal=2.0, dual=1.0, terms=np.array([0.5, 0.5]))
     assert good.relative_gap == 0.5
     # its sum is as it should be
@@ -47,7 +47,7 @@ def test_a_negative_term_of_one_example_makes_the_whole_no_certificate() -> None
     assert Certificate(primal=-INF, dual=-INF, terms=np.zeros(2)).relative_gap == INF
 
 
-def test_numbers_that_json_lacks_are_null_however_deep() -> None:
+def test_non_finite_numbers_are_null_at_any_depth() -> None:
     value = {"a": [1.0, INF, {"b": (NAN, "x", None, np.float64(-INF))}], "c": True}
     assert json_ready(value) == {"a": [1.0, None, {"b": [None, "x", None, None]}], "c": True}
     json.dumps(json_ready(value), allow_nan=False)

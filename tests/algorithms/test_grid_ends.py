@@ -9,7 +9,7 @@ PARAMS = MTDAParams(d_grid=(4, 1, 2), gamma_grid=(10.0, 0.0, 0.1))
 
 
 @pytest.mark.parametrize(
-    ("name", "value", "told"),
+    ("name", "value", "direction"),
     [
         ("gamma", 10.0, "larger"),
         ("gamma", 0.1, None),
@@ -19,27 +19,29 @@ PARAMS = MTDAParams(d_grid=(4, 1, 2), gamma_grid=(10.0, 0.0, 0.1))
         ("d", 4, "larger"),
     ],
 )
-def test_an_end_is_told_unless_it_is_the_bound_of_the_parameter(name, value, told) -> None:
+def test_a_choice_at_a_grid_end_causes_a_warning_unless_it_is_the_bound(
+    name, value, direction
+) -> None:
     warnings = end_warnings(PARAMS, {name: value})
-    assert len(warnings) == (told is not None)
-    if told:
+    assert len(warnings) == (direction is not None)
+    if direction:
         assert f"the chosen {name} = {value:g}" in warnings[0]
-        assert f"add {told} values to '{name}_grid'" in warnings[0]
+        assert f"add {direction} values to '{name}_grid'" in warnings[0]
 
 
-def test_the_smaller_end_is_told() -> None:
+def test_a_choice_at_the_smaller_end_causes_a_warning() -> None:
     (warning,) = end_warnings(RMTPCAParams(grid=(0.1, 1.0)), {"lam": 0.1})
     assert "smallest value that was tried" in warning
     assert "add smaller values to 'grid'" in warning
 
 
-def test_a_largest_value_that_makes_no_difference_beyond_is_no_end() -> None:
+def test_a_largest_value_without_effect_beyond_causes_no_warning() -> None:
     assert end_warnings(PARAMS, {"d": 4}, limits={"d": 5})
     assert not end_warnings(PARAMS, {"d": 4}, limits={"d": 4})
     assert not end_warnings(SharedLassoParams(grid=(0.5, 1.0)), {"share": 1.0})
 
 
-def test_one_value_is_no_choice() -> None:
+def test_a_grid_of_one_value_causes_no_warning() -> None:
     assert not end_warnings(MTDAParams(d_grid=(3, 3)), {"d": 3})
 
 

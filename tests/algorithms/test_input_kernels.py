@@ -49,7 +49,7 @@ def test_features_of_landmarks_have_their_kernel(name) -> None:
     np.testing.assert_allclose(features @ features.T, kernel.gram(X), rtol=1e-8, atol=1e-8)
 
 
-def test_columns_are_centred_and_divided_and_constant_ones_are_left_alone() -> None:
+def test_columns_are_standardised_except_constant_ones() -> None:
     X = np.column_stack([rows(20), np.full(20, 7.0)])
     for form, mean, deviation in (
         ("none", 0.0, 1.0),
@@ -81,7 +81,7 @@ def test_the_relative_scale_has_a_unit_for_the_width_and_for_the_kernel(name, ta
 
 
 @over_names
-def test_an_answer_is_a_sum_over_kernels_of_scikit_learn(name) -> None:
+def test_a_prediction_is_a_sum_over_kernels_of_scikit_learn(name) -> None:
     X, new = rows(25), rows(5, seed=2)
     y = np.where(X[:, 0] + 0.2 * X[:, 3] > 0, "b", "a")
     algorithm = TaskMachines()
@@ -99,7 +99,7 @@ def test_an_answer_is_a_sum_over_kernels_of_scikit_learn(name) -> None:
     np.testing.assert_allclose(model.decision_function(new, task="t"), expected, atol=1e-3)
 
 
-def test_a_precomputed_kernel_in_another_unit_gives_the_same_answers() -> None:
+def test_a_precomputed_kernel_in_another_unit_gives_the_same_predictions() -> None:
     X, y = rows(20), rows(20)[:, 0]
     K = published("rbf", X, X)
     algorithm, found = TaskMachines(), []

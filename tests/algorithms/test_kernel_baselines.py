@@ -103,9 +103,9 @@ def test_mtrl_reaches_its_own_dual_bound(kind) -> None:
 
 def test_the_gaps_of_the_tasks_sum_to_the_gap_of_mtrl() -> None:
     model = fit(MTRL(), related(), tolerance=1e-9, max_iter=3)
-    told = sum(model.metrics["duality_gap"].values())
-    assert told == pytest.approx(model.fit_info["relative_gap"], rel=1e-9)
-    assert told > 1e-6
+    gap = sum(model.metrics["duality_gap"].values())
+    assert gap == pytest.approx(model.fit_info["relative_gap"], rel=1e-9)
+    assert gap > 1e-6
 
 
 def three_classes(name, n, *, seed):
@@ -115,7 +115,7 @@ def three_classes(name, n, *, seed):
     return Task.from_rows(name, X, y=np.array(["ash", "birch", "cedar"])[y])
 
 
-def test_the_classes_of_one_task_are_not_tied_to_each_other() -> None:
+def test_the_classes_of_one_task_are_not_coupled() -> None:
     task = three_classes("one", 90, seed=0)
     alone = fit(TaskMachines(), TaskSet((task,)), tolerance=1e-8)
     for share in (0.5, 1.0):
@@ -143,7 +143,7 @@ def test_a_share_of_one_pools_the_rows_of_each_class() -> None:
         )
 
 
-def test_tasks_whose_classes_differ_are_not_tied() -> None:
+def test_tasks_whose_classes_differ_are_not_coupled() -> None:
     rng = np.random.default_rng(3)
     X = rng.standard_normal((40, 3))
     y = np.where(X[:, 0] > 0, "b", "a")
@@ -153,7 +153,7 @@ def test_tasks_whose_classes_differ_are_not_tied() -> None:
     assert all(np.mean(model.predict(t.X, task=t.name) == t.y) > 0.9 for t in tasks)
 
 
-def test_a_task_of_one_class_is_of_the_pair_that_has_it() -> None:
+def test_a_task_of_one_class_belongs_to_the_pair_that_has_it() -> None:
     rng = np.random.default_rng(5)
     X = rng.standard_normal((60, 3))
     y = np.where(X[:, 0] > 0, "v", "u")
@@ -201,7 +201,7 @@ def test_mtrl_is_better_than_any_other_relation_of_its_trace() -> None:
         assert value(3 * Theta / np.trace(Theta)) >= best * (1 - 1e-6)
 
 
-def test_rows_that_are_not_shared_are_refused_by_okl() -> None:
+def test_okl_rejects_rows_that_are_not_shared() -> None:
     for algorithm in (OKL(), ConvexOKL()):
         with pytest.raises(InvalidData, match="tasks on the same rows"):
             fit(algorithm, related())
@@ -278,12 +278,12 @@ def unlike_noise(*, T=4, n=24, d=3):
     return TaskSet(tuple(made))
 
 
-def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
+def test_each_task_selects_its_strength_by_its_own_rows() -> None:
     tasks, grid = unlike_noise(), (0.01, 1.0, 100.0)
     chosen = {"selection": "cv", "grid": grid, "tolerance": 1e-10, "max_iter": 5000}
     model = fit(TaskMachines(), tasks, selection_scope="task", **chosen)
     C = model.fit_info["C_by_task"]
-    # the same folds, each task judged alone
+    # the same folds, each task scored alone
     seed = int(np.random.default_rng(0).integers(2**32))
     splits = fold_splits(tasks.by_name(), n_folds=3, seed=seed)
     for task in tasks:
@@ -311,7 +311,7 @@ def test_each_task_chooses_its_own_strength_by_its_own_rows() -> None:
     assert fit(TaskMachines(), tasks, **chosen).fit_info["params"]["C_by_task"] == {}
 
 
-def test_a_strength_of_an_unknown_task_is_refused() -> None:
+def test_a_strength_of_an_unknown_task_is_rejected() -> None:
     with pytest.raises(InvalidParams, match="unknown task 'nobody'"):
         fit(TaskMachines(), related(), C_by_task={"nobody": 1.0})
 
@@ -331,9 +331,7 @@ def fit_or_error(algorithm, tasks, **values):
 @pytest.mark.parametrize("values", [{"scale": "absolute"}, {"scale_targets": "none"}])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
 @pytest.mark.parametrize("algorithm", [FMTL(), OKL(), ConvexOKL(), ScaledMachines()])
-def test_large_targets_that_are_not_scaled_are_fitted_or_refused(
-    algorithm, kernel, values, size
-) -> None:
+def test_large_unscaled_targets_are_fitted_or_rejected(algorithm, kernel, values, size) -> None:
     tasks = in_units(related(is_shared=True), size)
     found = fit_or_error(algorithm, tasks, kernel=kernel, **values)
     if isinstance(found, InvalidData):
@@ -347,13 +345,13 @@ def test_large_targets_that_are_not_scaled_are_fitted_or_refused(
         assert algorithm.name != "okl"
 
 
-def test_okl_refuses_large_targets_on_the_absolute_scale_only() -> None:
+def test_okl_rejects_large_targets_on_the_absolute_scale_only() -> None:
     tasks = in_units(related(is_shared=True), 1e10)
     with pytest.raises(InvalidData, match="use scale 'relative'"):
         fit(OKL(), tasks, scale="absolute")
     assert fit(OKL(), tasks).fit_info["relative_gap"] < 1e-3
 
 
-def test_targets_of_moderate_size_that_are_not_fitted_well_are_a_warning() -> None:
+def test_poorly_fitted_targets_of_moderate_size_cause_a_warning() -> None:
     model = fit(OKL(), related(is_shared=True), scale="absolute", C=100.0, max_iter=1)
     assert "above the tolerance" in " ".join(model.warnings)

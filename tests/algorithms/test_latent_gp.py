@@ -148,7 +148,7 @@ def by_integration(name, s, st_):
 
 
 @over_divergences
-def test_divergences_are_the_integrals_they_stand_for(name) -> None:
+def test_divergences_equal_their_integrals(name) -> None:
     value, _, _ = DIVERGENCES[name](np.array([[1.3]]), np.array([[0.6]]))
     assert value == pytest.approx(by_integration(name, 1.3, 0.6), rel=1e-8)
 
@@ -178,7 +178,7 @@ def test_gradients_of_divergences_agree_with_differences(name, is_spectral) -> N
 @over_divergences
 @given(seed=st.integers(0, 2**32 - 1))
 @settings(max_examples=30, deadline=None)
-def test_the_spectral_divergence_is_the_least_over_rotations(name, seed) -> None:
+def test_the_spectral_divergence_is_the_minimum_over_rotations(name, seed) -> None:
     rng = np.random.default_rng(seed)
     K, Kt = random_covariance(rng, 4), random_covariance(rng, 4)
     Q = np.linalg.qr(rng.standard_normal((4, 4)))[0]
@@ -187,7 +187,7 @@ def test_the_spectral_divergence_is_the_least_over_rotations(name, seed) -> None
     assert DIVERGENCES[name](K, K)[0] == pytest.approx(0.0, abs=1e-8)
 
 
-def test_normalised_l2_does_not_overflow_where_the_plain_one_would() -> None:
+def test_normalised_l2_does_not_overflow_where_plain_l2_does() -> None:
     K = 1e-8 * np.eye(300)
     value, by_K, _ = DIVERGENCES["squared-l2"](K, 2 * K)
     assert 0 < value <= 1
@@ -212,7 +212,7 @@ def test_informative_rows_have_the_largest_posterior_variance(kernel) -> None:
         assert chosen[i] == np.argmax(posterior)
 
 
-def test_informative_rows_do_not_hang_on_the_order_of_rows() -> None:
+def test_informative_rows_do_not_depend_on_the_order_of_rows() -> None:
     rng = np.random.default_rng(7)
     X, order = rng.standard_normal((30, 2)), rng.permutation(30)
     here = informative_rows(COVARIANCES["rbf"], X, np.zeros(3), noise=1.0, r=9)
@@ -220,7 +220,7 @@ def test_informative_rows_do_not_hang_on_the_order_of_rows() -> None:
     np.testing.assert_array_equal(here, order[there])
 
 
-def test_all_rows_are_chosen_once_though_some_are_alike() -> None:
+def test_all_rows_are_chosen_once_even_if_some_are_equal() -> None:
     X = np.ones((6, 2))
     chosen = informative_rows(COVARIANCES["rbf"], X, np.zeros(3), noise=0.01, r=40)
     assert sorted(chosen) == list(range(6))
@@ -257,7 +257,7 @@ def test_descent_turns_back_from_where_there_is_no_value() -> None:
     assert end.z[0] == pytest.approx(1.0, abs=1e-8)
 
 
-def test_descent_that_begins_at_the_minimum_ends_there() -> None:
+def test_descent_that_starts_at_the_minimum_stops_there() -> None:
     end = minimise(
         lambda z: (float(z @ z), 2 * z), np.zeros(3), trace=Trace(), loop="q", max_iter=9,
         tolerance=0.0,
@@ -291,7 +291,7 @@ def test_linear_kernel_reaches_dual_probabilistic_pca() -> None:
 
 @pytest.mark.parametrize(("L", "seed"), [(2, 0), (2, 1), (5, 1)])
 @threadpool_limits.wrap(limits=1)  # as a fit has it: threads slow small matrices down
-def test_at_a_low_noise_floor_a_descent_goes_on_to_the_end(L, seed) -> None:
+def test_a_descent_with_a_low_noise_floor_converges(L, seed) -> None:
     rng = np.random.default_rng(seed)
     Z, mix, phase = (
         rng.standard_normal((100, 2)),
@@ -314,7 +314,7 @@ def test_at_a_low_noise_floor_a_descent_goes_on_to_the_end(L, seed) -> None:
 
 
 @pytest.mark.parametrize("n_before", [0, WINDOW - 2, WINDOW - 1, WINDOW, 2 * WINDOW])
-def test_where_little_is_gained_the_residual_is_the_outlook(n_before) -> None:
+def test_the_residual_is_the_expected_gain_once_progress_is_slow(n_before) -> None:
     def narrow(z):
         return float(0.5 * (1e6 * z[0] ** 2 + z[1] ** 2)), np.array([1e6 * z[0], z[1]])
 
@@ -345,7 +345,7 @@ def test_more_starts_are_never_worse() -> None:
     assert many.value <= one.value
 
 
-def test_the_best_of_unlike_starts_is_kept() -> None:
+def test_the_best_of_different_starts_is_kept() -> None:
     rng = np.random.default_rng(9)
     Y = np.sin(rng.standard_normal((30, 2)) @ rng.standard_normal((2, 8)) * 2)
     Y -= Y.mean(axis=0)
@@ -395,7 +395,7 @@ def process(request):
 
 
 @pytest.mark.parametrize("is_robust", [False, True])
-def test_kernel_agrees_with_its_twin_and_with_differences(process, is_robust) -> None:
+def test_kernel_agrees_with_its_numpy_version_and_with_differences(process, is_robust) -> None:
     rng = np.random.default_rng(12)
     Y, points = rng.standard_normal((6, 7)), rng.standard_normal((6, 2))
     products, turned = np.stack([process.P, process.C]), np.ascontiguousarray(process.active.T)
@@ -414,7 +414,7 @@ def test_kernel_agrees_with_its_twin_and_with_differences(process, is_robust) ->
 
 
 @pytest.mark.parametrize("is_robust", [False, True])
-def test_projection_ends_as_low_as_a_public_optimiser(process, is_robust) -> None:
+def test_projection_reaches_the_minimum_of_a_public_optimiser(process, is_robust) -> None:
     rng = np.random.default_rng(13)
     Y = process.mean(rng.standard_normal((40, 2))) + 0.1 * rng.standard_normal((40, 7))
     start, first = initial_latents(process, Y, is_robust=is_robust)
@@ -436,7 +436,7 @@ def test_projection_ends_as_low_as_a_public_optimiser(process, is_robust) -> Non
     assert values.sum() <= np.sum(public) + 0.5
 
 
-def test_the_detour_by_robust_noise_needs_no_digits(process) -> None:
+def test_projection_by_robust_noise_loses_no_precision(process) -> None:
     rng = np.random.default_rng(13)
     Y = process.mean(rng.standard_normal((40, 2))) + 0.1 * rng.standard_normal((40, 7))
     start, _ = initial_latents(process, Y, is_robust=False)
@@ -456,7 +456,7 @@ def steep_problem(seed, *, noise, spread):
 
 
 @pytest.mark.parametrize("seed", [0, 2, 4])
-def test_rows_settle_where_the_robust_minimum_leads(seed) -> None:
+def test_rows_converge_from_the_robust_minimum(seed) -> None:
     steep, Y = steep_problem(seed, noise=1e-3, spread=0.1)
     start, first = initial_latents(steep, Y, is_robust=False)
     middle, _ = refine_latents(steep, Y, start, is_robust=True, tolerance=1e-10)
@@ -470,7 +470,7 @@ def test_rows_settle_where_the_robust_minimum_leads(seed) -> None:
     assert found.sum() < direct.sum() - 2
 
 
-def test_no_row_ends_above_the_best_active_latent() -> None:
+def test_no_row_is_projected_worse_than_the_best_active_latent() -> None:
     steep, Y = steep_problem(2, noise=0.01, spread=0.3)
     start, first = initial_latents(steep, Y, is_robust=False)
     middle, _ = refine_latents(steep, Y, start, is_robust=True, tolerance=ROBUST_TOLERANCE)
@@ -505,7 +505,7 @@ def test_every_row_of_every_block_is_projected(process, n, monkeypatch) -> None:
     assert (trace.stop_reason, len(trace.history)) == ("converged", 1 + -(-n // 5))
 
 
-def test_robust_noise_is_the_best_there_is(process) -> None:
+def test_robust_noise_is_optimal(process) -> None:
     rng = np.random.default_rng(14)
     Y, X = rng.standard_normal((5, 7)), rng.standard_normal((5, 2))
     s, e = process.variance(X), np.sum((Y - process.mean(X)) ** 2, axis=1)
@@ -518,7 +518,7 @@ def test_robust_noise_is_the_best_there_is(process) -> None:
 
 
 @pytest.mark.parametrize("is_robust", [False, True])
-def test_missing_values_are_as_if_their_columns_had_never_been(process, is_robust) -> None:
+def test_missing_values_are_equivalent_to_missing_columns(process, is_robust) -> None:
     rng = np.random.default_rng(15)
     Y = process.mean(rng.standard_normal((6, 2)))
     holes = Y.copy()
@@ -536,7 +536,7 @@ def test_missing_values_are_as_if_their_columns_had_never_been(process, is_robus
     )
 
 
-def test_each_row_is_projected_as_if_it_were_alone(process) -> None:
+def test_each_row_is_projected_independently(process) -> None:
     rng = np.random.default_rng(16)
     Y = process.mean(rng.standard_normal((8, 2)))
     Y[rng.random(Y.shape) < 0.2] = np.nan
@@ -545,7 +545,7 @@ def test_each_row_is_projected_as_if_it_were_alone(process) -> None:
     np.testing.assert_allclose(together, alone, atol=1e-6)
 
 
-def test_the_hyper_parameters_stay_where_exponentials_have_digits() -> None:
+def test_the_hyper_parameters_stay_in_the_range_of_exponentials() -> None:
     rng = np.random.default_rng(17)
     Y = rng.standard_normal((6, 3))
     terms = partial(negative_log_likelihood, Y=Y, n_columns=3)

@@ -1,4 +1,4 @@
-"""Labels that mean nothing cannot be told: no held-out row has entered a fit, or a choice."""
+"""Random labels cannot be predicted: no held-out row is used in a fit or a selection."""
 
 import numpy as np
 import pytest
@@ -13,8 +13,8 @@ from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
 
 N_SETS, N_ROWS, WIDTH, N_TASKS, K = 5, 24, 5, 3, 2
-#: What guessing gives on all held-out rows: half of the labels, no variance of the numbers, and of
-#: isotropic rows the share of the dimensions that are kept.
+#: Scores of guessing on held-out rows: half of the labels, none of the variance of the targets, and
+#: for isotropic rows the share of the dimensions that are kept.
 CHANCE = {"error_rate": 0.5, "r2": 0.0, "retained_variance": K / WIDTH}
 #: Four standard errors of the mean over all rows of all sets.
 SLACK = {
@@ -51,7 +51,7 @@ def meaningless(metric, rng, *, is_shared) -> TaskSet:
 
 
 @pytest.mark.parametrize(("algorithm", "metric"), CASES)
-def test_no_held_out_row_is_known(algorithm, metric) -> None:
+def test_no_held_out_row_can_be_predicted_from_random_labels(algorithm, metric) -> None:
     fixed = {"k": K} if metric == "retained_variance" else {}
     params = with_inner_selection(
         algorithm, {n: v for n, v in fixed.items() if n in algorithm.Params.model_fields}

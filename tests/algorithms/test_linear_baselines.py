@@ -128,7 +128,7 @@ def grouped(tasks: TaskSet) -> TaskSet:
 @pytest.mark.parametrize("form", ["task", "pooled", "mean"])
 @pytest.mark.parametrize("has_intercept", [True, False])
 @pytest.mark.parametrize("has_groups", [False, True])
-def test_the_choice_is_by_the_error_of_as_many_fits(form, has_intercept, has_groups) -> None:
+def test_leave_one_out_errors_equal_those_of_separate_fits(form, has_intercept, has_groups) -> None:
     tasks = made(4, n_tasks=3, n=5)
     tasks = grouped(tasks) if has_groups else tasks
     algorithm = MeanRegularised() if form == "mean" else Ridge()
@@ -228,7 +228,7 @@ def test_the_shared_lasso_leaves_no_column_at_share_one() -> None:
 
 
 @pytest.mark.parametrize("standardise", ["none", "features"])
-def test_the_shared_lasso_has_nothing_to_learn_of_constant_columns(standardise) -> None:
+def test_the_shared_lasso_ignores_constant_columns(standardise) -> None:
     rng = np.random.default_rng(13)
     # the mean of as many tenths is no tenth: what rounding leaves must not become a column
     tasks = TaskSet(
@@ -299,7 +299,7 @@ def test_logistic_regression_of_classes_of_equal_means_takes_no_step() -> None:
 
 
 @pytest.mark.parametrize("algorithm", [Ridge(), LogisticRegression(), MeanRegularised()])
-def test_a_task_that_was_there_comes_back_the_same(algorithm) -> None:
+def test_adapting_to_a_task_of_the_fit_gives_the_same_weights(algorithm) -> None:
     classes = algorithm.needs.target == "classes"
     tasks = made(10, classes=classes)
     model = fit(algorithm, tasks)
@@ -335,14 +335,14 @@ def test_gamma_is_in_units_of_the_mean_variance_of_a_column(algorithm) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [Ridge(), MeanRegularised()])
-def test_of_equal_errors_the_largest_gamma_is_taken(algorithm) -> None:
+def test_the_largest_gamma_of_equal_errors_is_selected(algorithm) -> None:
     tasks = TaskSet(tuple(Task(t.name, t.X, "rows", np.full(t.n_samples, 2.0)) for t in made(16)))
     model = fit(algorithm, tasks, selection="loo", grid=(0.1, 100.0, 1.0))
     assert model.fit_info["gamma"] == 100.0
 
 
 @pytest.mark.parametrize("name", ["W", "intercept"])
-def test_arrays_that_do_not_fit_are_refused(name) -> None:
+def test_arrays_of_the_wrong_shape_are_rejected(name) -> None:
     model = fit(Ridge(), made(13))
     arrays = dict(model.to_arrays())
     arrays[name] = arrays[name][..., :-1]
@@ -350,7 +350,7 @@ def test_arrays_that_do_not_fit_are_refused(name) -> None:
         type(model).from_arrays(arrays, model.header())
 
 
-def test_unlike_classes_are_not_pooled() -> None:
+def test_different_classes_are_not_pooled() -> None:
     X = np.random.default_rng(12).standard_normal((8, 3))
     tasks = TaskSet(
         (Task.from_rows("t", X, y=["a", "b"] * 4), Task.from_rows("u", X, y=["a", "c"] * 4))
@@ -361,7 +361,7 @@ def test_unlike_classes_are_not_pooled() -> None:
             fit(algorithm, tasks, form="pooled")
 
 
-def test_single_rows_leave_nothing_to_choose_by() -> None:
+def test_selection_on_single_rows_is_rejected() -> None:
     tasks = TaskSet((Task.from_rows("t", [[1.0, 2.0]], y=[1.0]),))
     for algorithm in (Ridge(), MeanRegularised()):
         with pytest.raises(InvalidData, match="selection 'given'"):

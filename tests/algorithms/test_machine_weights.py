@@ -160,7 +160,7 @@ def numbers(n, *, seed):
 
 @pytest.mark.parametrize("settings", [{"kernel": "linear"}, {}, {"nystrom": 15}])
 @pytest.mark.parametrize("C", [0.2, 5.0])
-def test_what_is_kept_for_new_tasks_is_what_the_predictions_are_made_of(settings, C) -> None:
+def test_stored_weights_for_new_tasks_reproduce_the_predictions(settings, C) -> None:
     tasks = TaskSet((numbers(25, seed=1), numbers(30, seed=2)))
     model = fit(FMTL(), tasks, C=C, **settings)
     new = numbers(20, seed=3)
@@ -168,7 +168,7 @@ def test_what_is_kept_for_new_tasks_is_what_the_predictions_are_made_of(settings
     rows = [(task.X - model.mean) / model.deviation for task in (*tasks, new)]
 
     def products(X):
-        """Give Σ_j α_j k(x, x_j) of rows and both outputs, (n, 2)."""
+        """Return Σ_j α_j k(x, x_j) of rows and both outputs, (n, 2)."""
         if settings.get("kernel") == "linear":
             return model.kernel.features(X) @ model.U
         columns = model.kernel.matrix(X, model.support)
@@ -196,14 +196,14 @@ def test_what_is_kept_for_new_tasks_is_what_the_predictions_are_made_of(settings
 
 
 @pytest.mark.parametrize("max_iter", [1, 100])
-def test_the_values_that_are_told_have_the_gap_that_is_told(max_iter) -> None:
+def test_reported_objective_and_bound_differ_by_the_reported_gap(max_iter) -> None:
     tasks = TaskSet((numbers(25, seed=1), numbers(30, seed=2)))
-    told = []
+    found = []
     for n_steps in (max_iter, 5000):
         params = FMTL.Params(C=3.0, loss="huber", max_iter=n_steps, tolerance=1e-9)
         model = FMTL().fit(tasks, params, trace=Trace(), rng=np.random.default_rng(0))
-        told.append(model.fit_info)
-    early, late = told
+        found.append(model.fit_info)
+    early, late = found
     assert early["primal"] - early["dual"] == pytest.approx(
         early["relative_gap"] * early["primal"], rel=1e-6, abs=1e-9
     )

@@ -16,7 +16,7 @@ from algorithms.mtda import MTDA
 from algorithms.mtda.alternation import best_factor, parts_from
 from algorithms.projections.scatters import estimate_scatters
 
-#: What the solver is asked for against a solver in the full spaces.
+#: Tolerances against a solver in the full spaces.
 ALPHA_ATOL = 1e-10
 #: The alternation against the exact solver.
 ALTERNATION_ATOL = 1e-9
@@ -66,7 +66,7 @@ def scatter(task, gamma=0.0):
 def full_space_alpha(tasks, d, gamma=0.0) -> float:
     """Return the root of F(α) by Brent's method on dense eigenvalues: no span, no Newton.
 
-    A task of fewer than d features gives all of them.
+    A task with fewer than d features has all of them.
     """
     matrices = [scatter(task, gamma) for task in tasks]
 
@@ -128,7 +128,7 @@ def test_no_orthonormal_projections_have_a_larger_ratio() -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("d", [1, 3, 7])
 @pytest.mark.parametrize("gamma", [0.0, 0.1, 1.0])
-def test_newton_needs_few_steps_and_climbs(shape, d, gamma) -> None:
+def test_newton_needs_few_steps_and_increases_the_ratio(shape, d, gamma) -> None:
     trace = Trace()
     fit(made(3, shape, spread=0.7), d=d, gamma=gamma, trace=trace)
     objectives = [step.objective for step in trace.history]
@@ -162,7 +162,7 @@ def test_excluding_the_null_space_takes_negative_directions_of_the_span() -> Non
     assert alphas["exclude"] < alphas["keep"]
 
 
-def test_nothing_is_lost_in_the_span_iff_d_eigenvalues_are_not_negative() -> None:
+def test_the_span_suffices_iff_d_eigenvalues_are_not_negative() -> None:
     for spread in (0.2, 2.0):
         tasks = made(5, "few", spread=spread)
         for d in (1, 2, 4):
@@ -180,7 +180,7 @@ def test_nothing_is_lost_in_the_span_iff_d_eigenvalues_are_not_negative() -> Non
             assert (kept - alpha < 1e-10) == enough
 
 
-def test_ridge_and_shifts_move_all_eigenvalues_alike() -> None:
+def test_ridge_and_shifts_move_all_eigenvalues_equally() -> None:
     S_b, S_t = scatter(made(6).tasks[1])
     a, b, alpha = 0.7, 1.3, 0.4
     plain = np.linalg.eigh(S_b - alpha * S_t)
@@ -242,7 +242,7 @@ def test_fillers_widen_the_degenerate_regime() -> None:
     assert fit(tasks, d=last + 1).fit_info["alpha"] < 0.99
 
 
-def test_the_tasks_are_tied_by_the_ratio_alone() -> None:
+def test_the_tasks_are_coupled_only_by_the_ratio() -> None:
     tasks = made(9)
     model = fit(tasks, d=2)
     for task in tasks:
@@ -269,7 +269,7 @@ def test_any_projection_is_reached_with_any_common_part(seed, d, more) -> None:
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("d_prime", [2, 3, 4, 300])
 @pytest.mark.parametrize("null", ["keep", "exclude"])
-def test_the_alternation_climbs_to_the_exact_optimum(shape, d_prime, null) -> None:
+def test_the_alternation_reaches_the_exact_optimum(shape, d_prime, null) -> None:
     tasks = made(10, shape, spread=0.5)
     exact = fit(tasks, d=2, null=null)
     for seed in range(3):
@@ -353,7 +353,7 @@ def theorem_1_value(W, A=A, B=B):
     return np.trace(W.T @ A @ W @ B)
 
 
-def test_theorem_1_fails_for_a_turn_that_does_not_commute() -> None:
+def test_theorem_1_fails_for_a_rotation_that_does_not_commute() -> None:
     rng = np.random.default_rng(0)
     # in bases of their own, so that nothing hangs on the axes
     E, G = orthonormal(rng, 8, 8), orthonormal(rng, 4, 4)
@@ -377,7 +377,7 @@ def test_theorem_1_needs_both_in_descending_order() -> None:
 
 @given(seed=st.integers(0, 2**32 - 1), d=st.integers(1, 4))
 @settings(max_examples=50, deadline=None)
-def test_theorem_1_mended_is_the_sum_of_products(seed, d) -> None:
+def test_corrected_theorem_1_is_the_sum_of_products(seed, d) -> None:
     rng = np.random.default_rng(seed)
     A = rng.standard_normal((8, 8))
     A = A + A.T
@@ -450,7 +450,7 @@ def test_projections_have_orthonormal_columns(seed, d, gamma) -> None:
 
 @given(seed=st.integers(0, 2**32 - 1), standardise=st.sampled_from(["center", "scale"]))
 @settings(max_examples=25, deadline=None)
-def test_turned_features_change_nothing(seed, standardise) -> None:
+def test_rotated_features_change_nothing(seed, standardise) -> None:
     rng = np.random.default_rng(seed)
     tasks = made(seed, "few")
     turns = [qr(rng.standard_normal((t.n_features, t.n_features)))[0] for t in tasks]
@@ -496,7 +496,7 @@ def test_permuted_tasks_have_the_same_projections(order, seed) -> None:
             np.testing.assert_array_equal(here.part_of(name).U, there.part_of(name).U)
 
 
-def test_the_units_of_a_task_do_not_matter_when_scaled() -> None:
+def test_the_units_of_a_scaled_task_have_no_effect() -> None:
     tasks = made(14)
     other = TaskSet(
         (Task.from_rows("t0", tasks.tasks[0].X * 1e6, y=tasks.tasks[0].y), *tasks.tasks[1:])
@@ -512,7 +512,7 @@ def test_the_units_of_a_task_do_not_matter_when_scaled() -> None:
 # ---- traps --------------------------------------------------------------------------------------
 
 
-def test_one_class_is_refused_with_the_task() -> None:
+def test_one_class_is_rejected_with_the_task() -> None:
     task = made(15).tasks[0]
     lonely = Task.from_rows("lonely", task.X, y=["a"] * task.n_samples)
     with pytest.raises(InvalidData, match="'lonely' has rows of one class only") as caught:
@@ -522,7 +522,7 @@ def test_one_class_is_refused_with_the_task() -> None:
         fit(TaskSet((Task.from_rows("single", np.ones((1, 3)), y=["a"]),)))
 
 
-def test_a_value_that_is_not_a_number_is_refused_before_the_fit() -> None:
+def test_a_value_that_is_not_a_number_is_rejected_before_the_fit() -> None:
     with pytest.raises(InvalidData, match="task 't', row 1, column 0 is nan"):
         Task.from_rows("t", [[1.0, 2.0], [np.nan, 1.0]], y=["a", "b"])
 
@@ -546,7 +546,7 @@ def test_two_rows_of_two_classes_give_the_line_between_them() -> None:
 
 @pytest.mark.parametrize("null", ["keep", "exclude"])
 @pytest.mark.parametrize("solver", ["exact", "alternating"])
-def test_constant_rows_are_warned_of_and_answer_the_first_label(null, solver) -> None:
+def test_constant_rows_cause_a_warning_and_are_predicted_as_the_first_label(null, solver) -> None:
     flat = Task.from_rows("flat", np.full((6, 4), 0.1), y=["b", "b", "c", "c", "a", "a"])
     model = fit(TaskSet((flat,)), null=null, solver=solver)
     assert any("no variance" in warning for warning in model.warnings)
@@ -557,7 +557,7 @@ def test_constant_rows_are_warned_of_and_answer_the_first_label(null, solver) ->
     assert both.fit_info["alpha"] == pytest.approx(fit(made(16), null=null, d=2).fit_info["alpha"])
 
 
-def test_ties_go_to_the_nearer_row_in_the_full_space_then_to_the_first_label() -> None:
+def test_ties_are_broken_by_distance_in_the_full_space_then_by_label_order() -> None:
     # the second column is constant within classes and over them: only the first projects
     X = np.array([[0.0, 3.0], [0.0, -3.0], [2.0, 3.0], [2.0, -3.0]])
     model = fit(TaskSet((Task.from_rows("t", X, y=["b", "b", "a", "a"]),)), d=1)
@@ -593,7 +593,7 @@ def test_doubled_rows_change_nothing() -> None:
     assert model.predict([[0.0, 0.0]], task="t").tolist() == ["b"]
 
 
-def test_numbers_out_of_range_are_refused() -> None:
+def test_numbers_out_of_range_are_rejected() -> None:
     rows = np.array([[1e200, 0.0], [0.0, 1e200]])
     with pytest.raises(InvalidData, match="rescale"):
         fit(TaskSet((Task.from_rows("t", rows, y=["a", "b"]),)))
@@ -650,7 +650,7 @@ def test_many_rows_are_predicted_in_blocks(monkeypatch) -> None:
         ("labels.0", np.zeros(60, dtype=np.int64), "labels of 't0'"),
     ],
 )
-def test_arrays_that_do_not_fit_are_refused(name, value, message) -> None:
+def test_arrays_of_the_wrong_shape_are_rejected(name, value, message) -> None:
     model = fit(made(21))
     with pytest.raises(ValueError, match=message):
         type(model).from_arrays({**model.to_arrays(), name: value}, model.header())
@@ -691,7 +691,7 @@ def test_selection_finds_the_dimension_that_the_classes_need() -> None:
     assert model.fit_info["params"]["d"] == 2
 
 
-def test_too_few_iterations_are_warned_of() -> None:
+def test_too_few_iterations_cause_a_warning() -> None:
     model = fit(made(25), max_iter=1)
     assert any("increase max_iter" in warning for warning in model.warnings)
 

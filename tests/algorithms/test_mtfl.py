@@ -178,7 +178,7 @@ def test_features_are_few_where_the_truth_has_few() -> None:
     assert fit(tasks, gamma=30.0).spectrum[:2].sum() > 0.99
 
 
-def test_a_random_change_of_the_answer_never_lowers_the_objective() -> None:
+def test_a_random_change_of_the_solution_never_lowers_the_objective() -> None:
     tasks, rng, gamma = made(9), np.random.default_rng(0), 0.2
     model = fit(tasks, gamma=gamma)
     W, b = model.functions.W, model.functions.intercept
@@ -192,7 +192,7 @@ def test_a_random_change_of_the_answer_never_lowers_the_objective() -> None:
         assert objective(W + size * rng.standard_normal(W.shape)) >= best * (1 - 1e-10)
 
 
-def test_variable_projection_only_goes_down() -> None:
+def test_variable_projection_never_increases_the_objective() -> None:
     trace = Trace()
     fit(made(10, n_tasks=20, d=12), gamma=0.1, solver="variable-projection", trace=trace)
     values = [step.objective for step in trace.history]
@@ -202,7 +202,7 @@ def test_variable_projection_only_goes_down() -> None:
 # ---- rows of every kind -------------------------------------------------------------------------
 
 
-def test_equal_rows_are_joined_without_a_change() -> None:
+def test_merging_equal_rows_changes_nothing() -> None:
     tasks = shared(11)
     # a digit that no float of the data has keeps the rows apart, and changes nothing else
     apart = TaskSet(
@@ -223,7 +223,7 @@ def test_more_features_than_rows_are_solved_in_the_span_of_the_rows() -> None:
     assert model.functions.W.shape == (60, 4)
 
 
-def test_a_task_of_one_row_and_constant_and_equal_columns_do_no_harm() -> None:
+def test_a_task_of_one_row_and_constant_or_equal_columns_can_be_fitted() -> None:
     tasks = []
     for task in made(13):
         X = np.column_stack([task.X, np.ones(task.n_samples), task.X[:, 0]])
@@ -247,14 +247,14 @@ def test_shifted_rows_and_targets_shift_the_intercept_only() -> None:
     )
 
 
-def test_targets_without_signal_give_zero_and_say_so() -> None:
+def test_targets_without_signal_give_zero_and_a_warning() -> None:
     tasks = TaskSet(tuple(Task.from_rows(t.name, t.X, y=np.full(len(t.X), 2.0)) for t in made(15)))
     model = fit(tasks, gamma=1.0)
     assert "all coefficients are zero" in model.warnings[0]
     np.testing.assert_allclose(model.predict(tasks.tasks[0].X, task="t00"), 2.0)
 
 
-def test_columns_of_unlike_scales_are_told_and_standardised() -> None:
+def test_columns_of_different_scales_cause_a_warning_and_can_be_standardised() -> None:
     tasks = TaskSet(
         tuple(Task.from_rows(t.name, t.X * np.array([1e4, 1, 1, 1, 1, 1]), y=t.y) for t in made(16))
     )
@@ -293,7 +293,7 @@ def test_a_polynomial_of_degree_one_is_linear_with_a_constant_column() -> None:
     np.testing.assert_allclose(kernel.spectrum[:2], linear.spectrum[:2], atol=1e-4)
 
 
-def test_a_kernel_bends_where_lines_cannot() -> None:
+def test_a_kernel_fits_a_curve_that_a_linear_model_cannot() -> None:
     rng = np.random.default_rng(18)
     tasks = []
     for t in range(6):
@@ -456,7 +456,7 @@ def test_a_warm_path_ends_where_cold_starts_do() -> None:
 
 
 @pytest.mark.parametrize("selection", ["loo", "cv"])
-def test_the_chosen_gamma_has_the_least_error(selection) -> None:
+def test_the_selected_gamma_has_the_smallest_error(selection) -> None:
     tasks = made(26, n_tasks=10)
     model = fit(tasks, selection=selection, gamma_scale="relative", tolerance=GAP)
     tried, errors = model.fit_info["selection_gammas"], model.fit_info["selection_errors"]
@@ -464,7 +464,7 @@ def test_the_chosen_gamma_has_the_least_error(selection) -> None:
     assert np.isfinite(errors).all()
 
 
-def test_few_rows_are_judged_by_cross_validation() -> None:
+def test_few_rows_are_scored_by_cross_validation() -> None:
     few = fit(made(34, n_tasks=5), selection="auto", tolerance=GAP)
     many = fit(made(34, n_tasks=5, sizes=(30, 40)), selection="auto", tolerance=GAP)
     assert (few.fit_info["selection"], many.fit_info["selection"]) == ("cv", "loo")
@@ -481,9 +481,9 @@ def test_twenty_rows_of_all_tasks_for_each_column_are_enough(n_rows, selection) 
 @pytest.mark.parametrize(
     ("constant", "end", "which"), [(False, 1e-9, "smallest"), (True, 1e9, "largest")]
 )
-def test_a_gamma_at_either_end_of_the_grid_is_told(constant, end, which) -> None:
+def test_a_gamma_at_either_end_of_the_grid_causes_a_warning(constant, end, which) -> None:
     tasks = made(36, noise=1e-6)
-    if constant:  # every gamma errs alike, and the largest is taken
+    if constant:  # every gamma has the same error, and the largest is selected
         flat = (Task(t.name, t.X, "rows", np.full(t.n_samples, 3.0)) for t in tasks)
         tasks = TaskSet(tuple(flat))
     model = fit(tasks, selection="loo", grid=(1e-9, 1.0, 1e9), tolerance=GAP)
@@ -504,7 +504,7 @@ def test_gamma_is_relative_to_the_size_of_the_rows() -> None:
 
 @pytest.mark.parametrize("loss", ["square", "logistic", "hinge"])
 @pytest.mark.parametrize("kernel", ["linear", "rbf"])
-def test_a_task_that_was_there_comes_back_the_same(loss, kernel) -> None:
+def test_adapting_to_a_task_of_the_fit_gives_the_same_weights(loss, kernel) -> None:
     tasks = made(28, classes=0 if loss == "square" else 2, sizes=(10, 20), noise=1.0)
     model = fit(tasks, gamma=0.5, loss=loss, kernel=kernel, tolerance=1e-8)
     twin = Task("twin", tasks["t03"].X, "rows", tasks["t03"].y)
@@ -519,7 +519,7 @@ def test_a_task_that_was_there_comes_back_the_same(loss, kernel) -> None:
 
 
 @pytest.mark.parametrize("loss", ["logistic", "hinge"])
-def test_a_new_task_that_stops_early_says_so(loss) -> None:
+def test_a_new_task_that_stops_early_causes_a_warning(loss) -> None:
     tasks = made(28, classes=2, sizes=(10, 20), noise=1.0)
     model = fit(tasks, gamma=0.5, loss=loss, tolerance=1e-6)
     twin = Task("twin", tasks["t03"].X, "rows", tasks["t03"].y)
@@ -542,14 +542,14 @@ def test_a_new_task_that_stops_early_says_so(loss) -> None:
         ({"loss": "logistic", "selection": "loo"}, "selection"),
     ],
 )
-def test_parameters_that_do_not_fit_are_refused_by_name(values, field) -> None:
+def test_unsuitable_parameters_are_rejected_by_name(values, field) -> None:
     tasks = made(29, classes=0 if field == "loss" else 2)
     with pytest.raises(InvalidParams) as caught:
         fit(tasks, **values)
     assert caught.value.field == field
 
 
-def test_classes_of_one_kind_only_and_single_rows_are_refused() -> None:
+def test_one_class_and_single_rows_are_rejected() -> None:
     tasks = made(30, classes=2)
     alike = Task.from_rows("alike", tasks.tasks[0].X, y=["up"] * tasks.tasks[0].n_samples)
     with pytest.raises(InvalidData, match="'alike' has rows of one class only"):

@@ -31,7 +31,7 @@ def fit(name, tasks, **values):
 
 
 @pytest.mark.parametrize(("name", "values"), [("fmtl", {"kernel": "linear"}), ("mtfl", {})])
-def test_related_tasks_stand_side_by_side(name, values) -> None:
+def test_related_tasks_are_adjacent_in_the_order(name, values) -> None:
     found = fit(name, two_groups(), **values).relations()
     even = [int(found.names[i][1:]) % 2 for i in found.order]
     assert np.count_nonzero(np.diff(even)) == 1
@@ -70,7 +70,7 @@ def test_subspaces_are_related_by_their_principal_angles() -> None:
             assert strength[r, s] == pytest.approx(np.mean(np.cos(angles) ** 2), abs=1e-9)
 
 
-def test_one_subspace_for_all_and_latent_models_tell_no_relations() -> None:
+def test_pooled_subspaces_and_latent_models_have_no_relations() -> None:
     assert fit("common-pca", two_groups(), k=2).relations() is None
     assert fit("tlvm", two_groups(), L=2).relations() is None
 
@@ -81,7 +81,7 @@ def test_a_column_for_each_class_has_its_name() -> None:
     assert found.strength.shape == (6, 6)
 
 
-def test_an_output_without_scale_is_related_to_none() -> None:
+def test_an_output_without_scale_is_unrelated_to_all() -> None:
     found = relations_of(np.diag([1.0, 0.0, 4.0]), ["a", "b", "c"])
     np.testing.assert_array_equal(found.strength, np.diag([1.0, 0.0, 1.0]))
     assert found.sparsity == 1.0
@@ -130,5 +130,5 @@ def sentence(*pairs: float) -> str:
         ),
     ],
 )
-def test_the_sentence_says_what_holds(pairs, expected) -> None:
+def test_the_sentence_describes_the_strengths(pairs, expected) -> None:
     assert sentence(*pairs) == expected

@@ -207,7 +207,7 @@ def test_hessian_is_symmetric_and_tangent(T, d, k) -> None:
 
 
 @pytest.mark.parametrize(("T", "d", "k"), SHAPES)
-def test_kernels_agree_with_their_twins(T, d, k) -> None:
+def test_kernels_agree_with_their_numpy_versions(T, d, k) -> None:
     rng = np.random.default_rng(3)
     C, lam = random_covariances(rng, T=T, d=d), 0.9
     twin, compiled = BlasCoupledTraces(C, lam, k), compile_for(C, lam=lam, k=k)
@@ -227,7 +227,7 @@ def test_kernels_agree_with_their_twins(T, d, k) -> None:
 
 @pytest.mark.parametrize("radius", [1e-3, 10.0])
 @pytest.mark.parametrize(("T", "d", "k"), SHAPES)
-def test_compiled_step_agrees_with_its_twin(T, d, k, radius) -> None:
+def test_compiled_step_agrees_with_its_numpy_version(T, d, k, radius) -> None:
     rng = np.random.default_rng(4)
     C, lam = random_covariances(rng, T=T, d=d), 0.9
     twin, compiled = BlasCoupledTraces(C, lam, k), compile_for(C, lam=lam, k=k)
@@ -260,7 +260,7 @@ def _n_signatures() -> tuple[int, int]:
 
 @settings(deadline=None, max_examples=40)
 @given(st.integers(0, 2**32 - 1))
-def test_fit_climbs_to_a_critical_point_of_every_task(seed) -> None:
+def test_fit_reaches_a_critical_point_of_every_task(seed) -> None:
     rng = np.random.default_rng(seed)
     T, d = int(rng.integers(1, 9)), int(rng.integers(2, 16))
     k, c = int(rng.integers(1, d + 1)), float(np.exp(rng.uniform(-4, 5)))
@@ -302,7 +302,7 @@ def test_strong_coupling_gives_the_top_of_the_unweighted_sum() -> None:
 
 
 @pytest.mark.parametrize("seed", range(6))
-def test_another_solver_finds_nothing_above(seed) -> None:
+def test_another_solver_finds_no_higher_objective(seed) -> None:
     rng = np.random.default_rng(seed)
     C = random_covariances(rng, T=4, d=6)
     lam = 0.3
@@ -361,7 +361,7 @@ def test_many_starts_are_never_below_one() -> None:
         assert many.objective >= one.objective - 1e-12 * abs(one.objective)
 
 
-def test_path_is_at_least_as_good_as_single_climbs() -> None:
+def test_path_is_at_least_as_good_as_single_fits() -> None:
     C = random_covariances(np.random.default_rng(6), T=6, d=6)
     lams = list(np.geomspace(0.01, 30.0, 9))
     path = follow_path(C, lams=lams, k=2, stopping=STOPPING, trace=Trace(), loop="path")
@@ -396,7 +396,7 @@ def test_a_task_of_large_variance_does_not_hide_the_others() -> None:
 
 
 @pytest.mark.parametrize("k", [1, 2, 5, 6])
-def test_the_climb_passes_every_dimension_up_to_all(k) -> None:
+def test_every_dimension_up_to_all_can_be_fitted(k) -> None:
     tasks = tilted_gaussians(np.random.default_rng(9), n_tasks=3).tasks
     C = estimate_moments(tasks.tasks, k=k).C
     U = maximise(C, lam=0.5, k=k, stopping=STOPPING, trace=Trace()).U
@@ -416,7 +416,7 @@ def test_the_climb_passes_every_dimension_up_to_all(k) -> None:
     ids=["zero", "identity", "identical-with-ties"],
 )
 @pytest.mark.parametrize("scale", ["relative", "absolute"])
-def test_degenerate_covariances_pass(matrices, lam, scale) -> None:
+def test_degenerate_covariances_can_be_fitted(matrices, lam, scale) -> None:
     model = fit(of_covariances(matrices), k=2, lam=lam, lam_scale=scale)
     assert np.isfinite(model.U).all()
     np.testing.assert_allclose(
@@ -434,11 +434,13 @@ def test_identical_tasks_share_their_pca() -> None:
     assert np.all(distances(model, own) <= SUBSPACE_ATOL)
 
 
-@pytest.mark.parametrize(("size", "told"), [(1e100, " has total variance"), (1e160, ", column 0")])
-def test_overflowing_variance_is_told(size, told) -> None:
+@pytest.mark.parametrize(
+    ("size", "message"), [(1e100, " has total variance"), (1e160, ", column 0")]
+)
+def test_overflowing_variance_is_rejected(size, message) -> None:
     rows = np.random.default_rng(0).standard_normal((5, 3))
     tasks = TaskSet((Task.from_rows("fine", rows), Task.from_rows("huge", size * rows)))
-    with pytest.raises(InvalidData, match=f"'huge'{told}"):
+    with pytest.raises(InvalidData, match=f"'huge'{message}"):
         fit(tasks)
 
 
@@ -454,7 +456,7 @@ def test_thin_factors_and_joint_span_agree_with_dense_matrices(n, d, T) -> None:
     np.testing.assert_allclose(model.total_variance, dense.total_variance)
 
 
-def test_fewer_rows_than_dimensions_in_all_pass() -> None:
+def test_fewer_rows_than_dimensions_can_be_fitted() -> None:
     rng = np.random.default_rng(12)
     tasks = TaskSet(tuple(Task.from_rows(f"t{t}", rng.standard_normal((2, 50))) for t in range(2)))
     model = fit(tasks, k=8)
@@ -462,7 +464,7 @@ def test_fewer_rows_than_dimensions_in_all_pass() -> None:
     assert model.metrics["rvr"]["t0"] == pytest.approx(1.0)
 
 
-def test_dense_and_thin_forms_climb_alike() -> None:
+def test_dense_and_thin_forms_have_the_same_optimum() -> None:
     rng = np.random.default_rng(13)
     factors = [rng.standard_normal((10, 50)) for _ in range(7)]
     thin, dense = from_factors(factors, k=3), from_dense(np.stack([A.T @ A for A in factors]))
@@ -486,7 +488,7 @@ def mean_true_ratio(model, problem) -> float:
     return float(np.mean(retained))
 
 
-def test_cross_validated_coupling_beats_both_baselines() -> None:
+def test_cross_validated_coupling_is_better_than_both_baselines() -> None:
     # with ten rows per task, choosing λ from them is worth it from some thirty tasks on
     gains = []
     for seed in range(20):
@@ -505,7 +507,7 @@ def test_cross_validated_coupling_beats_both_baselines() -> None:
     assert np.all(t >= 3.0)
 
 
-def test_the_default_is_left_only_by_more_than_one_standard_error() -> None:
+def test_the_default_is_kept_within_one_standard_error() -> None:
     # differences to the best candidate in four observations, of deviation 1 about the mean given:
     # the standard error is 0.5
     spread = np.array([1.0, -1.0, 1.0, -1.0]) * np.sqrt(3) / 2
@@ -523,7 +525,7 @@ def test_the_default_is_left_only_by_more_than_one_standard_error() -> None:
     assert choose(0.1, 0.0, preferred=None) == 1
 
 
-def test_with_few_tasks_the_chosen_coupling_beats_common_pca() -> None:
+def test_with_few_tasks_the_selected_coupling_is_better_than_common_pca() -> None:
     # true retained variance against the limit of infinite coupling, five and ten tasks of ten
     # rows; the best held-out mean alone reaches t = 0.2 on these problems, the default 10.9
     gains = []
@@ -559,7 +561,7 @@ def test_unrelated_tasks_choose_less_coupling_than_related_ones() -> None:
     assert len(a.fit_info["cv_rvr"]) == len(a.fit_info["cv_couplings"]) == 13
 
 
-def test_ends_of_the_grid_can_be_chosen() -> None:
+def test_ends_of_the_grid_can_be_selected() -> None:
     tasks = tilted_gaussians(np.random.default_rng(1), n_tasks=6, tilt=0.0).tasks
     model = fit(tasks, selection="cv", grid=(1e-6,), ends="common")
     assert model.fit_info["lam"] is None
@@ -598,7 +600,7 @@ def test_a_new_task_takes_its_exact_block_maximiser() -> None:
 
 
 @pytest.mark.parametrize("c", [0.0, 3.0])
-def test_a_new_task_of_a_model_of_one_task_is_drawn_to_it(c) -> None:
+def test_a_new_task_is_coupled_to_the_only_task_of_a_model(c) -> None:
     first, new = tilted_gaussians(np.random.default_rng(3), n_tasks=2).tasks.tasks
     adapted = RMTPCA().adapt(fit(TaskSet((first,)), lam=c), new)
     C = [np.cov(task.X, rowvar=False) for task in (first, new)]
@@ -624,7 +626,7 @@ def test_as_many_dimensions_as_features_retain_everything(d, n, selection) -> No
         np.testing.assert_allclose(back, task.X, atol=1e-10)
 
 
-def test_more_dimensions_than_features_are_refused() -> None:
+def test_more_dimensions_than_features_are_rejected() -> None:
     tasks = tilted_gaussians(np.random.default_rng(4), n_tasks=2).tasks
     with pytest.raises(InvalidParams, match="got k = 7 for 6 features") as caught:
         fit(tasks, k=7)
@@ -651,7 +653,7 @@ def test_a_huge_coupling_gives_the_top_of_the_sum_from_any_start(starts, lam, sc
         assert projector_distance(model.basis_of(task.name).T, top.T) <= SUBSPACE_ATOL
 
 
-def test_more_folds_than_rows_are_refused_before_numbers_are_read() -> None:
+def test_more_folds_than_rows_are_rejected_before_numbers_are_read() -> None:
     tasks = tilted_gaussians(np.random.default_rng(5), n_tasks=2, n_samples=6).tasks
     params = RMTPCAParams(selection="cv", n_folds=7)
     with pytest.raises(InvalidData, match=r"'task-1' has 6 rows; .* 7 folds needs at least 7"):
@@ -661,7 +663,7 @@ def test_more_folds_than_rows_are_refused_before_numbers_are_read() -> None:
         RMTPCA().check(stacks.summaries(), RMTPCAParams(selection="cv"))
 
 
-def test_rows_too_few_for_two_in_every_training_fold_are_refused() -> None:
+def test_fewer_than_two_rows_in_a_training_fold_are_rejected() -> None:
     params = RMTPCAParams(selection="cv", n_folds=2)
     few, enough = (
         tilted_gaussians(np.random.default_rng(6), n_tasks=3, n_samples=n).tasks.summaries()
@@ -683,19 +685,19 @@ def test_as_few_rows_as_allowed_can_be_cross_validated(n_samples) -> None:
     [{"k": 0}, {"lam": -1.0}, {"rtol": 0.0}, {"k": True}, {"lam": float("nan")}, {"grid": []},
      {"grid": [-1.0]}, {"n_folds": 1}, {"starts": "some"}],
 )  # fmt: skip
-def test_params_out_of_bounds_are_refused(values) -> None:
+def test_params_out_of_bounds_are_rejected(values) -> None:
     with pytest.raises(ValidationError):
         RMTPCAParams(**values)
 
 
-def test_stopping_early_is_told() -> None:
+def test_stopping_early_causes_a_warning() -> None:
     tasks = tilted_gaussians(np.random.default_rng(7), n_tasks=6).tasks
     assert fit(tasks).warnings == ()
     model = fit(tasks, max_iter=1)
     assert any("increase max_iter" in warning for warning in model.warnings)
 
 
-def test_rows_too_few_for_k_are_warned_of_only_without_coupling() -> None:
+def test_too_few_rows_for_k_cause_a_warning_only_without_coupling() -> None:
     few, many = tilted_gaussians(np.random.default_rng(8), n_tasks=2, n_samples=6).tasks
     tasks = TaskSet((Task.from_rows("few", few.X[:2]), many))
     alone, coupled = (fit(tasks, k=2, lam=lam).warnings for lam in (0.0, 1.0))
@@ -703,7 +705,7 @@ def test_rows_too_few_for_k_are_warned_of_only_without_coupling() -> None:
     assert not any("rows, which do not determine" in one for one in coupled)
 
 
-def test_inner_folds_are_those_of_a_random_order_and_divide_no_rows_that_are_equal() -> None:
+def test_inner_folds_are_random_and_keep_equal_rows_together() -> None:
     tasks = tilted_gaussians(np.random.default_rng(8), n_tasks=3, n_samples=7).tasks
     for fold, split in enumerate(inner_splits(tasks.tasks, n_folds=3, seed=5)):
         for task in tasks:
@@ -726,7 +728,7 @@ EEG = DATA / "eeg_ssvep12.npz"
 
 
 @pytest.mark.skipif(not EEG.exists(), reason="needs eeg_ssvep12.npz in the folder SIBLING_DATA")
-def test_eeg_covariances_choose_a_coupling() -> None:
+def test_eeg_covariances_select_a_coupling() -> None:
     with np.load(EEG, allow_pickle=False) as file:
         C, y, subject = file["cov24"].astype(float), file["y"], file["task"]
     tasks = []

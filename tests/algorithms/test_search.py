@@ -1,4 +1,4 @@
-"""Search: what is tried, how often it is judged, and what is found."""
+"""Search: candidates, the number of their scores, and the selected one."""
 
 import math
 
@@ -67,11 +67,11 @@ def test_a_grid_is_the_product_and_keeps_what_is_given() -> None:
 @pytest.mark.parametrize("n", [2, 5, 12, 100])
 def test_draws_from_lists_are_all_different(n) -> None:
     space = {"a": [1, 2, 3], "b": [1, 2, 3, 4]}
-    asked = search(space=space, method="random", n_candidates=n)
-    tried = list_candidates({}, asked, seed=3)
+    options = search(space=space, method="random", n_candidates=n)
+    tried = list_candidates({}, options, seed=3)
     assert len({(one["a"], one["b"]) for one in tried}) == len(tried) == min(n, 12)
-    assert tried == list_candidates({}, asked, seed=3)
-    assert n == 100 or tried != list_candidates({}, asked, seed=4)
+    assert tried == list_candidates({}, options, seed=3)
+    assert n == 100 or tried != list_candidates({}, options, seed=4)
 
 
 def test_draws_from_a_range_are_even_on_its_scale() -> None:
@@ -85,13 +85,13 @@ def test_draws_from_a_range_are_even_on_its_scale() -> None:
     octaves = [Range(low=1, high=64, scale="log").draw(rng) for _ in range(4000)]
     assert {type(one) for one in octaves} == {int}
     assert (min(octaves), max(octaves)) == (1, 64)
-    # as many up to 6 as above, about: the ends stand for half a unit more on both sides
+    # about half are at most 6: each end includes half a unit more
     middle = math.exp((math.log(0.5) + math.log(64.5)) / 2)
     assert np.mean(np.array(octaves) < round(middle)) == pytest.approx(0.5, abs=0.05)
 
 
 @pytest.mark.parametrize(
-    ("values", "told"),
+    ("values", "message"),
     [
         ({"space": {"k": []}}, "'k' has no value"),
         ({"space": {"k": {"low": 1, "high": 2}}}, "'k' is a range"),
@@ -104,8 +104,8 @@ def test_draws_from_a_range_are_even_on_its_scale() -> None:
         ({"space": {"k": list(range(1001))}, "method": "halving"}, "1001 combinations"),
     ],
 )
-def test_a_space_that_cannot_be_is_refused(values, told) -> None:
-    with pytest.raises(InvalidParams, match=told):
+def test_an_invalid_space_is_rejected(values, message) -> None:
+    with pytest.raises(InvalidParams, match=message):
         list_candidates({}, search(**values), seed=0)
 
 
@@ -137,19 +137,19 @@ def test_halving_finds_what_the_grid_finds_for_less() -> None:
     table = truth[:, np.newaxis] + 0.1 * rng.normal(size=(27, 9))
     spent = {}
     for method in ("grid", "halving"):
-        asked, seen = search(method=method, n_folds=9), []
+        options, seen = search(method=method, n_folds=9), []
 
-        def judged(which, indices, seen=seen):
+        def score(which, indices, seen=seen):
             seen += [(w, i) for w in which for i in indices]
             return [scores(table[w, list(indices)]) for w in which]
 
-        assert select_best(asked, 27, judged, RMSE) == 11
-        assert len(set(seen)) == len(seen)  # nothing is judged twice
+        assert select_best(options, 27, score, RMSE) == 11
+        assert len(set(seen)) == len(seen)  # nothing is scored twice
         spent[method] = len(seen)
     assert spent == {"grid": 27 * 9, "halving": 27 + 9 * 2 + 3 * 6}
 
 
-def test_of_equal_candidates_the_first_is_best_and_one_without_a_value_is_last() -> None:
+def test_the_first_of_equal_candidates_is_best_and_one_without_a_score_is_last() -> None:
     results = {4: scores([None]), 0: scores([2.0]), 2: scores([1.0]), 1: scores([1.0])}
     assert rank_candidates(results, RMSE, "tasks") == [1, 2, 0, 4]
     results = {
@@ -287,8 +287,8 @@ def test_shared_rows_have_one_eigendecomposition_for_every_strength() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_path_of_couplings_climbs_as_high_as_a_climb_alone(seed) -> None:
-    """Higher, where the climb alone ends at another local optimum."""
+def test_a_path_of_couplings_reaches_the_objective_of_separate_fits(seed) -> None:
+    """The objective is higher where a separate fit ends at another local optimum."""
     tasks = tilted_gaussians(np.random.default_rng(seed), n_tasks=5, n_samples=12).tasks
     pca = ALGORITHMS["rmt-pca"]
     params = [pca.parse({"k": 2, "lam": lam}) for lam in (1.0, 0.0, 30.0, 1.0)]
@@ -322,7 +322,7 @@ def objective(model, tasks) -> float:
         ("pca", {"k": 2}, {"k": 2}),
     ],
 )
-def test_what_is_searched_is_not_chosen_anew(name, values, expected) -> None:
+def test_a_searched_parameter_is_not_selected_again(name, values, expected) -> None:
     assert (
         with_fixed_values(ALGORITHMS[name], values, {n for n in values if n != "selection"})
         == expected

@@ -82,7 +82,7 @@ def predictions(model, tasks) -> dict[str, np.ndarray]:
 
 
 @over_methods
-def test_the_unit_of_one_task_changes_its_predictions_alone(name) -> None:
+def test_the_unit_of_one_task_changes_only_its_predictions(name) -> None:
     tasks = made_for(name)
     before = predictions(fit(name, tasks, scale_targets="task"), tasks)
     after = predictions(fit(name, scaled(tasks, {"t1": 1000.0}), scale_targets="task"), tasks)
@@ -95,7 +95,7 @@ def test_the_unit_of_one_task_changes_its_predictions_alone(name) -> None:
 
 @over_methods
 def test_without_scales_the_unit_of_one_task_changes_others(name) -> None:
-    """Guards the law above: it says something of methods that share."""
+    """Without scales the unit matters, so the test above is not vacuous."""
     if name in ("ridge", "kernel-ridge", "kernel-tasks"):
         return
     tasks = made_for(name)
@@ -123,7 +123,7 @@ def test_a_task_in_its_own_unit_is_one_standardised_by_hand(name) -> None:
 
 @over_methods
 @pytest.mark.parametrize("how", ["moderated", "all"])
-def test_the_common_unit_of_all_targets_tells_nothing(name, how) -> None:
+def test_the_common_unit_of_all_targets_has_no_effect(name, how) -> None:
     tasks = made_for(name, spreads=(1.0, 3.0, 0.5, 2.0))
     before = predictions(fit(name, tasks, scale_targets=how), tasks)
     everywhere = {task.name: 300.0 for task in tasks}
@@ -233,7 +233,7 @@ def test_an_absolute_strength_is_in_the_units_of_the_rows() -> None:
         ("kernel-mean", {"selection": "cv"}, ("cv_loss", "C")),
     ],
 )
-def test_every_task_has_its_say_in_the_choice_whatever_its_unit(name, chosen, keys) -> None:
+def test_every_task_counts_equally_in_the_selection_whatever_its_unit(name, chosen, keys) -> None:
     tasks, factors = made(5), {"t1": 1000.0, "t3": 0.01}
     before = fit(name, tasks, scale_targets="task", **chosen)
     after = fit(name, scaled(tasks, factors), scale_targets="task", **chosen)
@@ -243,7 +243,7 @@ def test_every_task_has_its_say_in_the_choice_whatever_its_unit(name, chosen, ke
 
 
 @pytest.mark.parametrize("name", ["mtfl", "ridge", "mean-regularised"])
-def test_errors_of_the_choice_are_in_the_units_of_unscaled_targets(name) -> None:
+def test_selection_errors_are_in_the_units_of_unscaled_targets(name) -> None:
     tasks = made(5)
     before = fit(name, tasks, scale_targets="none", selection="loo")
     after = fit(
@@ -256,7 +256,7 @@ def test_errors_of_the_choice_are_in_the_units_of_unscaled_targets(name) -> None
     )
 
 
-# ---- tasks whose own rows do not tell -----------------------------------------------------------
+# ---- tasks with too few rows for a scale --------------------------------------------------------
 
 
 @over_methods
@@ -280,7 +280,7 @@ def test_a_constant_task_is_predicted_near_its_constant(name, how) -> None:
 
 
 @pytest.mark.parametrize("name", ["mtfl", "ridge", "mean-regularised", "kernel-mean", "fmtl"])
-def test_the_size_of_a_constant_does_not_reach_other_tasks(name) -> None:
+def test_the_size_of_a_constant_does_not_affect_other_tasks(name) -> None:
     tasks = made(6)
 
     def answer(constant):
@@ -291,7 +291,7 @@ def test_the_size_of_a_constant_does_not_reach_other_tasks(name) -> None:
 
 
 @pytest.mark.parametrize("name", ["mtfl", "mean-regularised"])
-def test_a_task_of_one_row_takes_the_unit_that_is_typical(name) -> None:
+def test_a_task_of_one_row_has_the_typical_unit(name) -> None:
     tasks = made(7, spreads=(2.0, 2.0, 2.0, 2.0))
     one = TaskSet((*tasks, Task("one", ROWS[:1], "rows", np.array([5.0]))))
     scales = scales_by_task(one, "task", is_centered=True)
@@ -304,7 +304,7 @@ def test_a_task_of_one_row_takes_the_unit_that_is_typical(name) -> None:
 
 
 @pytest.mark.parametrize(("weight", "scale"), [(4.0, 3.0), (20.0, 0.5), (2.0, 1e-90)])
-def test_the_prior_is_found_that_deviations_were_drawn_from(weight, scale) -> None:
+def test_the_prior_of_drawn_deviations_is_recovered(weight, scale) -> None:
     rng = np.random.default_rng(0)
     freedoms = rng.integers(2, 12, 20_000)
     variances = weight / rng.chisquare(weight, 20_000)
@@ -339,7 +339,7 @@ def test_the_moderated_variance_is_a_mean_of_both() -> None:
     assert ScalePrior(2.0, 0.0).moderate(5e100, 3) == 5e100
 
 
-def test_deviations_that_chance_explains_are_one() -> None:
+def test_deviations_that_differ_by_chance_are_moderated_to_one() -> None:
     rng = np.random.default_rng(1)
     tasks = [
         Task.from_rows(f"t{t:02d}", np.zeros((4, 1)), y=rng.standard_normal(4)) for t in range(30)
@@ -364,7 +364,7 @@ def test_deviations_that_differ_twentyfold_are_better_known_together() -> None:
     assert missed < missed_alone < 0.3
 
 
-def test_few_rows_of_alike_spread_are_not_hurt() -> None:
+def test_few_rows_of_similar_spread_do_not_get_worse() -> None:
     """Deviations of 3 to 5 rows are noise: dividing by them makes MTFL worse, moderated not."""
     gains = {"task": [], "moderated": []}
     for seed in range(8):

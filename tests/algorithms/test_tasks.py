@@ -18,14 +18,14 @@ ROWS = np.arange(6.0).reshape(3, 2)
         (np.array([[1j]]), "needs numbers"),
     ],
 )
-def test_malformed_rows_are_refused_with_the_task(values, message) -> None:
+def test_malformed_rows_are_rejected_with_the_task(values, message) -> None:
     with pytest.raises(InvalidData, match=message) as caught:
         Task.from_rows("a", values)
     assert caught.value.task == "a"
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-def test_a_value_that_is_not_finite_is_placed(bad) -> None:
+def test_a_value_that_is_not_finite_is_located(bad) -> None:
     rows = ROWS.copy()
     rows[2, 1] = bad
     with pytest.raises(InvalidData, match="task 'a', row 2, column 'height'") as caught:
@@ -42,7 +42,7 @@ def test_targets_must_fit_the_rows() -> None:
         Task.from_rows("a", ROWS, feature_names=["age"])
 
 
-def test_kind_of_target_is_told() -> None:
+def test_the_kind_of_target_is_recognised() -> None:
     assert Task.from_rows("a", ROWS).target == "none"
     assert Task.from_rows("a", ROWS, y=[0.5, 1.0, 2.0]).target == "numbers"
     classes = Task.from_rows("a", ROWS, y=["x", "y", "x"])
@@ -68,7 +68,7 @@ def test_covariances_are_checked() -> None:
         Task.from_covariances("a", np.diag([1.0, np.nan]))
 
 
-def test_rounding_in_single_precision_is_forgiven() -> None:
+def test_rounding_in_single_precision_is_accepted() -> None:
     X = np.random.default_rng(0).standard_normal((4, 8)).astype(np.float32)
     C = (X.T @ X).astype(np.float64)
     C[0, 1] += 1e-7
@@ -97,7 +97,7 @@ def test_take_keeps_rows_and_targets_together() -> None:
     assert list(task.y) == ["z", "x"]
 
 
-def test_needs_become_sentences() -> None:
+def test_unmet_needs_are_reported_in_sentences() -> None:
     numbers = Task.from_rows("a", ROWS, y=[0.5, 1.0, 2.0]).summary()
     stack = Task.from_covariances("c", np.eye(2)).summary()
     with pytest.raises(InvalidData, match="'a' has numeric targets; lda needs class labels"):
@@ -109,7 +109,7 @@ def test_needs_become_sentences() -> None:
     Needs(same_features=True, covariances=True, min_samples=2).check([stack], algorithm="pca")
 
 
-def test_any_target_is_numbers_or_classes_but_one_kind() -> None:
+def test_targets_are_all_numbers_or_all_classes() -> None:
     needs = Needs(same_features=True, target="any")
     numbers = Task.from_rows("a", ROWS, y=[0.5, 1.0, 2.0]).summary()
     classes = Task.from_rows("b", ROWS, y=["u", "v", "u"]).summary()
@@ -122,7 +122,7 @@ def test_any_target_is_numbers_or_classes_but_one_kind() -> None:
 
 
 @pytest.mark.parametrize("size", [1e200, 1e-200])
-def test_values_whose_squares_are_no_numbers_are_refused(size) -> None:
+def test_values_whose_squares_overflow_are_rejected(size) -> None:
     X = np.array([[1.0, 0.0], [2.0, size]])
     with pytest.raises(InvalidData, match=r"task 'a', column 1 has values up to 1e[+-]200"):
         check_magnitudes([Task.from_rows("a", X)])
@@ -131,7 +131,7 @@ def test_values_whose_squares_are_no_numbers_are_refused(size) -> None:
     check_magnitudes([Task.from_rows("a", np.zeros((2, 1)), y=[0.0, 0.0])])
 
 
-def test_tasks_of_other_names_or_another_order_are_refused_where_columns_are_shared() -> None:
+def test_tasks_with_other_column_names_are_rejected_where_columns_are_shared() -> None:
     def summaries(*names):
         return [
             Task.from_rows(f"t{i}", ROWS, feature_names=own).summary()

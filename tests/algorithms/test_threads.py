@@ -54,7 +54,7 @@ LARGE = {
 
 @pytest.mark.slow  # BLAS threads wait for each other on a machine whose cores are busy
 @pytest.mark.parametrize("name", LARGE)
-def test_as_many_threads_give_the_same_bits(name) -> None:
+def test_the_same_number_of_threads_gives_the_same_bits(name) -> None:
     tasks, values = LARGE[name]
     assert bits(name, tasks, 2, **values) == bits(name, tasks, 2, **values)
 
@@ -67,13 +67,13 @@ def test_small_work_gives_the_same_bits_on_any_number_of_threads(name, n, d) -> 
     assert bits(name, tasks, 1, **values) == bits(name, tasks, 2, **values)
 
 
-def test_the_number_of_threads_is_told() -> None:
+def test_the_number_of_threads_is_recorded() -> None:
     for n in (1, 2):
         with threadpool_limits(n, user_api="blas"):
             assert {threads.blas_threads()} == blas_threads()
 
 
-def test_small_work_has_one_thread_and_gives_the_others_back() -> None:
+def test_small_work_has_one_thread_and_restores_the_limit_afterwards() -> None:
     with threadpool_limits(2, user_api="blas"):
         before = blas_threads()
         with limit_blas_threads(SMALL_ORDER):

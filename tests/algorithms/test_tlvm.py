@@ -138,7 +138,7 @@ def test_pairing_matters_and_the_assignment_undoes_a_permutation() -> None:
     assert terms(block)[0] == pytest.approx(alone, abs=1e-9)
 
 
-def test_bernoulli_entropy_is_refused_with_its_reason() -> None:
+def test_bernoulli_entropy_is_rejected_with_a_reason() -> None:
     with pytest.raises(ValidationError, match="no closed form between Gaussians"):
         TLVMParams(divergence="bernoulli-entropy")
 
@@ -146,7 +146,7 @@ def test_bernoulli_entropy_is_refused_with_its_reason() -> None:
 # --- the model -----------------------------------------------------------------------------------
 
 
-def test_transfer_beats_the_source_alone_on_unseen_rows(tasks) -> None:
+def test_transfer_is_better_than_the_source_alone_on_unseen_rows(tasks) -> None:
     rng = np.random.default_rng(6)
     lvm = fit(tasks, GPLVM(), **SMALL, source="home", rows="source")
     joint = fit(tasks, **SMALL, source="home")
@@ -156,7 +156,7 @@ def test_transfer_beats_the_source_alone_on_unseen_rows(tasks) -> None:
         assert errors[1] < 0.8 * errors[0]
 
 
-def test_source_is_served_by_its_own_latent_variable_model(tasks) -> None:
+def test_the_source_has_its_own_latent_variable_model(tasks) -> None:
     model = fit(tasks, **SMALL, source="home")
     alone = fit(TaskSet((tasks["home"],)), GPLVM(), **SMALL)
     rows = curved(np.random.default_rng(7), 9)
@@ -208,7 +208,7 @@ def test_missing_values_are_filled_in(tasks) -> None:
     assert len(model.predict(holes, task="away-1")) == 100
 
 
-def test_a_row_without_any_value_is_told(tasks) -> None:
+def test_a_row_without_any_value_is_reported(tasks) -> None:
     rows = tasks["home"].X.copy()
     rows[3] = np.nan
     with pytest.raises(InvalidData, match="row 3 has only missing values") as caught:
@@ -269,7 +269,7 @@ def test_a_target_is_predicted_from_the_rows_of_its_objective(tasks, objective) 
 
 
 @pytest.mark.parametrize("pairing", ["assign", "order"])
-def test_the_facts_are_the_objective_and_the_divergence_at_the_end(tasks, pairing) -> None:
+def test_fit_info_has_the_final_objective_and_divergence(tasks, pairing) -> None:
     model = fit(tasks, **SMALL, source="home", lam=0.3, pairing=pairing, max_iter=50)
     part, fit_info = model.part_of("away-1"), model.fit_info["by_task"]["away-1"]
     a, g, w = np.exp(fit_info["theta"])
@@ -290,21 +290,21 @@ def test_the_facts_are_the_objective_and_the_divergence_at_the_end(tasks, pairin
     ("algorithm", "values"),
     [(TLVM(), {}), (GPLVM(), {"rows": "own"}), (GPLVM(), {"rows": "source"})],
 )
-def test_a_task_that_joins_has_its_own_labels(tasks, algorithm, values) -> None:
+def test_an_added_task_has_its_own_labels(tasks, algorithm, values) -> None:
     model = fit(TaskSet((tasks["home"],)), algorithm, **SMALL, **values)
     adapted = algorithm.adapt(model, tasks["away-1"])
     answer = adapted.predict(tasks["away-1"].X, task="away-1")
     assert np.mean(answer == tasks["away-1"].y) >= 0.9
 
 
-def test_a_task_that_joins_has_the_mean_of_the_source_where_asked(tasks) -> None:
+def test_an_added_task_can_use_the_mean_of_the_source(tasks) -> None:
     values = {"rows": "source", "mean": "source"}
     model = fit(TaskSet((tasks["home"],)), GPLVM(), **SMALL, **values)
     adapted = GPLVM().adapt(model, tasks["away-1"])
     np.testing.assert_array_equal(adapted.part_of("away-1").mean, tasks["home"].X.mean(axis=0))
 
 
-def test_latent_spaces_of_their_own_share_no_labels(tasks) -> None:
+def test_separate_latent_spaces_share_no_labels(tasks) -> None:
     bare = TaskSet((Task("home", tasks["home"].X), tasks["away-1"]))
     values = {**SMALL, "source": "away-1"}
     own, shared = (fit(bare, GPLVM(), **values, rows=rows) for rows in ("own", "source"))
@@ -313,7 +313,7 @@ def test_latent_spaces_of_their_own_share_no_labels(tasks) -> None:
     assert len(shared.predict(tasks["home"].X, task="home")) == 40
 
 
-def test_labelled_rows_of_the_source_are_taken_about_its_own_mean() -> None:
+def test_labelled_rows_of_the_source_are_centred_on_its_own_mean() -> None:
     rng = np.random.default_rng(13)
     y = np.arange(40) % 2
     rows = curved(rng, 40) + 3.0 * y[:, np.newaxis] * (np.arange(8) < 4)
@@ -357,7 +357,7 @@ def test_the_label_is_that_of_the_nearest_latent_in_every_block(tasks, n, monkey
     np.testing.assert_array_equal(model.predict(rows, task="away-1"), expected)
 
 
-def test_without_labels_there_is_nothing_to_predict(tasks) -> None:
+def test_a_model_without_labels_cannot_predict(tasks) -> None:
     bare = TaskSet(tuple(Task(task.name, task.X) for task in tasks))
     model = fit(bare, **SMALL)
     assert "predict" not in model.available_methods()
@@ -392,7 +392,7 @@ def test_nll_projection_is_at_least_as_likely_as_the_robust_one(tasks) -> None:
 
 
 @pytest.mark.parametrize("algorithm", [TLVM(), GPLVM()])
-def test_answers_do_not_hang_on_units(tasks, algorithm) -> None:
+def test_predictions_do_not_depend_on_units(tasks, algorithm) -> None:
     model = fit(tasks, algorithm, **SMALL, max_iter=40)
     for scale, offset in ((1e6, 0.0), (1e-6, 0.0), (1.0, 1e6)):
         moved = TaskSet(tuple(Task(t.name, t.X * scale + offset, y=t.y) for t in tasks))
@@ -404,7 +404,7 @@ def test_answers_do_not_hang_on_units(tasks, algorithm) -> None:
             assert error.max() < 1e-3
 
 
-def test_answers_do_not_hang_on_the_order_of_rows(tasks) -> None:
+def test_predictions_do_not_depend_on_the_order_of_rows(tasks) -> None:
     order = np.random.default_rng(11).permutation(40)
     mixed = TaskSet((tasks["home"].take(order), *tasks.tasks[1:]))
     here, there = (fit(t, **SMALL, max_iter=20) for t in (tasks, mixed))
@@ -444,7 +444,7 @@ EDGES = {
 
 @pytest.mark.parametrize("kernel", ["rbf", "linear"])
 @pytest.mark.parametrize("name", EDGES)
-def test_edges_give_finite_answers(name, kernel) -> None:
+def test_edge_cases_give_finite_predictions(name, kernel) -> None:
     rng = np.random.default_rng(12)
     home, away = EDGES[name](rng.standard_normal((30, 5)), rng.standard_normal((20, 5)))
     tasks = TaskSet((Task.from_rows("home", home), Task.from_rows("away", away)))
@@ -458,7 +458,7 @@ def test_edges_give_finite_answers(name, kernel) -> None:
             assert any(f"L was lowered from {L}" in warning for warning in model.warnings)
 
 
-def test_what_cannot_be_learned_is_told(tasks) -> None:
+def test_tasks_that_cannot_be_learned_are_rejected(tasks) -> None:
     home, away = tasks["home"], tasks["away-1"]
     with pytest.raises(InvalidData, match="source task 'home' has 1 row; tlvm needs at least 2"):
         fit(TaskSet((home.take(np.array([0])), away)), source="home")
@@ -476,14 +476,14 @@ def test_what_cannot_be_learned_is_told(tasks) -> None:
         TLVM().adapt(model, Task.from_rows("new", np.ones((4, 3))))
 
 
-def test_a_cut_descent_is_warned_of(tasks) -> None:
+def test_a_descent_stopped_early_causes_a_warning(tasks) -> None:
     warnings = fit(tasks, **SMALL, max_iter=3).warnings
     assert any("3 optimisations (the first: source)" in warning for warning in warnings)
     assert fit(tasks, **SMALL).warnings == ()
 
 
 @pytest.mark.parametrize("algorithm", [TLVM(), GPLVM()])
-def test_tasks_that_join_under_one_trace_are_warned_of_one_by_one(tasks, algorithm) -> None:
+def test_tasks_added_under_one_trace_have_separate_warnings(tasks, algorithm) -> None:
     model = fit(TaskSet((tasks["home"],)), algorithm, **SMALL, max_iter=3)
     trace = Trace()
     for name in ("away-1", "away-2"):
@@ -494,20 +494,20 @@ def test_tasks_that_join_under_one_trace_are_warned_of_one_by_one(tasks, algorit
         assert f"'{name}'" in added
 
 
-def test_a_target_of_another_scale_is_warned_of(tasks) -> None:
+def test_a_target_of_another_scale_causes_a_warning(tasks) -> None:
     home = tasks["home"]
     for name, factor in (("dim", 1e-6), ("loud", 1e6)):
         far = Task.from_rows(name, factor * home.X)
-        told = f"the rows of '{name}' differ from their mean by up to"
+        expected = f"the rows of '{name}' differ from their mean by up to"
         model = fit(TaskSet((home, far)), source="home", **SMALL, max_iter=20)
-        assert any(told in warning for warning in model.warnings)
+        assert any(expected in warning for warning in model.warnings)
         model = fit(TaskSet((home,)), source="home", **SMALL)
-        assert any(told in warning for warning in TLVM().adapt(model, far).warnings)
+        assert any(expected in warning for warning in TLVM().adapt(model, far).warnings)
     near = Task.from_rows("near", 100 * home.X)
     assert not any("differ from" in warning for warning in TLVM().adapt(model, near).warnings)
 
 
-def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
+def test_arrays_of_the_wrong_shape_are_rejected(tasks) -> None:
     model = fit(tasks, **SMALL)
     arrays = model.to_arrays()
     for name, array in (("P.1", np.zeros((2, 2))), ("labels.1", np.array([0, 5]))):
@@ -515,7 +515,7 @@ def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
             LatentModel.from_arrays({**arrays, name: array}, model.header())
 
 
-def test_baselines_take_over_what_is_shared() -> None:
+def test_baselines_take_the_shared_parameters() -> None:
     params = TLVMParams(L=3, r=7, source="home", projection="nll")
     parsed = [ALGORITHMS[one.algorithm].parse(one.params_from(params)) for one in TLVM.baselines]
     latent = [one for one in parsed if isinstance(one, GPLVMParams)]
@@ -551,19 +551,19 @@ def test_a_latent_variable_model_takes_a_new_task(tasks, rows) -> None:
     assert (process is part.part_of("home").process) == (rows != "own")
 
 
-def test_one_process_of_pooled_rows_serves_all(tasks) -> None:
+def test_one_process_of_pooled_rows_is_used_for_all_tasks(tasks) -> None:
     model = fit(tasks, GPLVM(), **SMALL, rows="pooled")
     assert len({id(part.process) for part in model.parts}) == 1
     centred = np.concatenate([task.X - task.X.mean(axis=0) for task in tasks])
     assert model.parts[0].scale == pytest.approx(np.sqrt(np.mean(centred**2)))
 
 
-def test_the_mean_of_the_source_stands_for_that_of_a_task_where_asked(tasks) -> None:
+def test_the_mean_of_the_source_can_replace_that_of_a_task(tasks) -> None:
     model = fit(tasks, GPLVM(), **SMALL, rows="source", mean="source")
     np.testing.assert_array_equal(model.part_of("away-1").mean, tasks["home"].X.mean(axis=0))
 
 
-def test_own_rows_are_needed_where_they_are_all_there_is(tasks) -> None:
+def test_single_task_models_need_rows_of_the_task(tasks) -> None:
     few = TaskSet((tasks["home"], tasks["away-1"].take(np.array([0]))))
     with pytest.raises(InvalidData, match="'away-1' has 1 row; gp-lvm with rows 'own'"):
         fit(few, GPLVM(), **SMALL)
@@ -589,7 +589,7 @@ def distances(model, rows, name):
 
 
 @pytest.mark.parametrize("digit", [3, 6])
-def test_transfer_beats_the_source_for_every_other_digit(digit) -> None:
+def test_transfer_is_better_than_the_source_for_every_other_digit(digit) -> None:
     X, y = load("usps")
     rng = np.random.default_rng(digit)
     rows = {k: X[rng.permutation(np.flatnonzero(y == k))[:200]] / 2000 for k in range(10)}
@@ -602,7 +602,7 @@ def test_transfer_beats_the_source_for_every_other_digit(digit) -> None:
         assert errors[1] < 0.9 * errors[0]
 
 
-def test_transfer_beats_the_source_on_faces() -> None:
+def test_transfer_is_better_than_the_source_on_faces() -> None:
     X, _ = load("yale_32x32")
     Xt, _ = load("orl_32x32")
     order = np.random.default_rng(0).permutation(len(Xt))
@@ -614,7 +614,7 @@ def test_transfer_beats_the_source_on_faces() -> None:
         assert joint < share * distances(lvm, test, "orl")
 
 
-def test_a_source_learned_alone_takes_targets_as_if_they_had_been_there(tasks) -> None:
+def test_adding_targets_to_a_source_model_equals_fitting_them_together(tasks) -> None:
     together = fit(tasks, **SMALL, source="home")
     model = fit(TaskSet(tasks.tasks[:1]), **SMALL)
     for task in tasks.tasks[1:]:

@@ -64,7 +64,7 @@ def test_divergence_is_an_error() -> None:
     ("field", "value"),
     [("objective", float("nan")), ("objective", float("-inf")), ("residual", float("nan"))],
 )
-def test_a_start_that_is_no_number_is_divergence(field, value) -> None:
+def test_a_start_that_is_not_a_number_is_divergence(field, value) -> None:
     start = replace(START, **{field: value})
     for tolerance in (0.1, 1e9):  # also where the loop would stop at once
         with pytest.raises(Diverged, match=f"{field} is {value} at the start of 'halving'"):
@@ -77,7 +77,7 @@ def test_a_residual_that_is_not_a_number_is_divergence() -> None:
         run(Trace(), step=lambda _: bad)
 
 
-def test_an_infinite_residual_is_one_that_is_not_known_yet() -> None:
+def test_an_infinite_residual_means_not_yet_known() -> None:
     steps = []
     start = replace(START, residual=float("inf"))
     assert run(Trace(on_step=steps.append), start=start).n_steps == 6
@@ -123,7 +123,7 @@ def test_long_histories_are_thinned() -> None:
     assert set(np.diff(kept)) == {4}
 
 
-def test_a_broken_fit_goes_on_where_it_was(tmp_path) -> None:
+def test_an_interrupted_fit_resumes_where_it_stopped(tmp_path) -> None:
     checkpoint = Checkpoint(tmp_path / "state", every_s=0.0)
     steps = []
     trace = Trace(
@@ -151,7 +151,7 @@ def test_state_survives_its_arrays() -> None:
     assert type(again.is_stalled) is bool
 
 
-def test_parts_divide_the_whole_evenly_and_go_on_after_a_cancel(tmp_path) -> None:
+def test_parts_share_progress_evenly_and_resume_after_a_cancel(tmp_path) -> None:
     trace, seen = Trace(), []
     for name in trace.parts(["a", "b", "c", "d"]):
         trace.expect_loops(2)

@@ -74,7 +74,7 @@ def test_expected_latents_are_those_of_the_joint_gaussian(tasks) -> None:
     np.testing.assert_allclose(model.transform(row, task="task-3")[0], expected)
 
 
-def test_rows_of_several_patterns_of_missing_values_are_answered_one_by_one(tasks) -> None:
+def test_rows_with_different_missing_values_are_handled_one_by_one(tasks) -> None:
     model = fit(PPCA(), tasks, k=2)
     rows = tasks["task-1"].X[:9].copy()
     rows[1::3, 0] = np.nan
@@ -85,7 +85,7 @@ def test_rows_of_several_patterns_of_missing_values_are_answered_one_by_one(task
         np.testing.assert_allclose(together, alone, atol=1e-12)
 
 
-def test_missing_values_are_filled_in_by_what_is_expected_of_them() -> None:
+def test_missing_values_are_replaced_by_their_expectation() -> None:
     rng = np.random.default_rng(8)
     w = np.array([0.1, 2.0, 2.0, 2.0])
     X = np.outer(rng.standard_normal(500), w) + rng.standard_normal((500, 4))
@@ -116,7 +116,7 @@ def test_weighted_noise_is_the_mean_of_the_other_eigenvalues(tasks) -> None:
     )
 
 
-def test_one_row_is_refused_where_it_is_all_there_is(tasks) -> None:
+def test_a_single_row_is_rejected_where_no_other_task_helps(tasks) -> None:
     few = TaskSet((tasks["task-1"], tasks["task-2"].take(np.array([0]))))
     with pytest.raises(InvalidData, match="'task-2' has 1 row; ppca with rows 'own'"):
         fit(PPCA(), few)
@@ -124,7 +124,7 @@ def test_one_row_is_refused_where_it_is_all_there_is(tasks) -> None:
     assert fit(TransferPCA(), few).tasks == few.names
 
 
-def test_arrays_that_do_not_fit_are_refused(tasks) -> None:
+def test_arrays_of_the_wrong_shape_are_rejected(tasks) -> None:
     model = fit(PPCA(), tasks)
     with pytest.raises(ValueError, match="noise is"):
         PPCAModel.from_arrays({**model.to_arrays(), "noise": np.zeros(2)}, model.header())

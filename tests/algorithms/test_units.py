@@ -93,7 +93,7 @@ def test_no_pair_of_rows_that_belong_together_is_ever_divided(tasks, n_folds, se
 
 @given(tasks=problems, n_folds=st.integers(2, 5), seed=st.integers(0, 99))
 @settings(max_examples=60, deadline=None)
-def test_every_class_trains_and_what_can_be_held_out_is_so_once(tasks, n_folds, seed) -> None:
+def test_every_class_is_in_training_and_each_row_is_held_out_once(tasks, n_folds, seed) -> None:
     folds = folds_of(tasks, n_folds=n_folds, seed=seed)
     units = units_of(tasks)
     for task in tasks:
@@ -120,7 +120,7 @@ def is_needed(task, units, unit, folds, n_folds) -> bool:
 
 @given(tasks=problems, seed=st.integers(0, 99))
 @settings(max_examples=40, deadline=None)
-def test_folds_do_not_hang_on_the_order_of_the_tasks(tasks, seed) -> None:
+def test_folds_do_not_depend_on_the_order_of_the_tasks(tasks, seed) -> None:
     here = folds_of(tasks, n_folds=3, seed=seed)
     there = folds_of(TaskSet(tasks.tasks[::-1]), n_folds=3, seed=seed)
     for name, folds in here.items():
@@ -146,7 +146,7 @@ def dealt_in_turn(y, n_folds, rng):
     seed=st.integers(0, 2**32 - 1),
 )
 @settings(max_examples=60, deadline=None)
-def test_rows_that_are_all_different_are_dealt_in_turn(counts, n_folds, seed) -> None:
+def test_distinct_rows_are_assigned_to_folds_in_turn(counts, n_folds, seed) -> None:
     rng = np.random.default_rng(seed)
     tasks = []
     for t, of_classes in enumerate(counts):
@@ -176,7 +176,7 @@ def test_groups_are_spread_evenly(n_groups, n_folds, seed, is_even) -> None:
     assert held.min() > 0
 
 
-def test_the_repeats_of_labels_that_are_all_different_differ() -> None:
+def test_repeats_differ_if_all_labels_differ() -> None:
     # every combination of labels is there once, so that none is to be spread
     bits = (np.arange(32)[:, np.newaxis] >> np.arange(5)) % 2
     X = np.random.default_rng(0).normal(size=(32, 3))
@@ -186,7 +186,7 @@ def test_the_repeats_of_labels_that_are_all_different_differ() -> None:
         assert len({held["t0"].tobytes() for held in found}) == 4
 
 
-def test_few_large_groups_take_turns_in_a_holdout() -> None:
+def test_large_groups_are_held_out_in_different_splits() -> None:
     # of 200 rows 60 are to be held out: that is one of the smaller groups
     groups = np.repeat([0, 1, 2], [50, 50, 100])
     task = Task.from_rows("t", np.random.default_rng(0).normal(size=(200, 2)), groups=groups)
@@ -213,19 +213,19 @@ def test_zeros_of_either_sign_are_the_same_row_and_the_last_bit_counts() -> None
 
 
 @pytest.mark.parametrize(
-    ("y", "groups", "told"),
+    ("y", "groups", "message"),
     [
         (None, ["p1"] * 3, r"'a' \(all\) are of one group, 'p1'"),
         (["u", "v", "v"], ["p1", "p2", "p2"], r"\(those of class 'v'\) are of one group, 'p2'"),
     ],
 )
-def test_a_group_that_leaves_nothing_to_hold_out_is_named(y, groups, told) -> None:
+def test_a_group_that_leaves_no_rows_to_hold_out_is_named(y, groups, message) -> None:
     task = Task.from_rows("a", np.arange(6.0).reshape(3, 2), y=y, groups=groups)
-    with pytest.raises(InvalidData, match=told):
+    with pytest.raises(InvalidData, match=message):
         fold_splits(TaskSet((task,)), n_folds=3, seed=0)
 
 
-def test_groups_tell_rows_of_equal_values_apart() -> None:
+def test_groups_distinguish_rows_of_equal_values() -> None:
     # pupils with the same attributes: each has a number of its own
     task = Task.from_rows("a", np.ones((6, 2)), groups=np.arange(6))
     assert len(set(units_of(TaskSet((task,))).of("a"))) == 6
@@ -233,12 +233,12 @@ def test_groups_tell_rows_of_equal_values_apart() -> None:
     assert (split.train["a"].n_samples, split.test["a"].n_samples) == (4, 2)
 
 
-def test_equal_rows_that_leave_nothing_to_hold_out_are_named() -> None:
+def test_equal_rows_that_leave_no_rows_to_hold_out_are_named() -> None:
     with pytest.raises(InvalidData, match="have the same values"):
         fold_splits(TaskSet((Task.from_rows("a", np.ones((4, 2))),)), n_folds=3, seed=0)
 
 
-def test_a_stratified_split_tests_on_no_row_that_trains() -> None:
+def test_a_stratified_split_has_no_row_in_both_parts() -> None:
     rng = np.random.default_rng(0)
     X = np.repeat(rng.normal(size=(10, 2)), 2, axis=0)
     tasks = TaskSet((Task.from_rows("t", X, y=np.arange(20) % 2),))
@@ -268,7 +268,7 @@ def coin_flips(kind: str, rng) -> TaskSet:
         ("kernel-mean", {"kernel": "rbf", "C": 10.0, "gamma": 2.0}),
     ],
 )
-def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, scheme, kind) -> None:
+def test_coin_flips_shared_by_tasks_cannot_be_predicted(name, params, scheme, kind) -> None:
     algorithm = ALGORITHMS[name]
     found = []
     for seed in range(4):
@@ -288,7 +288,7 @@ def test_coin_flips_that_tasks_have_in_common_cannot_be_told(name, params, schem
     assert np.mean(found) > 0.5 - 4 * 0.5 / np.sqrt(16 * 6)
 
 
-def test_a_row_that_one_task_lacks_is_held_out_in_the_others() -> None:
+def test_a_row_missing_in_one_task_is_held_out_in_the_others() -> None:
     tasks = coin_flips("one row missing", np.random.default_rng(0))
     for fold in range(5):
         split = fold_split(tasks, fold=fold, n_folds=5, seed=0)
@@ -297,7 +297,7 @@ def test_a_row_that_one_task_lacks_is_held_out_in_the_others() -> None:
             assert known.isdisjoint(map(tuple, task.X))
 
 
-def test_a_named_split_that_divides_what_belongs_together_is_told() -> None:
+def test_a_given_split_that_divides_a_unit_causes_a_warning() -> None:
     X = np.random.default_rng(0).normal(size=(6, 2))
     tasks = TaskSet(
         (
@@ -305,9 +305,9 @@ def test_a_named_split_that_divides_what_belongs_together_is_told() -> None:
             Task.from_rows("b", X[[5, 0]]),
         )
     )
-    told = describe_rows(tasks, Splits(given=[{"a": [1, 2]}, {"b": [1]}, {"a": [1], "b": [0]}]))
-    assert (told["n_rows"], told["n_units"], told["largest_unit"]) == (6, 4, 2)
-    (warning,) = told["warnings"]
+    found = describe_rows(tasks, Splits(given=[{"a": [1, 2]}, {"b": [1]}, {"a": [1], "b": [0]}]))
+    assert (found["n_rows"], found["n_units"], found["largest_unit"]) == (6, 4, 2)
+    (warning,) = found["warnings"]
     assert warning.startswith(
         "2 of 5 test rows have the same values or the same group as training rows"
     )

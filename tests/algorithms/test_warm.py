@@ -45,7 +45,7 @@ def compiled_in_use() -> set[tuple[str, str]]:
     return signatures() - before
 
 
-def test_what_the_set_up_compiles_is_all_that_is_ever_used() -> None:
+def test_warming_compiles_every_specialisation_that_is_used() -> None:
     """Else a first job waits for the compiler, and may round otherwise than the next."""
     # a process of its own: other tests call kernels with types that no algorithm uses
     done = subprocess.run(

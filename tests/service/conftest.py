@@ -76,7 +76,7 @@ def running_service(
     guard
         Ends the server also where the tests are killed.
     folder
-        Where log and, unless ``data_dir`` says otherwise, data go.
+        Where log and, unless ``data_dir`` is given, data go.
     env
         Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
     """
@@ -227,7 +227,7 @@ def model(client: Client, dataset: Dataset) -> RemoteModel:
 
 
 class Uploads:
-    """A service as those who upload to it see it, with a look behind the scenes."""
+    """A service with its HTTP client, database and files."""
 
     def __init__(self, service: Service) -> None:
         self.service = service

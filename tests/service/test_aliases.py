@@ -270,10 +270,10 @@ def test_relations_and_their_diagram_are_available_by_alias(http, client, datase
 
 def test_the_report_is_available_by_alias(http, client, dataset):
     assert_rejected(http.get("/v1/models/aliased@production/report"), 404, "no-report")
-    judged = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
-    judged.set_alias("judged")
-    report = http.get("/v1/models/aliased-report@judged/report").json()
-    assert report == http.get("/v1/models/aliased-report/report").json() == judged.report()
+    evaluated = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()
+    evaluated.set_alias("evaluated")
+    report = http.get("/v1/models/aliased-report@evaluated/report").json()
+    assert report == http.get("/v1/models/aliased-report/report").json() == evaluated.report()
 
 
 @needs_production

@@ -66,7 +66,7 @@ def test_a_task_with_fewer_than_two_classes_is_rejected_by_name(
 
 
 @pytest.mark.parametrize("algorithm", CLASSIFIERS)
-def test_classes_of_one_sample_train_but_leave_nothing_to_choose_by(client, upload, algorithm):
+def test_classes_of_one_sample_can_be_trained_but_not_used_for_selection(client, upload, algorithm):
     dataset = upload({"door": list("abcdef"), "hall": list("uvwxyz")})
     model = client.train(dataset, algorithm, model=f"single-{algorithm}", d=2).wait()
     assert model.distances(rows(width=4), task="hall").shape == (6, 6)
@@ -87,7 +87,7 @@ def test_more_dimensions_than_any_rank_are_lowered_with_a_warning(client, upload
     assert width <= 3
 
 
-def test_numbers_only_the_fit_can_refuse_fail_the_job_with_the_task(client):
+def test_numbers_that_only_the_fit_can_reject_fail_the_job_with_the_task(client):
     dataset = client.upload({"door": rows() * 1e200}, {"door": TWO}, name="huge")
     with pytest.raises(JobFailed, match=r"'door' has entries up to .*rescale the data"):
         client.train(dataset, "mtda").wait()

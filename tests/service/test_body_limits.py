@@ -41,7 +41,7 @@ def test_a_control_route_reads_at_most_a_megabyte(http, method, path):
 @pytest.mark.parametrize(
     ("content", "status", "limit"), [(EMPTY_LISTS, 413, MAX_VALUES), (DEEP, 400, MAX_DEPTH)]
 )
-def test_a_control_route_refuses_bodies_of_many_values(http, method, path, content, status, limit):
+def test_a_control_route_rejects_bodies_of_many_values(http, method, path, content, status, limit):
     response = send(http, method, path, content)
     assert (response.status_code, str(limit) in response.json()["detail"]) == (status, True)
 

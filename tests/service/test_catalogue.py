@@ -1,4 +1,4 @@
-"""The catalogue tells the registry, whole."""
+"""The catalogue lists the whole registry."""
 
 import jsonschema_rs
 import pytest
@@ -19,7 +19,7 @@ def test_one_algorithm_comes_with_the_schema_of_its_parameters(http, name):
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
-def test_defaults_are_valid_by_the_schema_that_is_told(http, name):
+def test_defaults_are_valid_under_the_published_schema(http, name):
     schema = http.get(f"/v1/algorithms/{name}").json()["params"]
     defaults = ALGORITHMS[name].Params().model_dump(mode="json")
     assert jsonschema_rs.is_valid(schema, defaults)
@@ -33,7 +33,7 @@ def test_an_unknown_algorithm_is_404_with_the_known_ones(http):
     assert all(name in response.json()["detail"] for name in ALGORITHMS)
 
 
-def test_paging_gives_every_algorithm_once(http):
+def test_paging_returns_every_algorithm_once(http):
     names, token = [], None
     while True:
         query = {"page_size": 1} | ({"page_token": token} if token else {})

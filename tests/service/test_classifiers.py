@@ -7,7 +7,7 @@ import pytest
 from algorithms.registry import ALGORITHMS, load_model
 from service.client import ServiceError
 
-#: Those that take tasks of unlike features, and tell distances.
+#: Algorithms that accept tasks with different features and return distances.
 CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if "distances" in a.Model.methods())
 
 
@@ -100,14 +100,14 @@ def test_a_model_without_classes_has_no_distances(http, model):
     assert "classes" not in http.post("/v1/models/shared/transform", json=body).json()
 
 
-def test_the_manifest_tells_classes_and_widths(http, faces, faces_dataset):
+def test_the_manifest_has_classes_and_widths(http, faces, faces_dataset):
     X, y = faces
     tasks = http.get(f"/v1/datasets/{faces_dataset.id}/manifest").json()["tasks"]
     assert {t["name"]: t["n_features"] for t in tasks} == {n: x.shape[1] for n, x in X.items()}
     assert {t["name"]: set(t["classes"]) for t in tasks} == {n: set(v) for n, v in y.items()}
 
 
-def test_rows_of_another_task_are_told_the_width_of_this_one(client, faces, faces_dataset):
+def test_rows_of_another_width_are_rejected_with_the_expected_width(client, faces, faces_dataset):
     X, _ = faces
     model = client.train(faces_dataset, "mtda", model="widths", d=1).wait()
     with pytest.raises(ServiceError, match="task 'door' expects rows of 12 numbers"):
@@ -122,7 +122,7 @@ def test_rows_of_another_task_are_told_the_width_of_this_one(client, faces, face
         ({"door": ["a"] * 6, "hall": ["a", "b"] * 3}, "'door'"),
     ],
 )
-def test_a_job_that_does_not_fit_its_dataset_is_refused_with_the_task(client, targets, match):
+def test_a_job_that_does_not_fit_its_dataset_is_rejected_with_the_task(client, targets, match):
     rows = {name: np.random.default_rng(1).normal(size=(6, 4)) for name in ("door", "hall")}
     dataset = client.upload(rows, targets, name="misfit")
     with pytest.raises(ServiceError, match=match) as caught:

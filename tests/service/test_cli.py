@@ -328,7 +328,7 @@ def test_serve_reports_why_it_cannot_start(run, arguments, env, words):
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
-def test_a_setting_by_its_former_name_is_refused_with_the_present_one(monkeypatch, old):
+def test_a_setting_by_its_former_name_is_rejected_with_the_present_one(monkeypatch, old):
     monkeypatch.setenv(old, "1")
     with pytest.raises(
         ValidationError, match=f"{old} has been renamed; set {RENAMED[old]} instead"

@@ -456,7 +456,9 @@ def test_json_without_names_or_of_a_model_without_is_by_position(service, traine
         (["age", "iq", 3], "expected a list of column names"),
     ],
 )
-def test_json_names_that_do_not_fit_are_refused(service, trained, columns, message) -> None:
+def test_json_column_names_that_do_not_match_are_rejected(
+    service, trained, columns, message
+) -> None:
     with pytest.raises(ServiceError, match=message):
         over_http(service, trained, as_json(rows(7), columns=columns), "application/json")
 
@@ -470,7 +472,7 @@ def numbered(client):
     return client.train(client.upload(frames, y), "ridge", model="by-number").wait()
 
 
-def test_a_csv_header_of_numbers_is_one_if_the_media_type_says_so(service, numbered) -> None:
+def test_a_csv_header_of_numbers_is_recognised_by_the_media_type(service, numbered) -> None:
     X = rows(7)
     expected = numbered.predict(X, task="a")
     body = as_csv({"3": X[:, 2], "1": X[:, 0], "2": X[:, 1]})
@@ -507,7 +509,7 @@ def test_a_column_of_a_model_may_be_named_task(service, with_task) -> None:
 
 
 @pytest.mark.parametrize(("write", "media_type"), [(as_csv, CSV), (as_arrow, ARROW)])
-def test_a_column_task_that_no_model_column_is_named_is_refused(
+def test_a_column_named_task_is_rejected_if_the_model_has_none(
     service, trained, write, media_type
 ) -> None:
     body = write({"task": np.arange(9.0), **columns_of(rows(7))})

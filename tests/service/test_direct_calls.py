@@ -12,7 +12,7 @@ V1 = {"task": "north", "inputs": ROWS.tolist()}
 TENSOR = {"name": "rows", "shape": [2, 5], "datatype": "FP64", "data": ROWS.ravel().tolist()}
 V2 = {"inputs": [TENSOR], "parameters": {"task": "north"}}
 #: Ordinary URLs, and unusual ones for the same resource.
-ALIKE = [
+EQUIVALENT = [
     ("/v1/models/shared/transform", "/v1/models/shared/transform?task=north", V1),
     ("/v1/models/shared/transform", "/v1/models/%73hared/transform", V1),
     ("/v1/models/shared/versions/1/transform", "/v1/models/shared/versions/01/transform", V1),
@@ -21,7 +21,7 @@ ALIKE = [
 ]
 
 
-@pytest.mark.parametrize(("plain", "other", "body"), ALIKE)
+@pytest.mark.parametrize(("plain", "other", "body"), EQUIVALENT)
 def test_fast_path_and_routes_return_the_same_response(http, plain, other, body):
     first, second = http.post(plain, json=body), http.post(other, json=body)
     assert first.status_code == 200

@@ -46,7 +46,7 @@ def trained(client, parts, tmp_path_factory):
     return client.train(dataset, "mtda", model="real-faces", seed=3, **PARAMS).wait()
 
 
-def test_the_job_gives_the_model_of_the_offline_fit(trained, parts, tmp_path):
+def test_the_job_trains_the_model_of_the_offline_fit(trained, parts, tmp_path):
     algorithm = ALGORITHMS["mtda"]
     params = algorithm.Params.model_validate_json(json.dumps(PARAMS))
     offline = algorithm.fit(parts.train, params, trace=Trace(), rng=np.random.default_rng(3))
@@ -55,7 +55,7 @@ def test_the_job_gives_the_model_of_the_offline_fit(trained, parts, tmp_path):
     assert served == (tmp_path / "offline").read_bytes()
 
 
-def test_held_out_faces_are_told_apart_over_http_as_offline(trained, parts, tmp_path, capsys):
+def test_held_out_faces_are_predicted_over_http_as_offline(trained, parts, tmp_path, capsys):
     offline = load_model(trained.download(tmp_path / "model"))
     assert set(trained.tasks) == {"orl", "yale", "pie"}
     errors = {}
@@ -83,7 +83,7 @@ def test_held_out_faces_are_told_apart_over_http_as_offline(trained, parts, tmp_
     assert all(errors[name] <= worst for name, worst in WORST.items())
 
 
-def test_a_face_in_json_has_the_same_answers(service, trained, parts):
+def test_a_face_in_json_has_the_same_predictions(service, trained, parts):
     task = parts.test["yale"]
     body = {"task": "yale", "inputs": task.X[:5].tolist()}
     for method in ("predict", "distances"):

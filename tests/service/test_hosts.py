@@ -18,7 +18,7 @@ from service.settings import Settings
         ("GET", "/v2/health/live"),
     ],
 )
-def test_a_rebound_name_is_refused_on_loopback(http, method, path):
+def test_a_rebound_name_is_rejected_on_loopback(http, method, path):
     for host in ("evil.example", "evil.example:8000", "localhost.evil.example", "127.0.0.1.x", ""):
         response = http.request(method, path, headers={"Host": host})
         assert (response.status_code, response.json()["code"]) == (421, "unknown-host")
@@ -41,12 +41,12 @@ def test_names_of_loopback_are_accepted(http, host):
         ("POST", "/v2/repository/models/shared/unload"),
     ],
 )
-def test_a_page_of_another_site_changes_nothing(http, method, path, origin):
+def test_a_page_of_another_site_cannot_change_anything(http, method, path, origin):
     response = http.request(method, path, headers={"Origin": origin})
     assert (response.status_code, response.json()["code"]) == (403, "foreign-origin")
 
 
-def test_a_page_of_this_service_may_change_things(http):
+def test_a_page_of_this_service_may_send_changes(http):
     own = {"Origin": f"http://{http.base_url.host}:{http.base_url.port}"}
     assert http.post("/v1/jobs/job_1:cancel", headers=own).status_code == 404
     assert http.get("/v1/jobs", headers={"Origin": "http://evil.example"}).status_code == 200

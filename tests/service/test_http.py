@@ -44,7 +44,7 @@ class Caller:
             self.socket.sendall(part)
 
     def answer(self):
-        """Give status, headers and body."""
+        """Return status, headers and body."""
         status = int(self._file.readline().split()[1])
         lines = iter(self._file.readline, b"\r\n")
         parts = (line.partition(b":") for line in lines)
@@ -81,34 +81,34 @@ def expected(http):
 def test_a_call_in_two_pieces_is_a_call_wherever_it_is_cut(connect, expected, value):
     body = body_of(value=0.5) if value != "x" else b'{"inputs": "x"}'
     whole, status = request_of(body), 200 if value != "x" else 400
-    told = json.loads(expected(body))
+    reference = json.loads(expected(body))
     with connect() as connection:
         for i in range(1, len(whole), 7):
             connection.send(whole[:i], whole[i:], pause_s=0.001)
             found, _, content = connection.answer()
             answer = json.loads(content)
             if status == 400:
-                answer["request_id"] = told["request_id"] = None
-            assert (found, answer) == (status, told)
+                answer["request_id"] = reference["request_id"] = None
+            assert (found, answer) == (status, reference)
 
 
-def test_a_large_body_comes_in_any_pieces(connect, expected):
+def test_a_large_body_may_arrive_in_any_pieces(connect, expected):
     body = body_of(MANY)
     assert len(body) > 200_000
-    whole, told = request_of(body), expected(body)
+    whole, reference = request_of(body), expected(body)
     with connect() as connection:
         for cuts in ((50,), (200, 100_000), (len(whole) - 1,), (150_000, len(whole) - 3), ()):
             parts = np.split(np.frombuffer(whole, np.uint8), cuts)
             connection.send(*(part.tobytes() for part in parts))
-            assert connection.answer()[::2] == (200, told)
+            assert connection.answer()[::2] == (200, reference)
             connection.send(request_of(body_of()))
             assert connection.answer()[::2] == (200, expected(body_of()))
 
 
-def test_calls_sent_ahead_are_answered_in_order(connect, expected):
+def test_pipelined_requests_are_answered_in_order(connect, expected):
     small, large = body_of(), body_of(MANY, 0.25)
     get = b"GET /v2/models/shared/ready HTTP/1.1\r\nHost: localhost\r\n\r\n"
-    told = {small: expected(small), large: expected(large), b"": None}
+    reference = {small: expected(small), large: expected(large), b"": None}
     for order in (
         [small] * 5,
         [small, b"", small],
@@ -122,36 +122,36 @@ def test_calls_sent_ahead_are_answered_in_order(connect, expected):
             for body in order:
                 status, _, content = connection.answer()
                 assert status == 200
-                assert told[body] in (None, content)
+                assert reference[body] in (None, content)
 
 
-def test_what_is_not_plain_about_a_call_is_heeded(connect, expected):
+def test_unusual_headers_of_an_inference_request_are_respected(connect, expected):
     body = body_of()
-    told = expected(body)
+    reference = expected(body)
     with connect() as connection:
         head, _, _ = request_of(b"").partition(b"Content-Length")
         chunks = b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body)
         connection.send(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks)
-        assert connection.answer()[::2] == (200, told)
+        assert connection.answer()[::2] == (200, reference)
         whole = request_of(body, Expect="100-continue")
         connection.send(whole[: -len(body)])
         assert connection.socket.recv(100) == b"HTTP/1.1 100 Continue\r\n\r\n"
         connection.send(body)
-        assert connection.answer()[::2] == (200, told)
+        assert connection.answer()[::2] == (200, reference)
         connection.send(request_of(body, Connection="close"))
         status, headers, content = connection.answer()
-        assert (status, headers[b"connection"], content) == (200, b"close", told)
+        assert (status, headers[b"connection"], content) == (200, b"close", reference)
         assert connection.is_closed()
     with connect() as connection:
         connection.send(request_of(body).replace(b"HTTP/1.1", b"HTTP/1.0"))
-        assert connection.answer()[::2] == (200, told)
+        assert connection.answer()[::2] == (200, reference)
         assert connection.is_closed()
     with connect() as connection:
         connection.send(request_of(body).replace(b"Content-Length: ", b"Content-Length: 99999999"))
         assert connection.answer()[0] == 413
 
 
-def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
+def test_clients_that_disconnect_cause_no_error_in_the_log(connect, service):
     for _ in range(10):
         with connect() as connection:
             connection.send(request_of(body_of(3000)) + request_of(body_of()) + b"XYZ\r\n\r\n")
@@ -160,9 +160,9 @@ def test_callers_who_break_off_leave_no_defect_in_the_log(connect, service):
     assert "Traceback" not in service.log()
 
 
-def test_a_caller_who_goes_away_leaves_the_service_as_it_was(connect, expected):
+def test_a_client_that_disconnects_does_not_affect_the_service(connect, expected):
     body = body_of(MANY)
-    told = expected(body)
+    reference = expected(body)
     for share in (0.01, 0.5, 0.999, 1.0):
         for _ in range(5):
             with connect() as connection:
@@ -170,10 +170,10 @@ def test_a_caller_who_goes_away_leaves_the_service_as_it_was(connect, expected):
                 connection.send(whole[: int(share * len(whole))])
     with connect() as connection:
         connection.send(request_of(body))
-        assert connection.answer()[::2] == (200, told)
+        assert connection.answer()[::2] == (200, reference)
 
 
-def test_a_service_that_stops_answers_what_is_arriving(start_service):
+def test_a_stopping_service_answers_requests_that_are_arriving(start_service):
     running = start_service()
     with Client(running.url) as client:
         data = client.upload({"north": np.random.default_rng(0).standard_normal((20, 5))})
@@ -194,7 +194,7 @@ def test_a_service_that_stops_answers_what_is_arriving(start_service):
     running.process.wait(20)
 
 
-def test_a_service_that_stops_answers_503_to_what_has_not_arrived(start_service):
+def test_a_stopping_service_answers_503_to_later_requests(start_service):
     running = start_service()
     upload = request_of(b"task,x\n", "/v1/datasets?name=cut", Content_Type="text/csv")
     upload = upload.replace(b"Content-Length: 7", b"Content-Length: 70")
@@ -226,7 +226,7 @@ def test_a_key_in_use_is_looked_up_again_and_ends_when_it_is_revoked(start_servi
             connection.send(request_of(body_of(), Authorization=f"Bearer {key}"))
             return connection.answer()[0]
 
-        end = time.monotonic() + 5  # longer than what is known of a key stands
+        end = time.monotonic() + 5  # longer than a key is cached
         while time.monotonic() < end:
             assert call() == 200
         with running.open_database() as database, database.write() as session:

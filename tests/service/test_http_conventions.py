@@ -143,7 +143,7 @@ def test_a_wrong_method_is_405_with_every_method_of_the_path(http, method, path,
         b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
     ],
 )
-def test_what_is_no_http_is_refused_before_the_connection_ends(service, request_of):
+def test_invalid_http_is_answered_before_the_connection_closes(service, request_of):
     host, port = service.url.removeprefix("http://").split(":")
     with socket.create_connection((host, int(port)), timeout=10) as connection:
         connection.sendall(request_of)
@@ -153,7 +153,7 @@ def test_what_is_no_http_is_refused_before_the_connection_ends(service, request_
     assert f"content-length: {len(body)}".encode() in head
 
 
-def test_options_tells_the_methods(http):
+def test_options_lists_the_methods(http):
     response = http.options("/v1/jobs")
     assert (response.status_code, response.content) == (204, b"")
     assert response.headers["allow"] == "GET, HEAD, OPTIONS, POST"
@@ -190,14 +190,14 @@ def test_head_of_a_stream_ends_at_once(http, client, dataset):
 # --- request ids ---------------------------------------------------------------------------------
 
 
-def test_a_request_id_is_echoed_or_made(http):
+def test_a_request_id_is_echoed_or_generated(http):
     assert http.get(ROOT, headers={"X-Request-Id": "abc-1"}).headers["x-request-id"] == "abc-1"
     made = [http.get("/nothing") for _ in range(2)]
     assert len({response.headers["x-request-id"] for response in made}) == 2
 
 
 @pytest.mark.parametrize("given", [b"a b", b"", b"x" * 129, b"\xff", b"a\tb", b"%0d%0aA: b c"])
-def test_a_request_id_that_is_not_one_is_replaced(http, given):
+def test_an_invalid_request_id_is_replaced(http, given):
     response = http.get(ROOT, headers={"X-Request-Id": given})
     assert re.fullmatch(r"[0-9a-f]{32}", response.headers["x-request-id"])
 
@@ -229,7 +229,7 @@ def test_a_request_id_that_is_not_one_is_replaced(http, given):
 )
 @pytest.mark.parametrize("path", [ROOT, "/v1/models/shared/transform"])
 @needs_model
-def test_what_is_not_json_is_400(http, path, body):
+def test_invalid_json_is_400(http, path, body):
     response = post(http, path, body)
     if path != ROOT and response.status_code == 422:
         pytest.skip("nesting is bounded by the shape of the rows")
@@ -241,7 +241,9 @@ def test_what_is_not_json_is_400(http, path, body):
     "value",
     ["true", "false", '"1"', "[]", "{}", "1e400", "-1e308", "1" + "0" * 30, str(-(2**63) - 1)],
 )
-def test_a_number_out_of_its_bounds_or_no_number_names_its_field(http, spec, field, value):
+def test_a_number_out_of_bounds_or_of_another_type_is_reported_with_its_field(
+    http, spec, field, value
+):
     text = json.dumps(spec)[:-1] + f', "{field}": {value}}}'
     response = post(http, ROOT, text.encode())
     if value == "1e400":
@@ -252,7 +254,7 @@ def test_a_number_out_of_its_bounds_or_no_number_names_its_field(http, spec, fie
 
 
 @pytest.mark.parametrize("value", [2**63, 2**64 - 1, 2**64, 10**30, -1, 1.5])
-def test_a_seed_beyond_the_database_is_refused(http, spec, value):
+def test_a_seed_beyond_the_range_of_the_database_is_rejected(http, spec, value):
     body = assert_problem(http.post(ROOT, json={**spec, "seed": value}), 422, "invalid-request")
     assert body["errors"][0]["pointer"] == "/seed"
 
@@ -264,7 +266,7 @@ def test_a_parameter_of_the_algorithm_is_checked_as_strictly(http, spec, value):
     assert body["errors"][0]["pointer"] == "/params/k"
 
 
-def test_nesting_within_parameters_is_a_problem_and_no_defect(http, spec):
+def test_nested_parameters_are_a_problem_and_not_an_internal_error(http, spec):
     for depth in (10, 60, 70, 260, 900):
         value = 1
         for _ in range(depth):
@@ -296,7 +298,7 @@ def test_an_unknown_parameter_gets_a_suggestion(http, spec, algorithm, name, det
     assert assert_problem(response, 422, "invalid-params")["detail"].startswith(detail)
 
 
-def test_an_unknown_name_of_a_request_is_in_the_sentence(http, spec):
+def test_an_unknown_name_is_in_the_message(http, spec):
     body = assert_problem(http.post(ROOT, json={**spec, "sede": 1}), 422, "invalid-request")
     assert body["detail"] == "/sede: unknown field 'sede'"
     body = assert_problem(http.get(ROOT, params={"pagesize": 3}), 422, "invalid-request")
@@ -311,12 +313,12 @@ def test_every_invalid_field_is_reported_at_once(http):
 
 @pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"text"'])
 @needs_model
-def test_json_that_is_no_object_is_422(http, body):
+def test_json_that_is_not_an_object_is_422(http, body):
     assert_problem(post(http, ROOT, body), 422, "invalid-request")
     assert_problem(post(http, "/v1/models/shared/transform", body), 422, "invalid-request")
 
 
-def test_an_empty_body_is_told_apart_from_bad_json(http):
+def test_an_empty_body_is_distinguished_from_invalid_json(http):
     assert_problem(http.post(ROOT), 422, "invalid-request")
 
 
@@ -324,7 +326,7 @@ def test_an_empty_body_is_told_apart_from_bad_json(http):
     "content_type",
     ["text/plain", "application/x-www-form-urlencoded", "application/xml", "nonsense", "a/b/c", ""],
 )
-def test_a_json_route_reads_nothing_but_json(http, spec, content_type):
+def test_a_json_route_accepts_only_json(http, spec, content_type):
     response = post(http, ROOT, json.dumps(spec).encode(), content_type)
     body = assert_problem(response, 415, "unsupported-media-type")
     assert "application/json" in body["detail"]
@@ -386,11 +388,11 @@ def test_a_body_over_the_limit_is_413_with_and_without_its_length(spare, path, s
         "/v1/models/shared/transform?task=%00",
     ],
 )
-def test_a_nul_in_an_address_is_refused(http, path):
+def test_a_nul_in_a_url_is_rejected(http, path):
     assert_problem(http.request("POST" if "transform" in path else "GET", path), 422)
 
 
-def test_a_nul_in_a_json_string_is_refused_with_its_place(http, spec):
+def test_a_nul_in_a_json_string_is_rejected_with_its_location(http, spec):
     response = http.post(ROOT, json={**spec, "dataset_id": "a\0b"})
     assert assert_problem(response, 422)["errors"][0]["pointer"] == "/dataset_id"
     response = http.post(ROOT, json={**spec, "params": {"k\0": [1]}})
@@ -399,7 +401,7 @@ def test_a_nul_in_a_json_string_is_refused_with_its_place(http, spec):
     assert_problem(http.post("/v1/models/shared/transform", json=rows), 422)
 
 
-def test_an_escaped_backslash_before_u0000_is_no_nul(http, spec):
+def test_an_escaped_backslash_before_u0000_is_not_a_nul(http, spec):
     response = http.post(ROOT, json={**spec, "dataset_id": "\\u0000"})
     assert_problem(response, 404, "not-found")
 
@@ -424,13 +426,13 @@ def test_the_same_key_with_another_body_is_422(http, spec):
     assert headers["Idempotency-Key"] in body["detail"]
 
 
-def test_a_refused_request_leaves_its_key_free(http, spec):
+def test_a_rejected_request_releases_its_key(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     assert_problem(http.post(ROOT, json={**spec, "params": {"k": 0}}, headers=headers), 422)
     assert http.post(ROOT, json=spec, headers=headers).status_code == 202
 
 
-def test_twenty_at_once_with_one_key_make_one_job(http, spec):
+def test_twenty_concurrent_requests_with_one_key_create_one_job(http, spec):
     headers = {"Idempotency-Key": uuid4().hex}
     with ThreadPoolExecutor(20) as pool:
         answers = list(pool.map(lambda _: http.post(ROOT, json=spec, headers=headers), range(20)))
@@ -439,7 +441,7 @@ def test_twenty_at_once_with_one_key_make_one_job(http, spec):
 
 
 @pytest.mark.parametrize("key", [b"", b"x" * 201])
-def test_a_key_that_is_none_is_refused(http, spec, key):
+def test_an_invalid_idempotency_key_is_rejected(http, spec, key):
     response = http.post(ROOT, json=spec, headers={"Idempotency-Key": key})
     body = assert_problem(response, 422, "invalid-request")
     assert body["errors"][0]["parameter"] == "header:idempotency-key"
@@ -454,7 +456,7 @@ def test_a_key_may_hold_any_text(http, spec):
 # --- pages ---------------------------------------------------------------------------------------
 
 
-def test_pages_give_every_item_once(http, spec):
+def test_pages_list_every_item_once(http, spec):
     made = {http.post(ROOT, json=spec).json()["id"] for _ in range(5)}
     seen, query = [], {"page_size": 2}
     while True:
@@ -499,7 +501,7 @@ def test_the_bounds_of_a_page_size_are_allowed(http):
 )
 @pytest.mark.parametrize("path", LISTS)
 @needs_model
-def test_a_made_up_page_token_is_400(http, path, token):
+def test_an_invalid_page_token_is_400(http, path, token):
     assert_problem(http.get(path, params={"page_token": token}), 400, "invalid-page-token")
 
 
@@ -511,7 +513,7 @@ def forged(key):
 @pytest.mark.parametrize("key", [b"\xff\xfe", b"\xed\xa0\x80", b"a\0b", b"\0"])
 @pytest.mark.parametrize("path", LISTS)
 @needs_model
-def test_a_made_up_page_token_with_the_right_checksum_is_400(http, path, key):
+def test_a_forged_page_token_with_the_right_checksum_is_400(http, path, key):
     response = http.get(path, params={"page_token": forged(key)})
     assert_problem(response, 400, "invalid-page-token")
 
@@ -519,7 +521,7 @@ def test_a_made_up_page_token_with_the_right_checksum_is_400(http, path, key):
 @pytest.mark.parametrize("key", [b"", b"9" * 200, b"-1", "日本".encode(), b"x' OR '1'='1"])
 @pytest.mark.parametrize("path", LISTS)
 @needs_model
-def test_a_made_up_page_token_of_text_gives_a_page_or_400(http, path, key):
+def test_a_page_token_of_any_text_returns_a_page_or_400(http, path, key):
     response = http.get(path, params={"page_token": forged(key)})
     assert response.status_code == 200 or assert_problem(response, 400, "invalid-page-token")
 
@@ -542,13 +544,13 @@ def test_a_whole_number_may_be_written_as_a_float(http, spec):
 
 @pytest.mark.parametrize("value", [1.5, True, "1", 1e300, -1.0, None, [1.0]])
 @needs_model
-def test_other_values_are_no_integers(http, spec, value):
+def test_other_values_are_not_integers(http, spec, value):
     assert_problem(http.put("/v1/models/shared/aliases/x", json={"version": value}), 422)
     assert_problem(http.post(ROOT, json={**spec, "seed": value}), 422)
 
 
 @pytest.mark.parametrize("path", ["/v1/algorithms", "/v1/datasets", ROOT, "/v1/models"])
-def test_a_collection_refuses_unknown_query_parameters(http, path):
+def test_a_collection_rejects_unknown_query_parameters(http, path):
     body = assert_problem(http.get(path, params={"pagesize": 3}), 422, "invalid-request")
     assert body["errors"][0]["parameter"] == "query:pagesize"
 
@@ -556,7 +558,7 @@ def test_a_collection_refuses_unknown_query_parameters(http, path):
 # --- versions of a resource ----------------------------------------------------------------------
 
 
-def test_etags_tell_what_has_not_changed(http, model, dataset):
+def test_a_matching_etag_is_304(http, model, dataset):
     job = model.info["lineage"]["job_id"]
     for path in (
         "/v1/models/shared",
@@ -594,7 +596,7 @@ def test_a_weak_tag_does_not_allow_a_delete(http):
 # --- validate_only, wait, traces -----------------------------------------------------------------
 
 
-def test_validate_only_creates_nothing_and_tells_the_parameters(http, spec):
+def test_validate_only_creates_nothing_and_returns_the_parameters(http, spec):
     before = http.get(ROOT).json()["items"][:1]
     response = http.post(f"{ROOT}?validate_only=true", json=spec)
     assert response.status_code == 200
@@ -612,7 +614,7 @@ def test_a_wait_out_of_bounds_is_422(http, spec, wait, dataset):
     assert_problem(http.post(ROOT, params={"wait": wait}, json=spec), 422, "invalid-request")
 
 
-def test_wait_answers_when_the_job_has_ended(http, spec):
+def test_wait_returns_when_the_job_has_ended(http, spec):
     job = http.post(f"{ROOT}?wait=30", json=spec).json()
     assert (job["state"], job["is_final"]) == ("succeeded", True)
 
@@ -642,7 +644,7 @@ def test_a_broken_trace_context_does_not_matter(http, spec, given):
 # --- defects -------------------------------------------------------------------------------------
 
 
-def test_a_defect_is_a_problem_with_its_request_id_and_no_inside_view(spare):
+def test_an_internal_error_is_a_problem_with_its_request_id_and_no_internals(spare):
     row = DatasetRow(
         id="ds_1", owner="local", name="n", state="ready", media_type="m", options="no options",
         fingerprint="f", upload_sha256="u", size_bytes=1,
@@ -657,7 +659,7 @@ def test_a_defect_is_a_problem_with_its_request_id_and_no_inside_view(spare):
     assert "Traceback" not in spare.log().replace("\\n", "")
 
 
-def test_a_database_that_does_not_answer_is_503(spare, databases):
+def test_a_database_that_does_not_respond_is_503(spare, databases):
     with httpx.Client(base_url=spare.url) as http:
         with databases.away(spare.database_url):
             response = http.get("/v1/models")

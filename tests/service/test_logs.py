@@ -1,11 +1,11 @@
-"""The log tells what went wrong, and where, but nothing of what was worked on."""
+"""The log has the cause and location of errors, but no values of the data."""
 
 import json
 
 from service.observability.logs import configure_logs, log
 
 
-def test_a_defect_is_told_without_the_values_it_was_met_with(capsys):
+def test_an_internal_error_is_logged_without_values(capsys):
     configure_logs()
 
     def read(password):
@@ -17,6 +17,6 @@ def test_a_defect_is_told_without_the_values_it_was_met_with(capsys):
         log.error("request.failed", exc_info=error)
     text = capsys.readouterr().err
     assert "secret-of-nobody" not in text
-    (told,) = json.loads(text)["exception"]
-    assert told["exc_type"] == "TypeError"
-    assert [frame["name"] for frame in told["frames"]][-1] == "read"
+    (logged,) = json.loads(text)["exception"]
+    assert logged["exc_type"] == "TypeError"
+    assert [frame["name"] for frame in logged["frames"]][-1] == "read"

@@ -80,7 +80,7 @@ def test_the_queue_is_read_from_the_database(start_service):
         } == dict.fromkeys(("waiting", "queued", "submitted", "running"), 0)
 
 
-def test_it_needs_a_key_of_its_own_scope_where_keys_are_asked_for(start_service):
+def test_it_needs_a_key_of_its_own_scope_where_keys_are_required(start_service):
     service = start_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=KEY
     )

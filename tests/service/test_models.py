@@ -157,7 +157,7 @@ def test_a_report_with_the_names_of_earlier_versions_is_read() -> None:
             {"algorithm": "gp-lvm", "role": "other", **method},
         ],
         "overall": [{"rival": "pca", "role": "apart", **gain}],
-        "tasks": {"t": {"verdict": "unclear", "sentence": "t: cannot be told."}},
+        "tasks": {"t": {"verdict": "unclear", "sentence": "t: unclear."}},
         "by_task": {"t": [{"rival": "pca", "role": "apart", **gain}]},
         "left_out": [{"rival": "gp-lvm", "reason": "too few rows"}],
     }

@@ -44,7 +44,7 @@ def run(command, url, *, check):
     )
 
 
-def test_it_refuses_a_database_without_its_schema_until_it_is_migrated(postgres, run_service):
+def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(postgres, run_service):
     url = postgres.create(is_migrated=False)
     refused = run(["serve", "--port", "0"], url, check=False)
     assert refused.returncode == 1

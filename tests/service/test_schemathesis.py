@@ -29,7 +29,7 @@ OPERATIONS = [
 
 
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_answers_are_as_documented(service, dataset, model, method, path):
+def test_responses_match_the_openapi_document(service, dataset, model, method, path):
     operation = schemathesis.openapi.from_dict(DOCUMENT)[path][method]
     known = {
         "dataset_id": dataset.id,

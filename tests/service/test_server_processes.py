@@ -16,7 +16,7 @@ ROWS = np.random.default_rng(0).standard_normal((40, 4))
 
 
 def workers(service):
-    """Give the processes that answer; others below are a pool, and what Python itself starts."""
+    """Return the server processes; other children are the worker pool or belong to Python."""
     found = []
     for child in psutil.Process(service.process.pid).children():
         with contextlib.suppress(psutil.Error):  # it has just ended
@@ -66,7 +66,7 @@ def call(service, name="replicated"):
     return httpx.post(f"{service.url}/v1/models/{name}/transform", json=body)
 
 
-def test_all_answer_alike(replicas, trained):
+def test_all_processes_return_the_same_response(replicas, trained):
     assert len(workers(replicas)) == N_WORKERS
     expected = call(replicas).json()
     assert expected["version"] == trained.version
@@ -81,12 +81,12 @@ def test_metrics_are_sums_over_all_processes(replicas, trained):
     before = calls_of(replicas)
     for _ in range(60):
         assert call(replicas).status_code == 200
-    # whichever process is asked
+    # whichever process answers
     assert {calls_of(replicas) for _ in range(10)} == {before + 60}
     requests = counted(replicas, "sibling_http_requests_total")
     path = "/v1/models/{name}/transform"
-    asked = requests[("method", "POST"), ("route", path), ("status", "200")]
-    assert asked >= before + 60
+    n_counted = requests[("method", "POST"), ("route", path), ("status", "200")]
+    assert n_counted >= before + 60
     (resident,) = counted(replicas, "process_resident_memory_bytes").values()
     assert resident > sum(m.memory_info().rss for m in workers(replicas)) / 2
     assert set(counted(replicas, "sibling_inference_pending").values()) == {0}
@@ -95,14 +95,14 @@ def test_metrics_are_sums_over_all_processes(replicas, trained):
 def test_statistics_are_those_of_all_processes(replicas, trained):
     assert trained.name == "replicated"
 
-    def told():
+    def counts():
         (stats,) = httpx.get(f"{replicas.url}/v2/models/replicated.transform/stats").json()[
             "model_stats"
         ]
-        counts = stats["inference_stats"]
-        return stats["inference_count"], counts["success"]["count"], counts["fail"]["count"]
+        calls = stats["inference_stats"]
+        return stats["inference_count"], calls["success"]["count"], calls["fail"]["count"]
 
-    n_rows, n_calls, n_failed = told()
+    n_rows, n_calls, n_failed = counts()
     for _ in range(60):
         assert call(replicas).status_code == 200
     bad = {"task": "none", "inputs": ROWS[:2].tolist()}
@@ -111,15 +111,15 @@ def test_statistics_are_those_of_all_processes(replicas, trained):
             httpx.post(f"{replicas.url}/v1/models/replicated/transform", json=bad).status_code
             == 422
         )
-    # whichever process is asked
-    assert {told() for _ in range(10)} == {(n_rows + 120, n_calls + 60, n_failed + 20)}
+    # whichever process answers
+    assert {counts() for _ in range(10)} == {(n_rows + 120, n_calls + 60, n_failed + 20)}
     every = httpx.get(f"{replicas.url}/v2/models/stats").json()["model_stats"]
     (mine,) = (stats for stats in every if stats["name"] == "replicated.transform")
     assert mine["inference_stats"]["success"]["count"] == n_calls + 60
     assert mine["latency_ns"]["p50"] > 0
 
 
-def test_an_alias_that_was_moved_is_so_in_all_processes(replicas, trained):
+def test_a_moved_alias_is_current_in_all_processes(replicas, trained):
     with Client(replicas.url) as client:
         data = client.upload({"a": ROWS + 2})
         client.train(data, "pca", model="replicated", k=2).wait()
@@ -156,22 +156,21 @@ def test_one_of_them_dispatches(replicas):
 
 
 @pytest.mark.timeout(300)
-def test_one_that_is_killed_is_replaced_and_counts_go_on(replicas, trained):
+def test_a_killed_process_is_replaced_and_totals_continue(replicas, trained):
     assert trained.name == "replicated"
-    before = calls_of(replicas)
-    told = executed(replicas)
+    n_calls, n_executed = calls_of(replicas), executed(replicas)
     victim = workers(replicas)[0]
     victim.kill()
     until(lambda: len(workers(replicas)) == N_WORKERS and victim not in workers(replicas), 40)
     until(lambda: httpx.get(f"{replicas.url}/v2/health/ready").status_code == 200, 40)
     for _ in range(20):
         assert call(replicas).status_code == 200
-    assert calls_of(replicas) == before + 20
-    assert executed(replicas) == told + 20
+    assert calls_of(replicas) == n_calls + 20
+    assert executed(replicas) == n_executed + 20
     assert f"Child process [{victim.pid}] died" in replicas.log()
 
 
-def test_a_signal_ends_all_and_answers_what_was_asked(start_service):
+def test_a_signal_ends_all_processes_after_they_have_answered(start_service):
     service = start_service(SIBLING_WORKERS=2, SIBLING_WORKER_SLOTS=1)
     found = workers(service)
     with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:

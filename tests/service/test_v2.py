@@ -23,7 +23,7 @@ PUBLISHED_KINDS = {
     "infer": "InferenceResponse",
     "error": "InferenceErrorResponse",
 }
-# "bytes" is not a type of JSON Schema; it stands for binary tensors
+# "bytes" is not a type of JSON Schema; here it denotes binary tensors
 TENSOR = PUBLISHED["components"]["schemas"]["TensorData"]
 TENSOR["oneOf"] = [one for one in TENSOR["oneOf"] if one.get("type") != "bytes"]
 NUMBERS = {
@@ -115,7 +115,7 @@ def test_server_metadata_lists_the_extensions(http, path):
     assert {"binary_tensor_data", "statistics"} <= set(body["extensions"])
 
 
-def test_health_is_told_as_the_clients_read_it(http):
+def test_health_is_reported_as_the_clients_expect(http):
     assert http.get("/v2/health/live").json()["live"] is True
     assert http.get("/v2/health/ready").json()["ready"] is True
 

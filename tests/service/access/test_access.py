@@ -48,7 +48,7 @@ def make_key(service, owner, scopes) -> str:
 
 @pytest.fixture(scope="module")
 def guarded(launch_service):
-    """A service that asks for keys, with a model and everything else of its owner ada."""
+    """A service that requires keys, with a model and other data of its owner ada."""
     first = Key("a" * 12, "s" * 40).text()
     with launch_service(
         SIBLING_WORKER_SLOTS=1, SIBLING_REQUIRE_KEYS="true", SIBLING_BOOTSTRAP_KEY=first
@@ -100,7 +100,7 @@ def test_admin_allows_everything_and_any_other_scope_only_itself():
     assert allows([], None)
 
 
-def test_every_route_but_the_open_ones_refuses_a_stranger(guarded, everything):
+def test_every_route_except_the_public_ones_requires_a_key(guarded, everything):
     for method, path in everything:
         response = httpx.request(method, guarded.url + path)
         if path in OPEN:
@@ -122,12 +122,12 @@ def test_every_route_but_the_open_ones_refuses_a_stranger(guarded, everything):
         "Bearer sib_aaaaaaaaaaaa_" + "x" * 40,
     ],
 )
-def test_what_is_not_a_known_key_is_refused(guarded, authorization):
+def test_an_unknown_key_is_rejected(guarded, authorization):
     response = httpx.get(f"{guarded.url}/v1/jobs", headers={"Authorization": authorization})
     assert response.status_code == 401
 
 
-def test_every_route_refuses_a_key_without_its_scope(guarded, everything):
+def test_every_route_rejects_a_key_without_its_scope(guarded, everything):
     for method, path in everything:
         if path in OPEN or path.startswith("/v1/algorithms"):
             continue
@@ -200,7 +200,7 @@ def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada
         assert [m["version"] for m in ada.models()] == [1]
 
 
-def test_an_unauthenticated_request_is_refused_before_the_body_is_read(guarded):
+def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded):
     url = httpx.URL(guarded.url)
     head = (
         "POST /v1/datasets?name=x HTTP/1.1\r\nHost: localhost\r\nContent-Type: text/csv\r\n"
@@ -256,7 +256,7 @@ def test_it_does_not_listen_to_others_without_keys(tmp_path):
     assert "sibling keys create" in done.stderr
 
 
-def test_a_first_key_that_is_none_is_told(tmp_path):
+def test_an_invalid_bootstrap_key_is_reported(tmp_path):
     command = [sys.executable, "-m", "service", "serve", "--port", "0"]
     env = {"PATH": "", "SIBLING_DATA_DIR": str(tmp_path), "SIBLING_BOOTSTRAP_KEY": "secret"}
     done = subprocess.run(

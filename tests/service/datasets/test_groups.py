@@ -9,11 +9,11 @@ from service.datasets.canonical import read_tasks, summaries, write_tasks
 
 NPZ = "application/x-npz"
 X = np.arange(8.0).reshape(4, 2)
-CSV = "task,a,b,who\nn,1,2,p1\nn,3,4,p1\nn,5,6,p2\ns,7,8,p2\n"
+CSV = "task,a,b,person\nn,1,2,p1\nn,3,4,p1\nn,5,6,p2\ns,7,8,p2\n"
 
 
 def test_a_column_of_a_table_has_the_groups(reader) -> None:
-    result = reader.read(CSV.encode(), group_column="who")
+    result = reader.read(CSV.encode(), group_column="person")
     tasks = reader.tasks(result)
     assert tasks["n"].groups.tolist() == ["p1", "p1", "p2"]
     assert tasks["s"].groups.tolist() == ["p2"]
@@ -22,8 +22,10 @@ def test_a_column_of_a_table_has_the_groups(reader) -> None:
 
 
 def test_tasks_of_a_multi_target_table_share_the_groups(reader) -> None:
-    table = "x,a,b,who\n1,2,3,p\n4,5,6,q\n"
-    tasks = reader.tasks(reader.read(table.encode(), target_column=["a", "b"], group_column="who"))
+    table = "x,a,b,person\n1,2,3,p\n4,5,6,q\n"
+    tasks = reader.tasks(
+        reader.read(table.encode(), target_column=["a", "b"], group_column="person")
+    )
     assert [task.groups.tolist() for task in tasks] == [["p", "q"]] * 2
 
 
@@ -31,7 +33,11 @@ def test_tasks_of_a_multi_target_table_share_the_groups(reader) -> None:
     ("table", "column", "detail"),
     [
         (CSV, "where", "there is no column 'where'"),
-        (CSV.replace("p2\ns", "\ns"), "who", "line 4, column 'who', task 'n': the group is empty"),
+        (
+            CSV.replace("p2\ns", "\ns"),
+            "person",
+            "line 4, column 'person', task 'n': the group is empty",
+        ),
         (CSV, "task", "column 'task' is used 2 times"),
     ],
 )

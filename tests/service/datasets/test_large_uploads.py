@@ -30,14 +30,14 @@ def test_an_aborted_upload_leaves_nothing(uploads, wait_until):
     wait_until(lambda: left_in_database(uploads) == {})
 
 
-@pytest.mark.parametrize("is_told", [True, False])
-def test_a_body_above_the_limit_is_rejected(uploads, wait_until, is_told):
+@pytest.mark.parametrize("has_length", [True, False])
+def test_a_body_above_the_limit_is_rejected(uploads, wait_until, has_length):
     """With Content-Length it is rejected unread; without, when it exceeds the limit."""
     address = urlsplit(uploads.service.url)
     connection = http.client.HTTPConnection(address.hostname, address.port, timeout=240)
     connection.putrequest("POST", "/v1/datasets?name=d")
     connection.putheader("Content-Type", "text/csv")
-    if is_told:
+    if has_length:
         connection.putheader("Content-Length", str((LIMIT_MB + 1) * MB))
         connection.endheaders()
     else:

@@ -70,15 +70,15 @@ class _Peak(threading.Thread):
     def __init__(self, pid: int) -> None:
         super().__init__(daemon=True)
         self._process = psutil.Process(pid)
-        self._stop_asked = threading.Event()
+        self._stop_requested = threading.Event()
         self.before = self.peak = self._process.memory_info().rss
 
     def run(self) -> None:
-        while not self._stop_asked.wait(0.005):
+        while not self._stop_requested.wait(0.005):
             self.peak = max(self.peak, self._process.memory_info().rss)
 
     def end(self) -> int:
-        self._stop_asked.set()
+        self._stop_requested.set()
         self.join()
         return self.peak - self.before
 

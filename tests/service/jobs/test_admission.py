@@ -119,7 +119,7 @@ def test_priority_orders_the_jobs_of_one_owner_only(database, new_job):
     assert order.index(bob[0]) <= 3
 
 
-def test_priority_orders_the_jobs_of_all_owners_if_the_operator_says_so(database, new_job):
+def test_priority_orders_the_jobs_of_all_owners_if_configured(database, new_job):
     ada = [new_job("ada", priority=priority) for priority in (0, 9, 9)]
     bob = [new_job("bob", priority=priority) for priority in (0, 5, 9)]
     order = admitted(database, 6, priority_across_owners=True)

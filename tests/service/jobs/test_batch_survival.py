@@ -107,13 +107,15 @@ def test_after_a_kill_of_everything_the_outputs_are_stored_once(
         wait_for(lambda: not files(second))
 
 
-@pytest.mark.parametrize("who", ["child", "worker"])
-def test_a_killed_process_is_replaced_and_the_outputs_are_stored_once(shared, rows, tmp_path, who):
+@pytest.mark.parametrize("victim", ["child", "worker"])
+def test_a_killed_process_is_replaced_and_the_outputs_are_stored_once(
+    shared, rows, tmp_path, victim
+):
     before = shared.kept(shared.service)
     with Client(shared.service.url) as client:
         job = shared.begin(client)
         child = child_of(shared.service)
-        (child if who == "child" else child.parent()).kill()
+        (child if victim == "child" else child.parent()).kill()
         outputs = job.wait()
         assert job.info["attempt"] == 2
         assert shared.kept(shared.service) == (1, 1, before[2] + 2)

@@ -283,12 +283,12 @@ def test_a_postponed_job_waits_longer_each_time_and_counts_no_attempt(
     delays = []
     for _ in range(3):
         begin(job_id)
-        asked_at = now()
+        requested_at = now()
         with database.write() as session:
             row = store.get(session, job_id)
             assert store.postpone(session, row, "resource-shortage", "No space left on device")
         row = read_job(job_id)
-        delays.append(round((row.retry_at - asked_at).total_seconds()))
+        delays.append(round((row.retry_at - requested_at).total_seconds()))
         assert (row.state, row.counted_attempts) == ("queued", 0)
         assert row.error["code"] == "resource-shortage"
         with database.read() as session:

@@ -35,7 +35,7 @@ def classes(X) -> np.ndarray:
     return np.where(np.arange(len(X)) % 2 == 0, "no", "yes")
 
 
-def alike(y, *, n: int = N) -> list[Task]:
+def same_for_all(y, *, n: int = N) -> list[Task]:
     made = [rows(t, n=n) for t in range(3)]
     return [Task.from_rows(f"t{t}", X, y=y(X)) for t, X in enumerate(made)]
 
@@ -63,25 +63,25 @@ def labelled_and_bare(first: str, second: str) -> list[Task]:
 
 
 KINDS = {
-    "no targets": lambda: alike(lambda _: None),
-    "numbers": lambda: alike(numbers),
-    "classes": lambda: alike(classes),
-    "mixed kinds": lambda: [*alike(classes)[:1], *alike(numbers)[1:]],
-    "mixed kinds, other order": lambda: [*alike(numbers)[:1], *alike(classes)[1:]],
+    "no targets": lambda: same_for_all(lambda _: None),
+    "numbers": lambda: same_for_all(numbers),
+    "classes": lambda: same_for_all(classes),
+    "mixed kinds": lambda: [*same_for_all(classes)[:1], *same_for_all(numbers)[1:]],
+    "mixed kinds, other order": lambda: [*same_for_all(numbers)[:1], *same_for_all(classes)[1:]],
     "labelled source first": lambda: labelled_and_bare("source", "target"),
     "labelled source last": lambda: labelled_and_bare("target", "source"),
     "covariances": covariances,
-    "one class": lambda: alike(lambda X: np.repeat("only", len(X))),
-    "tasks of one row": lambda: alike(numbers, n=1),
-    "tasks of two rows": lambda: alike(classes, n=2),
-    "tasks of three rows": lambda: alike(numbers, n=3),
+    "one class": lambda: same_for_all(lambda X: np.repeat("only", len(X))),
+    "tasks of one row": lambda: same_for_all(numbers, n=1),
+    "tasks of two rows": lambda: same_for_all(classes, n=2),
+    "tasks of three rows": lambda: same_for_all(numbers, n=3),
     "shared rows, classes": lambda: shared(classes),
     "shared rows, numbers": lambda: shared(numbers),
     "permuted rows": lambda: shared(numbers, is_permuted=True),
     "different columns": lambda: [
         Task.from_rows(f"t{d}", X := rows(d, d=d), y=classes(X)) for d in (3, 4, 6)
     ],
-    "constant targets": lambda: alike(lambda X: np.full(len(X), 0.1)),
+    "constant targets": lambda: same_for_all(lambda X: np.full(len(X), 0.1)),
     "equal rows": lambda: [Task.from_rows(t, np.ones((N, D)), y=classes(range(N))) for t in "ab"],
     "one group": lambda: [
         Task.from_rows(t, X := rows(3), y=numbers(X), groups=["p"] * N) for t in "ab"

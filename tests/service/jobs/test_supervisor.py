@@ -172,7 +172,7 @@ def test_a_child_without_file_handles_postpones_the_job(supervisor, small):
 
 
 @pytest.mark.parametrize("number", ["ENOSPC", "EDQUOT", "ENOMEM", "EMFILE", "ENFILE"])
-def test_a_machine_without_space_memory_or_file_handles_is_no_defect(monkeypatch, number):
+def test_lack_of_space_memory_or_file_handles_is_not_an_internal_error(monkeypatch, number):
     def run_out(*_):
         cause = OSError(getattr(errno, number), "x", "/srv/data/job_1.model")
         raise RuntimeError("could not save") from cause

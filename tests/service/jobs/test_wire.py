@@ -12,7 +12,7 @@ messages = st.dictionaries(
 
 
 @given(st.lists(messages, max_size=20))
-def test_messages_arrive_whole_and_in_order(sent):
+def test_messages_arrive_complete_and_in_order(sent):
     left, right = (Wire(s) for s in socket.socketpair())
     try:
         sender = threading.Thread(target=lambda: [left.send(m) for m in sent])

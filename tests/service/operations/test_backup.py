@@ -138,7 +138,7 @@ def test_a_restored_service_predicts_the_same_bits(launch_service, launch_on, da
         assert client.aliases("drill") == {"production": 1}
         again = client.model("drill").predict(rows, task="a")
         assert np.asarray(again).tobytes() == np.asarray(expected).tobytes()
-        # the service goes on from there
+        # the service continues from there
         next_one = client.train(listed[1][0]["id"], "ridge", model="drill").wait()
         assert next_one.version == 2
     databases.drop(url)
@@ -165,7 +165,7 @@ def test_a_backup_never_overwrites(database, empty_url, tmp_path):
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("damage", ["truncated", "other", "missing"])
-def test_a_damaged_backup_is_refused_and_leaves_nothing(damage, database, empty_url, tmp_path):
+def test_a_damaged_backup_is_rejected_and_leaves_nothing(damage, database, empty_url, tmp_path):
     store_blob(database, CHUNK)
     backup = tmp_path / "one.backup"
     command("backup", backup, url=database.url, folder=tmp_path)
@@ -184,7 +184,7 @@ def test_a_damaged_backup_is_refused_and_leaves_nothing(damage, database, empty_
     empty.close()
 
 
-def test_a_backup_of_a_newer_version_is_refused(tmp_path):
+def test_a_backup_of_a_newer_version_is_rejected(tmp_path):
     from service.operations.backup import back_up, restore
     from service.schema import migrate
 

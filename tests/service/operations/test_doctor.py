@@ -55,7 +55,7 @@ def test_the_command_finds_the_kernels_that_the_installation_compiled(tmp_path):
     assert "kernels" in lines[-1]
 
 
-def test_an_unknown_variable_is_named_with_the_one_that_was_meant(settings, monkeypatch):
+def test_an_unknown_variable_is_reported_with_a_suggestion(settings, monkeypatch):
     monkeypatch.setenv("SIBLING_WORKER_SLOT", "3")
     level, detail = findings(settings())["settings"]
     assert level == "warning"
@@ -126,7 +126,7 @@ def test_missing_keys_are_an_error_where_they_are_required(settings):
     assert "sibling keys create" in detail
 
 
-def test_a_scheduler_that_does_not_answer_is_an_error(settings):
+def test_a_scheduler_that_does_not_respond_is_an_error(settings):
     level, detail = findings(settings(scheduler_url="tcp://127.0.0.1:1"))["scheduler"]
     assert level == "error"
     assert "127.0.0.1:1" in detail
