@@ -16,6 +16,7 @@ from starlette.routing import Match
 from algorithms.interface.errors import AlgorithmError, explain_unknown
 from service.database import UNAVAILABLE
 from service.observability.logs import log, request_id
+from service.patterns import EXPECTED
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,7 +461,9 @@ def _place(error: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = "field") -> str:
-    """Return pydantic's message on a value; for an unknown name, one that suggests a known one.
+    """Return a message for an invalid value: pydantic's, or a plainer one for names.
+
+    An unknown name gets a suggestion, and a malformed one the description of valid names.
 
     Parameters
     ----------
@@ -471,6 +474,8 @@ def describe(error: Mapping[str, Any], known: Collection[str] = (), what: str = 
     what
         The term for a name in the message, such as "parameter".
     """
+    if error["type"] == "string_pattern_mismatch":
+        return EXPECTED.get(error["ctx"]["pattern"], str(error["msg"]))
     if error["type"] != "extra_forbidden":
         return str(error["msg"])
     location, name = error["loc"][0], str(error["loc"][-1])

@@ -18,7 +18,7 @@ from service.http.routing import Owner, secured
 from service.idempotency import IdempotencyKey, fingerprint
 from service.job_states import FINAL, JobState
 from service.jobs.queue import store
-from service.jobs.routes import ValidateOnly, Wait, no_job, wait_for
+from service.jobs.routes import JobId, ValidateOnly, Wait, no_job, wait_for
 from service.jobs.schemas import Job
 from service.jobs.submission import Origin
 from service.rows import BlobRow, JobRow
@@ -30,6 +30,7 @@ PARQUET: Final = "application/vnd.apache.parquet"
 
 @router.post(
     ":infer",
+    summary="Submit a batch inference",
     status_code=202,
     response_model=Job,
     responses={
@@ -83,6 +84,7 @@ async def submit_inference(
 
 @router.get(
     "/{job_id}/output",
+    summary="Download outputs",
     response_class=StreamingResponse,
     responses={
         200: {
@@ -94,7 +96,7 @@ async def submit_inference(
         **problems("not-found", "wrong-state", "invalid-request"),
     },
 )
-def get_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+def get_output(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
     """Download the outputs of a batch inference."""
     with services.database.read() as session:
         job = store.get(session, job_id, owner=owner)
@@ -114,10 +116,11 @@ def get_output(job_id: str, request: Request, services: Context, owner: Owner) -
 
 @router.delete(
     "/{job_id}/output",
+    summary="Delete outputs",
     status_code=204,
     responses=problems("not-found", "wrong-state", "precondition-failed", "invalid-request"),
 )
-def delete_output(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+def delete_output(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
     """Delete the outputs of a batch inference, but not the dataset created from them."""
     with services.database.write() as session:
         job = store.get(session, job_id, owner=owner)

@@ -2,13 +2,14 @@
 
 from pydantic import BaseModel, Field
 
-from service.jobs.schemas import CALLED_PATTERN, JobLimits
+from service.jobs.schemas import JobLimits
+from service.patterns import MODEL_REFERENCE, TEXT_LINE
 
 
 class InferenceSpec(JobLimits):
     """Specification of a batch inference."""
 
-    model: str = Field(pattern=CALLED_PATTERN, description="Model name, or NAME@ALIAS.")
+    model: str = Field(pattern=MODEL_REFERENCE, description="Model name, or NAME@ALIAS.")
     version: int | None = Field(
         None,
         ge=1,
@@ -30,7 +31,7 @@ class InferenceSpec(JobLimits):
         None,
         min_length=1,
         max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f]*$",
+        pattern=TEXT_LINE,
         description="Name of that dataset. Default: composed of method, dataset and model.",
     )
 
@@ -38,9 +39,13 @@ class InferenceSpec(JobLimits):
 class ValidInference(BaseModel):
     """Result of validating a specification of a batch inference."""
 
-    model: str
-    version: int
-    method: str
-    tasks: dict[str, str]
-    n_rows: int
-    makes_dataset: bool
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number that the job would apply.")
+    method: str = Field(description="Method of the model.")
+    tasks: dict[str, str] = Field(
+        description="Tasks of the dataset, each with the task of the model that computes it."
+    )
+    n_rows: int = Field(description="Number of rows.")
+    makes_dataset: bool = Field(
+        description="Whether numeric outputs would also be stored as a dataset."
+    )

@@ -1,6 +1,8 @@
 """HTTP routes of the algorithms and their parameters: ``GET /v1/algorithms``."""
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Path
 
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
@@ -12,7 +14,9 @@ from service.http.routing import secured
 router = APIRouter(prefix="/v1/algorithms", tags=["algorithms"], route_class=secured(None))
 
 
-@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+@router.get(
+    "", summary="List algorithms", responses=problems("invalid-page-token", "invalid-request")
+)
 def list_algorithms(query: Paging) -> Page[Algorithm]:
     """List the algorithms with the JSON Schema of their parameters."""
     names = [name for name in sorted(ALGORITHMS) if name > (query.after() or "")]
@@ -20,9 +24,11 @@ def list_algorithms(query: Paging) -> Page[Algorithm]:
     return page(shown, query, key=lambda algorithm: algorithm.name)
 
 
-@router.get("/{name}", responses=problems("not-found"))
-def get_algorithm(name: str) -> Algorithm:
-    """Return one algorithm."""
+@router.get("/{name}", summary="Describe an algorithm", responses=problems("not-found"))
+def get_algorithm(
+    name: Annotated[str, Path(description="Algorithm name.")],
+) -> Algorithm:
+    """Return an algorithm with its requirements and the JSON Schema of its parameters."""
     if name not in ALGORITHMS:
         known = ", ".join(sorted(ALGORITHMS))
         raise Problem("not-found", f"there is no algorithm '{name}'; expected one of {known}")

@@ -14,17 +14,17 @@ class Needs(BaseModel):
     target: str = Field(description="none, numbers, classes, or any (numbers or classes).")
     covariances: bool = Field(description="Whether tasks may have covariances instead of rows.")
     min_samples: int = Field(description="Minimum number of rows per task.")
-    min_tasks: int
+    min_tasks: int = Field(description="Minimum number of tasks.")
 
 
 class Algorithm(BaseModel):
     """An algorithm and its parameters."""
 
-    name: str
-    title: str
-    summary: str
-    reference: str
-    needs: Needs
+    name: str = Field(description="Name in job specifications.")
+    title: str = Field(description="Full name.")
+    summary: str = Field(description="What it learns, and when to use it.")
+    reference: str = Field(description="Publication.")
+    needs: Needs = Field(description="Requirements on the tasks.")
     methods: list[str] = Field(description="Methods of its models.")
     params: dict[str, Any] = Field(description="JSON Schema of the parameters.")
 

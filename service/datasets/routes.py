@@ -4,7 +4,7 @@ import asyncio
 import time
 from typing import Annotated, Any, Final
 
-from fastapi import APIRouter, Query, Request, Response
+from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import Field
 
@@ -21,6 +21,7 @@ from service.http.preconditions import check_if_match, etag, is_not_modified
 from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.idempotency import IdempotencyKey
+from service.patterns import TEXT_LINE
 from service.rows import DatasetRow
 
 router = APIRouter(prefix="/v1/datasets", tags=["datasets"], route_class=secured("datasets:{}"))
@@ -29,6 +30,7 @@ POLL_S: Final = 0.1
 MAX_WAIT_S: Final = 60
 _FINAL_STATES: Final = frozenset({"ready", "rejected"})
 
+DatasetId = Annotated[str, Path(description="Id of the dataset.")]
 Wait = Annotated[
     float,
     Query(
@@ -55,13 +57,14 @@ class UploadQuery(ReadOptions):
     name: str = Field(
         min_length=1,
         max_length=200,
-        pattern=r"^[^\x00-\x1f\x7f]*$",
+        pattern=TEXT_LINE,
         description="Name of the dataset.",
     )
 
 
 @router.post(
     "",
+    summary="Upload a dataset",
     status_code=201,
     response_model=Dataset,
     openapi_extra=_BODY,
@@ -99,7 +102,9 @@ async def upload_dataset(
     return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
 
 
-@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+@router.get(
+    "", summary="List datasets", responses=problems("invalid-page-token", "invalid-request")
+)
 def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Dataset]:
     """List datasets, newest first."""
     with services.database.read() as session:
@@ -109,11 +114,12 @@ def list_datasets(services: Context, owner: Owner, query: Paging) -> Page[Datase
 
 @router.get(
     "/{dataset_id}",
+    summary="Read a dataset",
     response_model=Dataset,
     responses={304: {"description": "Not modified."}, **problems("not-found", "invalid-request")},
 )
 async def get_dataset(
-    dataset_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
+    dataset_id: DatasetId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a dataset; wait up to `wait` seconds for it to be ready or rejected."""
     deadline = time.monotonic() + wait
@@ -128,10 +134,11 @@ async def get_dataset(
 
 @router.get(
     "/{dataset_id}/manifest",
+    summary="Read the contents of a dataset",
     response_model=Manifest,
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
-def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
+def get_manifest(dataset_id: DatasetId, services: Context, owner: Owner) -> Response:
     """Return the contents of a dataset, by task."""
     row = _read(services, dataset_id, owner)
     if row.manifest is None:
@@ -141,10 +148,13 @@ def get_manifest(dataset_id: str, services: Context, owner: Owner) -> Response:
 
 @router.delete(
     "/{dataset_id}",
+    summary="Delete a dataset",
     status_code=204,
     responses=problems("not-found", "in-use", "precondition-failed", "wrong-state"),
 )
-def delete_dataset(dataset_id: str, request: Request, services: Context, owner: Owner) -> Response:
+def delete_dataset(
+    dataset_id: DatasetId, request: Request, services: Context, owner: Owner
+) -> Response:
     """Delete a dataset that no unfinished job and no model uses."""
     with services.database.write() as session:
         row = store.get(session, dataset_id, owner=owner)

@@ -13,13 +13,13 @@ from service.rows import DatasetRow
 class Origin(BaseModel):
     """Job and model that computed a dataset: enough to reproduce it."""
 
-    job_id: str
-    dataset_id: str
-    dataset_sha256: str
-    model: str
-    version: int
-    version_id: str
-    method: str
+    job_id: str = Field(description="Id of the batch inference.")
+    dataset_id: str = Field(description="Id of the dataset that the model was applied to.")
+    dataset_sha256: str = Field(description="SHA-256 of the tasks in that dataset.")
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number.")
+    version_id: str = Field(description="Id of the version.")
+    method: str = Field(description="Method of the model, such as transform.")
     tasks: dict[str, str] | None = Field(
         description="For each task, the task of the model that was used; null for the same names."
     )
@@ -28,21 +28,21 @@ class Origin(BaseModel):
 class Dataset(BaseModel):
     """A dataset."""
 
-    id: str
-    name: str
+    id: str = Field(description="Id of the dataset.")
+    name: str = Field(description="Name given at upload.")
     state: str = Field(description="uploaded or ingesting; finally ready or rejected.")
-    media_type: str
+    media_type: str = Field(description="Media type of the upload.")
     options: dict[str, Any] = Field(description="Options of the upload.")
     size_bytes: int = Field(description="Size of the upload.")
-    upload_sha256: str
+    upload_sha256: str = Field(description="SHA-256 of the uploaded bytes.")
     content_sha256: str | None = Field(description="SHA-256 of the stored tasks.")
-    n_tasks: int | None
+    n_tasks: int | None = Field(description="Number of tasks; null until it is ready.")
     n_samples: int | None = Field(description="Number of rows in all tasks.")
     n_features: list[int] | None = Field(description="Distinct numbers of columns of the tasks.")
     origin: Origin | None = Field(description="Job that computed it; null for an upload.")
     issues: list[Place] = Field(description="Reasons of the rejection.")
     warnings: list[str] = Field(description="Warnings about the data.")
-    created_at: datetime
+    created_at: datetime = Field(description="Time of the upload.")
 
     @classmethod
     def from_row(cls, row: DatasetRow) -> "Dataset":
@@ -70,21 +70,23 @@ class Dataset(BaseModel):
 class FeatureSummary(BaseModel):
     """Statistics of each column of a task."""
 
-    min: list[float]
-    max: list[float]
-    mean: list[float | None]
-    std: list[float | None]
+    min: list[float] = Field(description="Minimum, by column.")
+    max: list[float] = Field(description="Maximum, by column.")
+    mean: list[float | None] = Field(description="Mean, by column; null if it overflows.")
+    std: list[float | None] = Field(
+        description="Standard deviation, by column; null if it overflows."
+    )
 
 
 class Task(BaseModel):
     """A task of a dataset."""
 
-    name: str
-    n_samples: int
-    n_features: int
+    name: str = Field(description="Task name.")
+    n_samples: int = Field(description="Number of rows.")
+    n_features: int = Field(description="Number of columns.")
     input: str = Field(description="rows or covariances.")
     target: str = Field(description="none, numbers or classes.")
-    classes: list[str | int] | None = None
+    classes: list[str | int] | None = Field(None, description="Labels, if the target is classes.")
     rows_of: str | None = Field(None, description="Another task with the same rows.")
     feature_names: list[str] | None = Field(
         None, description="Names of the columns, if tasks differ."
@@ -104,8 +106,8 @@ class Task(BaseModel):
 class Manifest(BaseModel):
     """Contents of a dataset."""
 
-    format: str
-    tasks: list[Task]
+    format: str = Field(description="Format of the stored file, with its version.")
+    tasks: list[Task] = Field(description="The tasks.")
     feature_names: list[str] | None = Field(
         description="Column names if all tasks share them; null if they differ or are missing."
     )

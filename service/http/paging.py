@@ -39,7 +39,7 @@ Item = TypeVar("Item")
 class Page(BaseModel, Generic[Item]):
     """One page of a collection."""
 
-    items: list[Item]
+    items: list[Item] = Field(description="The items of the page.")
     next_page_token: str | None = Field(description="Token of the next page; null on the last.")
 
 

@@ -14,11 +14,13 @@ class Place(BaseModel):
 
     pointer: str | None = Field(None, description="JSON pointer into the request body.")
     parameter: str | None = Field(None, description="Query, path or header parameter.")
-    code: str
-    detail: str
-    task: str | None = None
-    row: int | None = None
-    column: str | int | None = None
+    code: str = Field(description="Kind of the error.")
+    detail: str = Field(description="What was expected here.")
+    task: str | None = Field(None, description="Task of the error.")
+    row: int | None = Field(None, description="Row of the error, from 0.")
+    column: str | int | None = Field(
+        None, description="Column of the error: its name, or its number from 0."
+    )
 
 
 class ProblemSchema(BaseModel):
@@ -26,10 +28,10 @@ class ProblemSchema(BaseModel):
 
     model_config = ConfigDict(title="Problem")
 
-    type: str
-    title: str
-    status: int
+    type: str = Field(description="URN of the error code.")
+    title: str = Field(description="Short description of the code.")
+    status: int = Field(description="HTTP status.")
     code: str = Field(description="Stable code; see docs/errors.md.")
     detail: str = Field(description="What was expected, what was received, where, and what to do.")
-    request_id: str | None
-    errors: list[Place]
+    request_id: str | None = Field(description="Id of the request, also in the log of the service.")
+    errors: list[Place] = Field(description="Locations of the error; may be empty.")

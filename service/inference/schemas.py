@@ -26,9 +26,9 @@ class InferenceRequest(BaseModel):
 class InferenceResponse(BaseModel):
     """Outputs of a model."""
 
-    model: str
-    version: int
-    task: str | list[str]
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number that was applied.")
+    task: str | list[str] = Field(description="Task of the request: one name, or one per row.")
     classes: list[str | int] | None = Field(
         None, description="Class labels of the output columns, if they are classes (`distances`)."
     )

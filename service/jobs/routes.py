@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 from functools import partial
 from typing import Annotated, Final
 
-from fastapi import APIRouter, Header, Query, Request, Response
+from fastapi import APIRouter, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from fastapi.responses import StreamingResponse
 from fastapi.sse import KEEPALIVE_COMMENT, format_sse_event
@@ -38,6 +38,7 @@ KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
 MAX_WAIT_S: Final = 60
 
+JobId = Annotated[str, Path(description="Id of the job.")]
 Wait = Annotated[
     float,
     Query(ge=0, le=MAX_WAIT_S, description="Seconds to wait for the end of the job."),
@@ -58,6 +59,7 @@ class JobQuery(PageQuery):
 
 @router.post(
     "",
+    summary="Submit a training job",
     status_code=202,
     response_model=Job,
     responses={
@@ -105,7 +107,7 @@ async def submit_job(
     return json_response(job, status=202, Location=f"/v1/jobs/{job_id}", Retry_After="1")
 
 
-@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+@router.get("", summary="List jobs", responses=problems("invalid-page-token", "invalid-request"))
 def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query()]) -> Page[Job]:
     """List jobs, newest first."""
     with services.database.read() as session:
@@ -127,6 +129,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
 
 @router.get(
     "/{job_id}",
+    summary="Read or wait for a job",
     response_model=Job,
     responses={
         304: {"description": "Not modified."},
@@ -134,7 +137,7 @@ def list_jobs(services: Context, owner: Owner, query: Annotated[JobQuery, Query(
     },
 )
 async def get_job(
-    job_id: str, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
+    job_id: JobId, request: Request, services: Context, owner: Owner, *, wait: Wait = 0
 ) -> Response:
     """Return a job, after waiting up to `wait` seconds for its end."""
     job = await wait_for(services.database, services.watcher, job_id, owner, wait)
@@ -146,11 +149,12 @@ async def get_job(
 
 @router.post(
     "/{job_id}:cancel",
+    summary="Cancel a job",
     status_code=202,
     response_model=Job,
     responses=problems("not-found", "wrong-state", "invalid-request"),
 )
-def cancel_job(job_id: str, services: Context, owner: Owner) -> Response:
+def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
     """Cancel a job: at once if it is queued, otherwise as soon as it can be stopped."""
     with services.database.write() as session:
         row = store.get(session, job_id, owner=owner)
@@ -191,6 +195,7 @@ def delete_job(job_id: str, request: Request, services: Context, owner: Owner) -
 
 @router.get(
     "/{job_id}/events",
+    summary="Read the events of a job",
     response_model=EventPage,
     responses={
         200: {
@@ -202,13 +207,15 @@ def delete_job(job_id: str, request: Request, services: Context, owner: Owner) -
     },
 )
 async def get_events(
-    job_id: str,
+    job_id: JobId,
     request: Request,
     services: Context,
     owner: Owner,
     *,
     after: Annotated[int, Query(ge=0, lt=2**63, description="Id of the last event received.")] = 0,
-    page_size: Annotated[int, Query(ge=1, le=1000)] = 200,
+    page_size: Annotated[
+        int, Query(ge=1, le=1000, description="Maximum number of events on the page.")
+    ] = 200,
     last_event_id: Annotated[int, Header(ge=0, lt=2**63, description="Same as `after`.")] = 0,
 ) -> Response:
     """Return the events of a job, as a page or as a stream."""

@@ -11,18 +11,15 @@ from algorithms.evaluation.search import SearchOptions
 from service.http.schemas import WireModel
 from service.job_states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
+from service.patterns import MODEL_NAME, MODEL_REFERENCE
 from service.processes import ProcessIdentity
 from service.rows import AttemptRow, EventRow, JobRow
-
-NAME_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$"
-#: NAME, or NAME@ALIAS.
-CALLED_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}(@[A-Za-z][A-Za-z0-9_-]{0,63})?$"
 
 
 class AdaptOptions(WireModel):
     """The stored model that a job adapts."""
 
-    model: str = Field(pattern=CALLED_PATTERN, description="Model name, or NAME@ALIAS.")
+    model: str = Field(pattern=MODEL_REFERENCE, description="Model name, or NAME@ALIAS.")
     version: int | None = Field(None, ge=1, lt=2**31, description="Version; default: the latest.")
 
 
@@ -72,7 +69,7 @@ class JobSpec(JobLimits):
         description="Algorithm parameters; others keep their defaults.",
     )
     model: str = Field(
-        pattern=NAME_PATTERN,
+        pattern=MODEL_NAME,
         description="Model name; the trained model becomes its next version.",
     )
     seed: int = Field(0, ge=0, lt=2**63, description="Random seed of the fit.")
@@ -116,30 +113,32 @@ class Progress(BaseModel):
     """Progress of a running job."""
 
     loop: str = Field(description="The loop that runs now.")
-    iteration: int
-    objective: float | None
+    iteration: int = Field(description="Iteration within the loop.")
+    objective: float | None = Field(description="Current value of the objective; null if unknown.")
     residual: float | None = Field(description="Quantity that the iteration reduces to zero.")
     fraction: float = Field(description="Estimated fraction of the job that is done, 0 to 1.")
-    elapsed_s: float
+    elapsed_s: float = Field(description="Seconds since the start of the attempt.")
     remaining_s: float | None = Field(description="Estimated remaining time.")
 
 
 class JobError(BaseModel):
     """Error of a job or of an attempt."""
 
-    code: str
-    detail: str
-    attempt: int
-    task: str | None = None
-    row: int | None = None
-    column: str | int | None = None
-    field: str | None = None
+    code: str = Field(description="Stable code; see docs/errors.md.")
+    detail: str = Field(description="What happened, where, and what to do.")
+    attempt: int = Field(description="Number of the attempt that failed.")
+    task: str | None = Field(None, description="Task of the error, if known.")
+    row: int | None = Field(None, description="Row of the error within its task, from 0, if known.")
+    column: str | int | None = Field(
+        None, description="Column of the error: its name, or its number from 0, if known."
+    )
+    field: str | None = Field(None, description="Parameter of the error, if known.")
 
 
 class Attempt(BaseModel):
     """One attempt at a job."""
 
-    attempt: int
+    attempt: int = Field(description="Number of the attempt, from 1.")
     worker: str = Field(description="Host and process that supervised the attempt.")
     outcome: str = Field(
         description="`running`, `succeeded`, `failed`, `cancelled` or `timed_out`; `lost` if the "
@@ -147,9 +146,11 @@ class Attempt(BaseModel):
         "elsewhere, `postponed` if the machine lacked space, memory or file handles, which do not "
         "count against `max_attempts`."
     )
-    error: JobError | None
-    started_at: datetime
-    finished_at: datetime | None
+    error: JobError | None = Field(
+        description="Why the attempt failed or was lost; null otherwise."
+    )
+    started_at: datetime = Field(description="Start of the attempt.")
+    finished_at: datetime | None = Field(description="End of the attempt; null while it runs.")
 
     @classmethod
     def from_row(cls, row: AttemptRow) -> "Attempt":
@@ -167,9 +168,9 @@ class Attempt(BaseModel):
 class AdaptedVersion(BaseModel):
     """The model version that a job adapts."""
 
-    model: str
-    version: int
-    version_id: str
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number.")
+    version_id: str = Field(description="Id of the version.")
 
     @classmethod
     def from_plan(cls, plan: dict[str, Any] | None) -> "AdaptedVersion | None":
@@ -182,8 +183,8 @@ class AdaptedVersion(BaseModel):
 class Inference(BaseModel):
     """A batch inference: one method of a model version, applied to tasks of a dataset."""
 
-    version_id: str
-    method: str
+    version_id: str = Field(description="Id of the model version.")
+    method: str = Field(description="Method of the model, such as predict.")
     tasks: dict[str, str] | None = Field(
         description="Tasks of the dataset, each with the model's task that computes it; null if "
         "all keep their names."
@@ -198,18 +199,18 @@ class Inference(BaseModel):
 class Job(BaseModel):
     """A job."""
 
-    id: str
+    id: str = Field(description="Id of the job.")
     state: str = Field(
         description="`waiting` (for its child jobs), `queued`, `submitted`, `running` or "
         "`cancelling`; at the end `succeeded`, `failed`, `cancelled` or `timed_out`."
     )
-    is_final: bool
+    is_final: bool = Field(description="Whether the job has ended.")
     kind: str = Field(description="`train`, `child` (of another job) or `infer`.")
-    dataset_id: str
-    algorithm: str
-    params: dict[str, Any]
-    seed: int
-    model: str
+    dataset_id: str = Field(description="Id of its dataset.")
+    algorithm: str = Field(description="Algorithm name.")
+    params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
+    seed: int = Field(description="Random seed of the fit.")
+    model: str = Field(description="Name of the model that it trains or applies.")
     version: int | None = Field(
         description="Model version that the job created, null until it succeeds; of a batch "
         "inference, the version that it applies."
@@ -218,11 +219,15 @@ class Job(BaseModel):
     adapt: AdaptedVersion | None = Field(
         description="Model version to which the job adds tasks; null for others."
     )
-    priority: int
-    timeout_s: float
-    memory_mb: int
-    attempt: int
-    max_attempts: int
+    priority: int = Field(
+        description="Of the jobs of one owner, those of higher priority start first."
+    )
+    timeout_s: float = Field(description="Seconds that one attempt may take.")
+    memory_mb: int = Field(description="Memory limit of the child process, in MiB.")
+    attempt: int = Field(description="Number of the current or last attempt; 0 before the first.")
+    max_attempts: int = Field(
+        description="Attempts after which the job fails if its worker was lost."
+    )
     threads: int | None = Field(
         description="Number of threads of every attempt; null until the first one starts, unless "
         "the specification sets it."
@@ -235,14 +240,16 @@ class Job(BaseModel):
     )
     output: str | None = Field(description="Path of the outputs of a batch inference, as Parquet.")
     attempts: list[Attempt] = Field(description="All attempts, in order.")
-    progress: Progress | None
-    error: JobError | None
+    progress: Progress | None = Field(
+        description="Progress of the current attempt; null before it starts."
+    )
+    error: JobError | None = Field(description="Why the job failed; null otherwise.")
     warnings: list[str] = Field(
         description="Warnings about the data and parameters; the model has them too."
     )
-    created_at: datetime
-    started_at: datetime | None
-    finished_at: datetime | None
+    created_at: datetime = Field(description="Time of submission.")
+    started_at: datetime | None = Field(description="Start of the first attempt.")
+    finished_at: datetime | None = Field(description="End of the job.")
 
     @classmethod
     def from_row(
@@ -291,11 +298,11 @@ class Job(BaseModel):
 class Event(BaseModel):
     """An event of a job."""
 
-    id: int
+    id: int = Field(description="Id of the event; later events have larger ids.")
     kind: str = Field(description="`state`, `progress` or `cancel`.")
-    attempt: int
-    created_at: datetime
-    data: dict[str, Any]
+    attempt: int = Field(description="Number of the attempt; 0 before the first.")
+    created_at: datetime = Field(description="Time of the event.")
+    data: dict[str, Any] = Field(description="Data of the event, which depend on `kind`.")
 
     @classmethod
     def from_row(cls, row: EventRow) -> "Event":
@@ -312,5 +319,5 @@ class Event(BaseModel):
 class EventPage(BaseModel):
     """A page of events, in order."""
 
-    items: list[Event]
+    items: list[Event] = Field(description="The events.")
     next_after: int | None = Field(description="`after` of the next page; null on the last page.")

@@ -19,6 +19,7 @@ from service.models.context import Context
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
 from service.observability.logs import log
+from service.patterns import ALIAS
 
 router = APIRouter(
     prefix="/v1/models/{name}/aliases", tags=["models"], route_class=secured("models:{}")
@@ -33,18 +34,21 @@ def _not_reserved(alias: str) -> str:
     return alias
 
 
-#: No dot, since it separates the method in model names of the Open Inference Protocol.
 AliasName = Annotated[
     str,
     Path(
-        pattern=r"^[A-Za-z][A-Za-z0-9_-]{0,63}$",
+        pattern=ALIAS,
         description="Alias: a letter, then letters, digits, _ and -; not v1, v2, ... or latest.",
     ),
     AfterValidator(_not_reserved),
 ]
 
 
-@router.get("", responses=problems("invalid-page-token", "not-found", "invalid-request"))
+@router.get(
+    "",
+    summary="List the aliases of a model",
+    responses=problems("invalid-page-token", "not-found", "invalid-request"),
+)
 def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> Page[Alias]:
     """List the aliases of a model in alphabetical order."""
     model = find_version(services, owner, name, None).name
@@ -57,6 +61,7 @@ def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> 
 
 @router.get(
     "/{alias}",
+    summary="Read an alias",
     response_model=Alias,
     responses={
         304: {"description": "Not modified."},
@@ -78,6 +83,7 @@ def get_alias(
 
 @router.put(
     "/{alias}",
+    summary="Create or move an alias",
     response_model=Alias,
     responses={
         200: {"description": "The alias existed and points to this version now."},
@@ -126,6 +132,7 @@ def put_alias(
 
 @router.delete(
     "/{alias}",
+    summary="Delete an alias",
     status_code=204,
     responses=problems("not-found", "precondition-failed", "invalid-request"),
 )

@@ -23,7 +23,7 @@ Version = Annotated[int, Path(ge=1, lt=2**31, description="Version number.")]
 _ONE: Final = {304: {"description": "Not modified."}, **problems("not-found", "invalid-request")}
 
 
-@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+@router.get("", summary="List models", responses=problems("invalid-page-token", "invalid-request"))
 def list_models(services: Context, owner: Owner, query: Paging) -> Page[Model]:
     """List the latest version of each model, in the order of their names."""
     with services.database.read() as session:
@@ -33,6 +33,7 @@ def list_models(services: Context, owner: Owner, query: Paging) -> Page[Model]:
 
 @router.get(
     "/{name}/versions",
+    summary="List the versions of a model",
     responses=problems("invalid-page-token", "not-found", "invalid-request"),
 )
 def list_versions(name: Name, services: Context, owner: Owner, query: Paging) -> Page[Model]:
@@ -45,13 +46,15 @@ def list_versions(name: Name, services: Context, owner: Owner, query: Paging) ->
     return page([Model.from_row(v) for v in found], query, key=lambda model: str(model.version))
 
 
-@router.get("/{name}", response_model=Model, responses=_ONE)
+@router.get("/{name}", summary="Read a model", response_model=Model, responses=_ONE)
 def get_model(name: Name, request: Request, services: Context, owner: Owner) -> Response:
     """Return the latest version of a model, or the version that an alias points to."""
     return _answer(request, find_version(services, owner, name, None))
 
 
-@router.get("/{name}/versions/{version}", response_model=Model, responses=_ONE)
+@router.get(
+    "/{name}/versions/{version}", summary="Read a version", response_model=Model, responses=_ONE
+)
 def get_version(
     name: Name, version: Version, request: Request, services: Context, owner: Owner
 ) -> Response:
@@ -61,6 +64,7 @@ def get_version(
 
 @router.delete(
     "/{name}/versions/{version}",
+    summary="Delete a version",
     status_code=204,
     responses=problems("not-found", "in-use", "precondition-failed", "invalid-request"),
 )

@@ -15,13 +15,13 @@ from service.models.store import NamedVersion, ServableVersion
 class Lineage(BaseModel):
     """Origin of a model: enough to reproduce it."""
 
-    job_id: str
+    job_id: str = Field(description="Id of the job that trained it.")
     base: str | None = Field(description="Id of the version that it was adapted from.")
-    dataset_id: str
-    dataset_sha256: str
-    algorithm: str
-    params: dict[str, Any]
-    seed: int
+    dataset_id: str = Field(description="Id of the training dataset.")
+    dataset_sha256: str = Field(description="SHA-256 of the tasks in that dataset.")
+    algorithm: str = Field(description="Algorithm name.")
+    params: dict[str, Any] = Field(description="Parameters of the algorithm, with defaults.")
+    seed: int = Field(description="Random seed of the fit.")
     software: dict[str, str] = Field(
         description="Versions of the software, and the number of threads."
     )
@@ -30,13 +30,13 @@ class Lineage(BaseModel):
 class Model(BaseModel):
     """A version of a model."""
 
-    id: str
-    name: str
-    version: int
+    id: str = Field(description="Id of this version.")
+    name: str = Field(description="Model name.")
+    version: int = Field(description="Version number, from 1.")
     aliases: list[str] = Field(description="Aliases that point to this version.")
-    algorithm: str
+    algorithm: str = Field(description="Algorithm name.")
     methods: list[str] = Field(description="Methods, such as transform and predict.")
-    tasks: list[str]
+    tasks: list[str] = Field(description="Names of the tasks that it was trained on.")
     classes: dict[str, list[str | int]] = Field(
         description="Labels by task, in the order of the columns of `distances`; empty for a model "
         "without classes."
@@ -45,12 +45,12 @@ class Model(BaseModel):
         description="Scores on the training rows, `{metric: {task: value}}`; null where a score "
         "is not a finite number."
     )
-    warnings: list[str]
+    warnings: list[str] = Field(description="Warnings about the data, the parameters and the fit.")
     stop_reason: str | None = Field(description="converged, stalled or max_iter.")
-    lineage: Lineage
-    artifact_sha256: str
-    artifact_bytes: int
-    created_at: datetime
+    lineage: Lineage = Field(description="Job, dataset and parameters of the training.")
+    artifact_sha256: str = Field(description="SHA-256 of the artifact.")
+    artifact_bytes: int = Field(description="Size of the artifact, in bytes.")
+    created_at: datetime = Field(description="Time of publication.")
 
     @classmethod
     def from_row(cls, version: NamedVersion) -> "Model":
@@ -93,11 +93,11 @@ class AliasSpec(WireModel):
 class Alias(BaseModel):
     """A name of a model version, used as NAME@ALIAS, that can move to another version."""
 
-    model: str
-    alias: str
-    version: int
-    version_id: str
-    moved_at: datetime
+    model: str = Field(description="Model name.")
+    alias: str = Field(description="Name of the alias.")
+    version: int = Field(description="Number of the version that it points to.")
+    version_id: str = Field(description="Id of that version.")
+    moved_at: datetime = Field(description="Time at which the alias was created or last moved.")
 
     @classmethod
     def from_row(cls, model: str, found: NamedAlias) -> "Alias":
@@ -115,28 +115,32 @@ class Alias(BaseModel):
 class Steps(BaseModel):
     """Steps of a fit, by column; long fits keep every second, fourth, ... step."""
 
-    loop: list[str]
-    iteration: list[int]
-    objective: list[float | None]
-    residual: list[float | None]
-    elapsed_s: list[float]
+    loop: list[str] = Field(description="Name of the loop, by step.")
+    iteration: list[int] = Field(description="Iteration within the loop, by step.")
+    objective: list[float | None] = Field(description="Objective, by step; null where unknown.")
+    residual: list[float | None] = Field(
+        description="Quantity that the iteration reduces to zero, by step; null where unknown."
+    )
+    elapsed_s: list[float] = Field(description="Seconds since the start of the fit, by step.")
 
 
 class History(BaseModel):
     """Training history of a model."""
 
-    stop_reason: str | None
+    stop_reason: str | None = Field(
+        description="converged, stalled or max_iter; null for a fit without iterations."
+    )
     stop_reasons: dict[str, str] = Field(description="Stop reason of each loop.")
-    fit_s: float
+    fit_s: float = Field(description="Duration of the fit, in seconds.")
     peak_memory_mb: float = Field(description="Peak resident memory of the training process.")
-    steps: Steps
+    steps: Steps = Field(description="Recorded steps of the fit.")
 
 
 class Relations(BaseModel):
     """Relations between the tasks of a model."""
 
-    model: str
-    version: int
+    model: str = Field(description="Model name.")
+    version: int = Field(description="Version number.")
     sentence: str = Field(description="Summary of the strengths in words.")
     names: list[str] = Field(
         description="Task, or task and class, of each output, with related outputs adjacent."
@@ -164,7 +168,7 @@ class Relations(BaseModel):
 class Candidate(BaseModel):
     """Evaluated parameters, with scores on held-out rows."""
 
-    params: dict[str, Any]
+    params: dict[str, Any] = Field(description="Parameters of the candidate.")
     n_splits: int = Field(description="Number of splits on which it was evaluated.")
     mean: dict[str, float | None] = Field(description="Mean over tasks, by metric.")
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
@@ -179,12 +183,14 @@ class SearchReport(BaseModel):
 
     method: str = Field(description="grid, random, or halving.")
     metric: str = Field(description="Selection metric.")
-    larger_is_better: bool
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="What has equal weight: tasks or rows.")
-    n_folds: int
-    repeats: int
+    n_folds: int = Field(description="Number of folds.")
+    repeats: int = Field(description="Number of repetitions of the cross-validation.")
     best: int = Field(description="Index of the best candidate.")
-    candidates: list[Candidate]
+    candidates: list[Candidate] = Field(
+        description="All candidates, in the order in which they were generated."
+    )
     warnings: list[str] = Field(
         default_factory=list,
         description="Candidates that failed, and values chosen at an end of those that were tried.",
@@ -200,13 +206,13 @@ MethodRole = Annotated[str, BeforeValidator(lambda role: _FORMER_ROLES.get(role,
 class Method(BaseModel):
     """A compared method, with scores on held-out rows."""
 
-    algorithm: str
+    algorithm: str = Field(description="Algorithm name.")
     role: MethodRole = Field(
         description="candidate: the algorithm of the job. single_task: a model per task. pooled: "
         "one model of the rows of all tasks. multi_task: another multi-task method. trivial: a "
         "constant prediction per task."
     )
-    variant: str = ""
+    variant: str = Field("", description="Distinguishes methods of the same name and role.")
     params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
     value: float | None = Field(description="The selection metric, averaged as requested.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
@@ -217,8 +223,8 @@ class Method(BaseModel):
 class MethodLabel(BaseModel):
     """The name of a method in a comparison."""
 
-    algorithm: str
-    role: MethodRole
+    algorithm: str = Field(description="Algorithm name.")
+    role: MethodRole = Field(description="Role of the method, as in `methods`.")
     variant: str = Field("", description="Distinguishes methods of the same name and role.")
 
 
@@ -235,12 +241,15 @@ class BestMethod(MethodLabel):
 class Gain(BaseModel):
     """Gain of the candidate over a baseline; null if there are too few splits."""
 
-    baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
-    role: MethodRole
-    variant: str = ""
+    baseline: str = Field(
+        validation_alias=AliasChoices("baseline", "rival"),
+        description="Algorithm name of the baseline.",
+    )
+    role: MethodRole = Field(description="Role of the baseline, as in `methods`.")
+    variant: str = Field("", description="Distinguishes baselines of the same name and role.")
     gain: float | None = Field(description="Difference in units of the metric; positive is better.")
     low: float | None = Field(description="Lower end of the 95 % interval.")
-    high: float | None
+    high: float | None = Field(description="Upper end of the 95 % interval.")
     p_value: float | None = Field(description="p-value of the corrected resampled t-test.")
     p_adjusted: float | None = Field(
         None, description="p-value adjusted for the number of baselines (Holm)."
@@ -250,9 +259,12 @@ class Gain(BaseModel):
 class LeftOut(BaseModel):
     """A baseline excluded from a comparison."""
 
-    baseline: str = Field(validation_alias=AliasChoices("baseline", "rival"))
+    baseline: str = Field(
+        validation_alias=AliasChoices("baseline", "rival"),
+        description="Algorithm name of the baseline.",
+    )
     roles: list[str] = Field([], description="Roles that it would have had.")
-    reason: str
+    reason: str = Field(description="Why it was excluded.")
 
 
 class FamilyVerdict(BaseModel):
@@ -265,7 +277,9 @@ class FamilyVerdict(BaseModel):
     low: float | None = Field(
         None, description="Lower end of the 95 % interval, corrected for the number of methods."
     )
-    high: float | None = None
+    high: float | None = Field(
+        None, description="Upper end of the 95 % interval, corrected for the number of methods."
+    )
     p_value: float | None = Field(
         None, description="p-value, adjusted for the number of methods (Bonferroni)."
     )
@@ -278,14 +292,14 @@ class FamilyVerdict(BaseModel):
 class TaskVerdict(FamilyVerdict):
     """Effect of multi-task learning on one task."""
 
-    sentence: str
+    sentence: str = Field(description="The verdict in words.")
 
 
 class ComparedRows(BaseModel):
     """Units of rows (equal rows, or rows of one group), which splits never divide."""
 
-    n_rows: int
-    n_units: int
+    n_rows: int = Field(description="Number of rows of all tasks.")
+    n_units: int = Field(description="Number of units.")
     largest_unit: int = Field(description="Number of rows of the largest unit.")
     n_never_held_out: int = Field(
         description="Number of rows never held out, since their class has no other rows."
@@ -301,34 +315,44 @@ class Comparison(BaseModel):
         "helps, hurts, equal (no relevant difference), or unclear."
     )
     sentences: list[str] = Field(description="The result in words.")
-    metric: str
-    title: str
-    larger_is_better: bool
+    metric: str = Field(description="Metric of the verdict.")
+    title: str = Field(description="Title of the metric.")
+    larger_is_better: bool = Field(description="Whether larger values of the metric are better.")
     average: str = Field(description="What has equal weight: tasks or rows.")
     min_effect: float = Field(
         0.0, description="Minimum relevant difference, relative to the value of the metric."
     )
-    splits: dict[str, Any]
-    n_splits: int
-    rows: ComparedRows | None = None
-    methods: list[Method]
+    splits: dict[str, Any] = Field(description="Options of the splits.")
+    n_splits: int = Field(description="Number of splits.")
+    rows: ComparedRows | None = Field(
+        None, description="Units of rows, and how many were held out."
+    )
+    methods: list[Method] = Field(description="The compared methods, with the candidate first.")
     sharing: FamilyVerdict | None = Field(None, description="Comparison behind the verdict.")
     candidate: FamilyVerdict | None = Field(
         None, description="The same comparison for the algorithm of the job only."
     )
-    best: BestMethod | None = None
-    overall: list[Gain]
-    tasks: dict[str, TaskVerdict]
-    by_task: dict[str, list[Gain]]
+    best: BestMethod | None = Field(
+        None, description="The best method; null if no method has a score."
+    )
+    overall: list[Gain] = Field(
+        description="Gain of the candidate over each baseline, on all tasks."
+    )
+    tasks: dict[str, TaskVerdict] = Field(description="Effect of multi-task learning, by task.")
+    by_task: dict[str, list[Gain]] = Field(
+        description="Gain of the candidate over each baseline, by task."
+    )
     left_out: list[LeftOut] = Field(description="Baselines that do not support the tasks, and why.")
 
 
 class Evaluation(BaseModel):
     """Scores of the algorithm on held-out rows."""
 
-    splits: dict[str, Any]
-    n_splits: int
-    rows: ComparedRows | None = None
+    splits: dict[str, Any] = Field(description="Options of the splits.")
+    n_splits: int = Field(description="Number of splits.")
+    rows: ComparedRows | None = Field(
+        None, description="Units of rows, and how many were held out."
+    )
     params: dict[str, Any] = Field(description="As given; `selection` may choose others per split.")
     mean: dict[str, float | None] = Field(description="Mean over tasks and splits, by metric.")
     over_rows: dict[str, float | None] = Field(description="Metrics over the rows of all tasks.")
@@ -343,6 +367,12 @@ class Evaluation(BaseModel):
 class Report(BaseModel):
     """Search, comparison and evaluation of a model."""
 
-    search: SearchReport | None = None
-    comparison: Comparison | None = None
-    evaluation: Evaluation | None = None
+    search: SearchReport | None = Field(
+        None, description="Results of the search; null without one."
+    )
+    comparison: Comparison | None = Field(
+        None, description="Results of the comparison; null without one."
+    )
+    evaluation: Evaluation | None = Field(
+        None, description="Results of the evaluation; null without one."
+    )

@@ -46,7 +46,7 @@ class VersionRequest:
 
 
 def _history(call: VersionRequest) -> Response:
-    """Return the training history, by step."""
+    """Return the objective and residual of the fit, by step."""
     tag = etag(call.version.row.id)
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
@@ -54,7 +54,7 @@ def _history(call: VersionRequest) -> Response:
 
 
 def _report(call: VersionRequest) -> Response:
-    """Return the report of the search, comparison and evaluation."""
+    """Return the results of the search, comparison and evaluation of the training job."""
     tag = etag(call.version.row.id)
     if is_not_modified(call.request, tag):
         return Response(status_code=304, headers={"ETag": tag})
@@ -101,7 +101,7 @@ def _relations_of(call: VersionRequest) -> tuple[ServableVersion, relations.Rela
 
 
 def _artifact(call: VersionRequest) -> Response:
-    """Download the artifact of a version."""
+    """Download the artifact of a version: a safetensors file with a JSON header."""
     row = call.version.row
     tag = etag(row.artifact_sha256)
     if is_not_modified(call.request, tag):
@@ -116,7 +116,9 @@ def _artifact(call: VersionRequest) -> Response:
     return StreamingResponse(chunks, media_type=_ARTIFACT_TYPE, headers=headers)
 
 
-def _add_routes(path: str, handle: Callable[[VersionRequest], Response], **documented: Any) -> None:
+def _add_routes(
+    path: str, handle: Callable[[VersionRequest], Response], summary: str, **documented: Any
+) -> None:
     """Add both paths of a route: one for the latest version or an alias, one for a number."""
 
     def of_latest(name: Name, request: Request, services: Context, owner: Owner) -> Response:
@@ -131,32 +133,39 @@ def _add_routes(path: str, handle: Callable[[VersionRequest], Response], **docum
             VersionRequest(services, request, owner, find_version(services, owner, name, version))
         )
 
-    for endpoint, prefix in ((of_latest, "/{name}"), (of_version, "/{name}/versions/{version}")):
+    for endpoint, prefix, which in (
+        (of_latest, "/{name}", "latest version"),
+        (of_version, "/{name}/versions/{version}", "given version"),
+    ):
         router.add_api_route(
             f"{prefix}/{path}",
             endpoint,
             name=f"get_{path.replace('.', '_')}_{endpoint.__name__}",
+            summary=f"{summary}, {which}",
             description=inspect.getdoc(handle),
             **documented,
         )
 
 
-_add_routes("history", _history, response_model=History, responses=_ONE)
+_add_routes("history", _history, "Training history", response_model=History, responses=_ONE)
 _add_routes(
     "report",
     _report,
+    "Report",
     response_model=Report,
     responses={304: _ONE[304], **problems("not-found", "no-report", "invalid-request")},
 )
 _add_routes(
     "relations",
     _relations,
+    "Task relations",
     response_model=Relations,
     responses={304: _ONE[304], **problems(*_NO_RELATIONS, "too-many-rows")},
 )
 _add_routes(
     "relations.svg",
     _relations_svg,
+    "Drawing of the task relations",
     response_class=Response,
     responses={
         200: {"description": "An SVG image.", "content": {_SVG: {}}},
@@ -167,6 +176,7 @@ _add_routes(
 _add_routes(
     "artifact",
     _artifact,
+    "Artifact",
     response_class=StreamingResponse,
     responses={
         200: {

@@ -23,8 +23,8 @@ _NOT_READY: Final = "Not ready; `reasons` lists why."
 class Health(BaseModel):
     """Health of the service."""
 
-    live: bool
-    ready: bool
+    live: bool = Field(description="Whether the process responds.")
+    ready: bool = Field(description="Whether the service can run jobs and inference.")
     reasons: list[str] = Field(description="Reasons why the service is not ready.")
     warnings: list[str] = Field(
         description="What limits the service although it is ready, such as a frozen worker."
@@ -34,7 +34,7 @@ class Health(BaseModel):
 # on the event loop, since they must not wait for a thread
 
 
-@router.get("/live")
+@router.get("/live", summary="Check that the process responds")
 async def live(readiness: Readiness) -> Health:
     """Check whether the process responds."""
     return _health(readiness)
@@ -42,6 +42,7 @@ async def live(readiness: Readiness) -> Health:
 
 @router.get(
     "/ready",
+    summary="Check that the service is ready",
     response_model=Health,
     responses={503: {"model": Health, "description": _NOT_READY}},
 )
@@ -53,6 +54,7 @@ async def ready(readiness: Readiness) -> Response:
 
 @metrics_router.get(
     "/metrics",
+    summary="Read metrics",
     response_class=Response,
     responses={
         200: {"content": {"text/plain": {}}, "description": "Prometheus text format."},

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from collections import Counter
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ import service
 from algorithms.registry import ALGORITHMS
 from service.errors import ERRORS, JOB_CODES
 from service.generate import DOCS, pages
+from service.patterns import EXPECTED
 from service.server.app import openapi_document
 
 SERVICE = Path(service.__file__).parent
@@ -98,6 +100,49 @@ def test_operation_ids_are_unique():
     assert len(ids) == len(set(ids))
 
 
+def test_every_operation_has_a_summary_and_a_description():
+    for path, operations in openapi_document()["paths"].items():
+        for method, operation in operations.items():
+            summary = operation["summary"]
+            generated = {
+                " ".join(name.split("_")).title()
+                for name in (operation["operationId"], operation["operationId"].removeprefix("v2_"))
+            }
+            assert summary not in generated, (method, path)
+            first, *others = summary.replace(",", "").split()
+            assert first[0].isupper(), (method, path)
+            assert [word for word in others if word[0].isupper()] == [], (method, path)
+            assert len(operation["description"]) > 15, (method, path)
+
+
+def test_every_parameter_and_field_in_the_openapi_document_has_a_description():
+    document = openapi_document()
+    missing = [
+        f"{method} {path}: {parameter['name']}"
+        for path, operations in document["paths"].items()
+        for method, operation in operations.items()
+        for parameter in operation.get("parameters", ())
+        if not parameter.get("description")
+    ]
+    missing += [
+        f"{schema}.{field}"
+        for schema, spec in document["components"]["schemas"].items()
+        for field, described in spec.get("properties", {}).items()
+        if not described.get("description")
+    ]
+    assert missing == []
+
+
+def test_every_pattern_in_the_openapi_document_has_a_message():
+    def patterns(part):
+        values = part.values() if isinstance(part, dict) else part
+        found = {part["pattern"]} if isinstance(part, dict) and "pattern" in part else set()
+        nested = (patterns(value) for value in values if isinstance(value, dict | list))
+        return found.union(*nested)
+
+    assert patterns(openapi_document()) == EXPECTED.keys()
+
+
 def test_no_part_of_the_service_names_an_algorithm():
     named = [
         f"{path.relative_to(SERVICE)}: {text}"
@@ -118,7 +163,34 @@ def _texts(path):
     ]
 
 
-@pytest.mark.parametrize("page", sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")]))
+PAGES = sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")])
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_anchors_that_a_page_links_to_exist(page):
+    links = re.findall(r"\]\(([^)\s#]*)#([^)\s]+)\)", _without_code(page))
+    for target, anchor in links:
+        if not target.startswith(("http://", "https://")):
+            linked = page.parent / target if target else page
+            assert anchor in _anchors(linked), f"{page.name} links to {target}#{anchor}"
+
+
+def _without_code(page):
+    return re.sub(r"(?ms)^```.*?^```", "", page.read_text(encoding="utf-8"))
+
+
+def _anchors(page):
+    """Return the anchors of the headings of a Markdown page, as GitHub generates them."""
+    anchors, counts = set(), Counter()
+    for heading in re.findall(r"(?m)^#{1,6} +(.+?) *$", _without_code(page)):
+        text = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading).lower()
+        anchor = re.sub(r"[^\w\- ]", "", text).replace(" ", "-")
+        anchors.add(f"{anchor}-{counts[anchor]}" if counts[anchor] else anchor)
+        counts[anchor] += 1
+    return anchors
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_files_that_a_page_names_exist(page):
     if page.name == "CHANGELOG.md":  # mentions files of earlier versions
         return

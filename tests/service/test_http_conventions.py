@@ -311,6 +311,20 @@ def test_every_invalid_field_is_reported_at_once(http):
     assert pointers == {"/seed", "/x", "/dataset_id", "/algorithm", "/model"}
 
 
+def test_a_malformed_name_is_reported_with_the_form_of_valid_names(http, spec):
+    responses = [
+        http.post(ROOT, json={**spec, "model": "-a b"}),
+        http.post(f"{ROOT}:infer", json={"model": "a@1", "method": "transform", "dataset_id": "x"}),
+        http.put("/v1/models/shared/aliases/1.0", json={"version": 1}),
+        http.post("/v1/datasets", params={"name": "a\nb"}, content=b"x"),
+    ]
+    expected = ["a model name has", "NAME@ALIAS", "an alias has", "a name cannot have"]
+    for response, words in zip(responses, expected, strict=True):
+        body = assert_problem(response, 422, "invalid-request")
+        assert words in body["detail"]
+        assert "pattern" not in body["detail"]
+
+
 @pytest.mark.parametrize("body", [b"null", b"[]", b"1", b'"text"'])
 @needs_model
 def test_json_that_is_not_an_object_is_422(http, body):

@@ -8,50 +8,52 @@ from pydantic import BaseModel, ConfigDict, Field
 class ServerMetadata(BaseModel):
     """Name, version and extensions of the server."""
 
-    name: str
-    version: str
-    extensions: list[str]
+    name: str = Field(description="Server name.")
+    version: str = Field(description="Version of the service.")
+    extensions: list[str] = Field(description="Supported extensions of the protocol.")
 
 
 class TensorMetadata(BaseModel):
     """An input or output; a dimension of -1 depends on the request or the task."""
 
-    name: str
-    datatype: str
-    shape: list[int]
+    name: str = Field(description="Tensor name.")
+    datatype: str = Field(description="Datatype of the values, such as FP64 or BYTES.")
+    shape: list[int] = Field(description="Shape; -1 for dimensions that vary.")
 
 
 class ModelMetadata(BaseModel):
     """Inputs and outputs of a model."""
 
-    name: str
-    versions: list[str]
-    platform: str
-    inputs: list[TensorMetadata]
-    outputs: list[TensorMetadata]
+    name: str = Field(description="Model name.")
+    versions: list[str] = Field(description="Version numbers.")
+    platform: str = Field(description="Implementation of the model.")
+    inputs: list[TensorMetadata] = Field(description="Input tensors.")
+    outputs: list[TensorMetadata] = Field(description="Output tensors.")
     properties: dict[str, Any] = Field(description="Tasks, algorithm and method of the model.")
 
 
 class ModelReady(BaseModel):
     """Readiness of a model."""
 
-    name: str
-    ready: bool
+    name: str = Field(description="Model name.")
+    ready: bool = Field(description="Whether the model can be called.")
 
 
 class IndexEntry(BaseModel):
     """A version of a model under one of its names."""
 
-    name: str
-    version: str
-    state: str
-    reason: str
+    name: str = Field(description="Model name, with an alias or a method.")
+    version: str = Field(description="Version number.")
+    state: str = Field(description="READY.")
+    reason: str = Field(description="Always empty.")
 
 
 class ModelStatistics(BaseModel):
     """Inference statistics since the service started."""
 
-    model_stats: list[dict[str, Any]]
+    model_stats: list[dict[str, Any]] = Field(
+        description="Statistics by model, version and method, in the format of Triton."
+    )
 
 
 class InputTensor(BaseModel):
@@ -60,10 +62,12 @@ class InputTensor(BaseModel):
     model_config = ConfigDict(extra="forbid")
 
     name: str = Field(description="`rows`, or `task` with one task name per row.")
-    shape: list[int]
+    shape: list[int] = Field(description="Shape, as sizes of the dimensions.")
     datatype: str = Field(description="FP16 to FP64, INT8 to INT64, UINT8 to UINT64, or BYTES.")
-    parameters: dict[str, Any] = Field(default_factory=dict)
-    data: list[Any] | None = None
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="`binary_data_size`: number of bytes of binary values."
+    )
+    data: list[Any] | None = Field(None, description="The values; omitted if they are binary.")
 
 
 class OutputName(BaseModel):
@@ -71,8 +75,10 @@ class OutputName(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    name: str
-    parameters: dict[str, Any] = Field(default_factory=dict)
+    name: str = Field(description="Name of the output.")
+    parameters: dict[str, Any] = Field(
+        default_factory=dict, description="`binary_data`: whether this output is binary."
+    )
 
 
 class InferBody(BaseModel):
@@ -89,7 +95,9 @@ class InferBody(BaseModel):
         default_factory=dict,
         description="`task`: task of all rows; `binary_data_output`: whether outputs are binary.",
     )
-    inputs: list[InputTensor]
+    inputs: list[InputTensor] = Field(
+        description="Input tensors: the rows, and optionally their tasks."
+    )
     outputs: list[OutputName] = Field(
         default_factory=list, description="Requested outputs; default: all."
     )
@@ -98,11 +106,13 @@ class InferBody(BaseModel):
 class OutputTensor(BaseModel):
     """An output."""
 
-    name: str
-    datatype: str
-    shape: list[int]
-    parameters: dict[str, Any] | None = None
-    data: list[Any] | None = None
+    name: str = Field(description="Tensor name.")
+    datatype: str = Field(description="Datatype of the values, such as FP64 or BYTES.")
+    shape: list[int] = Field(description="Shape, as sizes of the dimensions.")
+    parameters: dict[str, Any] | None = Field(
+        None, description="`binary_data_size`: number of bytes of binary values."
+    )
+    data: list[Any] | None = Field(None, description="The values; null if they are binary.")
 
 
 class InferResponse(BaseModel):
@@ -110,7 +120,7 @@ class InferResponse(BaseModel):
 
     model_config = ConfigDict(protected_namespaces=())
 
-    model_name: str
-    model_version: str
-    id: str | None = None
-    outputs: list[OutputTensor]
+    model_name: str = Field(description="Model name of the request.")
+    model_version: str = Field(description="Version number that was applied.")
+    id: str | None = Field(None, description="Id of the request, if it had one.")
+    outputs: list[OutputTensor] = Field(description="Output tensors.")
