@@ -168,15 +168,16 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
 
 @router.delete(
     "/{job_id}",
+    summary="Delete a job",
     status_code=204,
     responses=problems(
         "not-found", "in-use", "wrong-state", "precondition-failed", "invalid-request"
     ),
 )
-def delete_job(job_id: str, request: Request, services: Context, owner: Owner) -> Response:
+def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
     """Delete a job that has ended, with its child jobs, events and outputs.
 
-    A job that made a model version is part of its lineage, and can be deleted after it.
+    A job that created a model version is part of its lineage, and can only be deleted after it.
     """
     with services.database.write() as session:
         row = deletion.lock_job(session, job_id, owner=owner)
