@@ -86,7 +86,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
         """Return U_i = W_i P, for the given or selected parameters."""
         trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
-        asked = params
+        requested = params
         params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
@@ -103,7 +103,7 @@ class Aggregate(ProjectionAlgorithm[AggregateParams]):
             warnings=(
                 *dimension_warnings(capped),
                 *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.end_warnings(asked, params, _limits(list(every.values()))),
+                *self.end_warnings(requested, params, _limits(list(every.values()))),
                 *_rank_warnings(list(every.values()), P.shape[0]),
                 *no_variance_warnings(
                     [n for n, task in every.items() if task.rank == 0], len(every)

@@ -350,11 +350,14 @@ def _warnings(results: dict[str, TaskResult]) -> tuple[str, ...]:
     return (*warnings, warning)
 
 
-def _end_warnings(results: Mapping[str, TaskResult], asked: ProjectionParams) -> tuple[str, ...]:
-    if asked.selection == "given":
+def _end_warnings(
+    results: Mapping[str, TaskResult], requested: ProjectionParams
+) -> tuple[str, ...]:
+    if requested.selection == "given":
         return ()
     chosen = {
-        task: {name: one.fit_info[name] for name in asked.GRIDS} for task, one in results.items()
+        task: {name: one.fit_info[name] for name in requested.GRIDS}
+        for task, one in results.items()
     }
     limits = {task: one.limits for task, one in results.items()}
-    return end_warnings_by_task(asked, chosen, limits=limits)
+    return end_warnings_by_task(requested, chosen, limits=limits)

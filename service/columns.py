@@ -24,7 +24,7 @@ def match_columns(
     Parameters
     ----------
     subject
-        Start of the error message, which says what was expected.
+        Start of the error message: what was expected.
 
     Raises
     ------

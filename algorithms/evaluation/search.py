@@ -47,7 +47,7 @@ class Range(StrictModel):
         if isinstance(self.low, int) and isinstance(self.high, int):
             if self.scale == "linear":
                 return int(rng.integers(self.low, self.high, endpoint=True))
-            # a whole number stands for the half unit on both sides of it
+            # a whole number represents the half unit on both sides of it
             ends = math.log(self.low - 0.5), math.log(self.high + 0.5)
             return min(max(round(math.exp(rng.uniform(*ends))), self.low), self.high)
         if self.scale == "linear":

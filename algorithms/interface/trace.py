@@ -268,7 +268,7 @@ class Trace:
     def _write(self, running: Mapping[str, Mapping[str, NDArray[np.generic]]]) -> None:
         if self._checkpoint is None:
             return
-        # a fit goes on even if its checkpoint cannot be written
+        # a fit continues even if its checkpoint cannot be written
         with contextlib.suppress(OSError):
             write_arrays(self._checkpoint.path, _flatten({**self._finished, **running}), header={})
 

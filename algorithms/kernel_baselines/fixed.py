@@ -132,13 +132,13 @@ class TaskMachines(_FixedOutputKernel[TaskMachinesParams]):
         return common.params.model_copy(update=found), fit_info
 
     def selection_warnings(
-        self, asked: TaskMachinesParams, chosen: TaskMachinesParams
+        self, requested: TaskMachinesParams, chosen: TaskMachinesParams
     ) -> tuple[str, ...]:
         """Return warnings about tasks whose C is at an end of the grid."""
-        if asked.selection_scope == "all":
-            return super().selection_warnings(asked, chosen)
+        if requested.selection_scope == "all":
+            return super().selection_warnings(requested, chosen)
         own = {name: {"C": C} for name, C in chosen.C_by_task.items()}
-        return end_warnings_by_task(asked, own)
+        return end_warnings_by_task(requested, own)
 
     def relation(self, params: TaskMachinesParams, *, targets: Sequence[Target]) -> Array:
         """Return the diagonal of C_t/C, which is I if all tasks have the same C."""

@@ -70,11 +70,11 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         fit_info: dict[str, Any] = {}
         warnings: tuple[str, ...] = ()
         if params.selection == "cv":
-            asked = params
+            requested = params
             params, fit_info = self.select_strength(tasks, params, trace=trace, rng=rng)
             warnings = (
                 *failure_warnings(fit_info.get("failed_candidates", ())),
-                *self.selection_warnings(asked, params),
+                *self.selection_warnings(requested, params),
             )
         prepared = prepare(tasks, params, rng=rng)
         seed = int(rng.integers(2**32))
@@ -91,9 +91,9 @@ class MachineAlgorithm(Algorithm[P, KernelMachine]):
         )  # fmt: skip
         return chosen.params, {"cv_loss": list(chosen.losses), **chosen.fit_info}
 
-    def selection_warnings(self, asked: P, chosen: P) -> tuple[str, ...]:
+    def selection_warnings(self, requested: P, chosen: P) -> tuple[str, ...]:
         """Return warnings about the C that :meth:`select_strength` selected."""
-        return end_warnings(asked, {"C": chosen.C})
+        return end_warnings(requested, {"C": chosen.C})
 
     def fit_path(
         self, tasks: TaskSet, params: Sequence[P], *, trace: Trace, rng: np.random.Generator

@@ -102,7 +102,7 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
-        asked = params
+        requested = params
         if params.selection == "cv":
             params, chosen = self.choose(
                 tasks,
@@ -130,7 +130,9 @@ class SharedLasso(LinearBaseline[SharedLassoParams]):
             "relative_gap": gap,
             "n_columns": int(np.sum(_NORM.values(W) > 0)),
         }
-        ends = end_warnings(asked, {"share": params.share}) if asked.selection == "cv" else ()
+        ends = (
+            end_warnings(requested, {"share": params.share}) if requested.selection == "cv" else ()
+        )
         warnings = (*failure_warnings(fit_info.get("failed_candidates", ())), *ends)
         if gap > params.tolerance:
             message = f"stopped with a relative duality gap of {gap:.1e}; increase max_iter"

@@ -98,7 +98,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
             "params": params.model_dump(mode="json"),
             "selection": params.selection,
         }
-        asked = params
+        requested = params
         own: dict[str, float] = {}
         if params.selection == "cv" and params.is_chosen_per_task:
             params, own, chosen = self._choose_per_task(tasks, params, trace=trace, rng=rng)
@@ -123,7 +123,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         fit_info |= {"gamma": params.gamma, "ridge": params.gamma * unit * design.row_unit**2}
         warnings = (
             *failure_warnings(fit_info.get("failed_candidates", ())),
-            *_end_warnings(asked, params, own),
+            *_end_warnings(requested, params, own),
         )
         if trace.stop_reason == "max_iter":
             message = f"did not converge in {params.max_iter} Newton steps; increase max_iter"
@@ -172,13 +172,13 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
 
 
 def _end_warnings(
-    asked: LogisticParams, chosen: LogisticParams, own: Mapping[str, float]
+    requested: LogisticParams, chosen: LogisticParams, own: Mapping[str, float]
 ) -> tuple[str, ...]:
-    if asked.selection == "given":
+    if requested.selection == "given":
         return ()
     if own:
-        return end_warnings_by_task(asked, {name: {"gamma": one} for name, one in own.items()})
-    return end_warnings(asked, {"gamma": chosen.gamma})
+        return end_warnings_by_task(requested, {name: {"gamma": one} for name, one in own.items()})
+    return end_warnings(requested, {"gamma": chosen.gamma})
 
 
 def newton(

@@ -83,7 +83,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
         """Return the projections that maximise eq. 3, for the given or selected parameters."""
         trace.expect_loops(2 if params.selection == "cv" else 1)
         ordered = tasks.by_name()
-        asked = params
+        requested = params
         params, fit_info = self.choose(ordered, params, trace=trace, rng=rng)
         every = {
             task.name: estimate_scatters(task, standardise=params.standardise) for task in ordered
@@ -105,7 +105,9 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
                 *_warnings(every, parts, params, trace=trace, alpha=alpha),
                 *failure_warnings(fit_info.get("failed_candidates", ())),
                 *self.end_warnings(
-                    asked, params, {"d": max(one.dimensions(params.null) for one in every.values())}
+                    requested,
+                    params,
+                    {"d": max(one.dimensions(params.null) for one in every.values())},
                 ),
             ),
         )

@@ -67,7 +67,7 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         fit_info = {"cv_error": list(selection.losses), **selection.fit_info}
         return selection.params, {"selection": "cv", **fit_info}
 
-    def end_warnings(self, asked: P, chosen: P, limits: Mapping[str, float]) -> tuple[str, ...]:
+    def end_warnings(self, requested: P, chosen: P, limits: Mapping[str, float]) -> tuple[str, ...]:
         """Return a warning for each parameter that was selected at an end of its grid.
 
         Parameters
@@ -75,10 +75,10 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         limits
             Largest effective values.
         """
-        if asked.selection == "given":
+        if requested.selection == "given":
             return ()
-        values = {name: getattr(chosen, name) for name in asked.GRIDS}
-        return end_warnings(asked, values, limits=limits)
+        values = {name: getattr(chosen, name) for name in requested.GRIDS}
+        return end_warnings(requested, values, limits=limits)
 
     def params_for(self, model: ProjectionClassifier, task: Task) -> P:
         """Return the parameters of a model, after checking a new task against them."""

@@ -315,7 +315,7 @@ def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], p
 
 def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:
     try:
-        # validated as JSON: a list may stand for a tuple and 1 for 1.0, nothing else is converted
+        # validated as JSON: lists become tuples and 1 becomes 1.0, nothing else is converted
         return algorithm.Params.model_validate_json(orjson.dumps(values))
     except ValidationError as error:
         entries = [

@@ -163,6 +163,24 @@ def _texts(path):
     ]
 
 
+def test_members_that_the_notation_names_exist():
+    notation = (DOCS.parent / "algorithms" / "NOTATION.md").read_text(encoding="utf-8")
+    named = set(re.findall(r"`([A-Z]\w+)\.(\w+)", notation))
+    assert len(named) > 20
+    members = {}
+    for path in (DOCS.parent / "algorithms").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.ClassDef):
+                members.setdefault(node.name, set()).update(_members(node))
+    assert {(name, member) for name, member in named if member not in members[name]} == set()
+
+
+def _members(node):
+    """Return the names of the annotated attributes and methods of a class."""
+    fields = {n.target.id for n in node.body if isinstance(n, ast.AnnAssign)}
+    return fields | {n.name for n in node.body if isinstance(n, ast.FunctionDef)}
+
+
 PAGES = sorted([*DOCS.rglob("*.md"), *DOCS.parent.glob("*.md")])
 
 

@@ -1,4 +1,4 @@
-"""Reader of one .npy array of an archive; all that its header says is checked before use."""
+"""Reader of one .npy array of an archive; its header is checked before use."""
 
 import io
 import math

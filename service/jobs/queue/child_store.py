@@ -95,7 +95,7 @@ def all_succeeded(children: Sequence[JobRow]) -> bool:
 
 
 def update_parent(session: Session, job: JobRow, children: Sequence[JobRow]) -> None:
-    """Queue a waiting job, fail it, cancel it, or update its progress, as its child jobs stand."""
+    """Queue a waiting job, fail it, cancel it, or update its progress, by its child jobs."""
     here = (session, job.id, job.attempt, JobState.WAITING)
     have_ended = all(child.state in FINAL for child in children)
     failed = next((child for child in children if child.state in FAILED_STATES), None)

@@ -112,7 +112,7 @@ class Dispatcher:
     def error(self) -> str | None:
         """Return why no job runs, or None if jobs do or another dispatcher acts.
 
-        The call asks the scheduler, which may take a second.
+        The call sends a request to the scheduler, which may take a second.
         """
         if not self._thread.is_alive():
             return "the service is stopping"

@@ -19,7 +19,7 @@ OutcomeKind = Literal[
     "fenced",
 ]
 
-#: Errors of a machine that lacks something which other jobs may give back.
+#: Errors of a machine that lacks a resource which other jobs may release.
 _SHORTAGES: Final = frozenset(
     {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN}
 )
