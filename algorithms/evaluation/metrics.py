@@ -33,7 +33,7 @@ class MetricChoice(StrictModel):
     metric: str | None = Field(
         None,
         max_length=64,
-        description="Deciding metric: error_rate, rmse, ... Default: one that fits the targets.",
+        description="Deciding metric: error_rate, rmse, ... Default: one that suits the targets.",
     )
     average: Average = Field(
         "tasks", description="Average over tasks ('tasks'), or over the rows of all tasks ('rows')."

@@ -293,7 +293,7 @@ def divide(tasks: TaskSet, held_out: HeldOut) -> Split | None:
 
 
 def by_task(tasks: TaskSet, values: NDArray[V]) -> dict[str, NDArray[V]]:
-    """Return the values of each task, from an array over tasks in the order of their names."""
+    """Return the values of each task, from one array for the rows of all tasks, sorted by task."""
     ordered = tasks.by_name()
     ends = np.cumsum([task.n_samples for task in ordered])
     return dict(zip(ordered.names, np.split(values, ends[:-1]), strict=True))

@@ -168,7 +168,7 @@ class Model(ABC):
 
 
 def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:
-    """Return the output of a model's method for rows; a service calls methods in this way only.
+    """Return the output of a model's method for rows, and check that it is finite.
 
     Raises
     ------

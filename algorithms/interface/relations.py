@@ -1,4 +1,4 @@
-"""Relations between the tasks of a model: strengths, order and a sentence."""
+"""Relations between the tasks of a model: their strengths, and a summary in words."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -86,7 +86,7 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
     Params = RMTPCAParams
 
     def check(self, summaries: Sequence[TaskSummary], params: RMTPCAParams) -> None:
-        """Raise InvalidData or InvalidParams if the algorithm cannot fit these tasks."""
+        """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)
         check_folds(summaries, params)
 

@@ -51,7 +51,7 @@ def plan_comparison(
     Raises
     ------
     AlgorithmError
-        No baseline fits the tasks, or the algorithm or the splits do not.
+        No baseline is applicable to the tasks, or the algorithm or the splits are not.
     """
     options.splits.check(tasks)
     metric = deciding_metric(metrics_for([algorithm], tasks), options)
@@ -198,7 +198,7 @@ def _fitting(
     splits: Splits,
     metric: Metric,
 ) -> tuple[list[ComparedMethod], list[dict[str, Any]]]:
-    """Return the methods that fit the tasks and the metric, and those left out with the reason."""
+    """Return the methods that suit tasks and metric, and the others with the reason for each."""
     candidate, *baselines = methods
     min_rows = _min_rows(candidate, tasks)
     algorithm = ALGORITHMS[candidate.algorithm]
