@@ -114,7 +114,7 @@ def _check_names(first: TaskSummary, task: TaskSummary, algorithm: str) -> None:
         )
     raise InvalidData(
         f"task '{task.name}' has the columns of task '{first.name}' in another order; "
-        f"{algorithm} needs the same columns in every task",
+        f"{algorithm} needs the same columns in the same order in every task",
         task=task.name,
     )
 
