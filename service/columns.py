@@ -60,9 +60,9 @@ def check_unique(names: Iterable[str], *, task: str | None = None) -> None:
 
 
 def pack_orders(orders: Mapping[str, Sequence[int]]) -> list[dict[str, Any]]:
-    """Return the column orders of tasks as JSON, each order once; omit those as stored.
+    """Return the column orders of tasks as JSON, each order once.
 
-    :func:`unpack_orders` is the inverse.
+    Tasks whose columns are in the stored order are omitted. :func:`unpack_orders` is the inverse.
     """
     tasks_of: dict[tuple[int, ...], list[str]] = {}
     for task, order in orders.items():

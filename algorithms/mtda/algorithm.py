@@ -115,7 +115,7 @@ class MTDA(ProjectionAlgorithm[MTDAParams]):
     def adapt_task(
         self, model: ProjectionClassifier, task: Task, *, trace: Trace
     ) -> ProjectionClassifier:
-        """Return the model with a new task: the top-d of S_b - αS_t, with α fixed."""
+        """Return the model with a new task: the top-d eigenvectors of S_b - αS_t, α fixed."""
         del trace
         params = self.params_for(model, task)
         new = estimate_scatters(task, standardise=params.standardise)

@@ -6,9 +6,9 @@ projection distance:
 
     max J = ½ Σ_t tr(U_tᵀ C_t U_t) + λ/4 Σ_{s≠t} tr(U_sU_sᵀ U_tU_tᵀ),  U_t on Gr(d, k)   (eq. 4)
 
-λ = 0 is PCA per task; λ → ∞ gives every task the top-k of the unweighted sum of the C_t. The
-objective is not concave: a single start misses the best known optimum in 1 to 3 % of random
-problems.
+λ = 0 is PCA per task; λ → ∞ gives every task the top-k eigenvectors of the unweighted sum of the
+C_t. The objective is not concave: a single start misses the best known optimum in 1 to 3 % of
+random problems.
 
 Method: Riemannian trust-region Newton steps, solved by truncated conjugate gradients, from the best
 of three informed starting points; about ten steps. A Hessian product costs O(T k d²), and the
@@ -123,9 +123,9 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
-        """Return the model with a new task, whose subspace is the top-k of C_new + λ Σ_s P_s.
+        """Return the model with a new task, spanned by the top-k eigenvectors of C_new + λ Σ_s P_s.
 
-        It is the exact maximiser of eq. 4 over the new subspace with all others fixed.
+        They exactly maximise eq. 4 over the new subspace with all others fixed.
         """
         del trace
         moments = estimate_moments([task], k=model.k)
@@ -178,7 +178,7 @@ def _coupling_for(model: SubspaceModel, new: Moments) -> float | None:
 
 
 def _block_maximiser(model: SubspaceModel, task: Task, lam: float) -> Array:
-    """Return the top-k of C_new + λ Σ_s P_s as rows (k, d), from thin factors if given rows."""
+    """Return the top-k eigenvectors of C_new + λ Σ_s P_s as rows (k, d)."""
     others = np.sqrt(lam) * np.concatenate(list(np.swapaxes(model.U, 1, 2)))
     if task.input == "covariances":
         return leading_of_dense(task_covariance(task) + others.T @ others, model.k)

@@ -53,9 +53,9 @@ def coupled_traces(C: Covariances, *, lam: float, k: int) -> CoupledTraces:
 def informed_starts(C: Covariances, *, lam: float, k: int) -> list[Array]:
     """Return I-PCA, C-PCA, and one parallel ascent step from C-PCA, each (T, k, d).
 
-    The step takes U_t = top-k(C_t + λG) for all tasks at once. At C-PCA G = T·P, which includes the
-    projector of task t itself. With that term J is convex in the projectors, so the step cannot
-    lower it.
+    The step takes as U_t the top-k eigenvectors of C_t + λG, for all tasks at once. At C-PCA
+    G = T·P, which includes the projector of task t itself. With that term J is convex in the
+    projectors, so the step cannot lower it.
     """
     separate = C.leading(k)
     if lam == 0 or C.n_tasks == 1:
@@ -109,7 +109,7 @@ def maximise_from_many(
 
 
 def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
-    """Return the limit for λ → ∞: one basis (1, k, d), the top-k of the sum of the covariances.
+    """Return the limit for λ → ∞: one basis (1, k, d) of top-k eigenvectors of Σ_t C_t.
 
     The objective is the finite part of eq. 4, ½ Σ_t tr(U_tᵀ C_t U_t).
     """
@@ -124,8 +124,8 @@ def common_optimum(C: Covariances, *, k: int, trace: Trace) -> Optimum:
 def sweep_blocks(C: Covariances, U: Array, *, lam: float, n_sweeps: int = N_SWEEPS) -> Array:
     """Return the bases after block-wise sweeps, which never lower J.
 
-    A sweep replaces the basis of each task in turn by its exact maximiser, the top-k of
-    C_t + λ Σ_{s≠t} P_s.
+    A sweep replaces the basis of each task in turn by its exact maximiser, the top-k eigenvectors
+    of C_t + λ Σ_{s≠t} P_s.
 
     Parameters
     ----------
