@@ -7,13 +7,14 @@ import tempfile
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.database import Database, lock
+from service.database import Database, lock, now
 from service.rows import BlobChunkRow, BlobRow, Row, new_id
 
 CHUNK_BYTES: Final = 4 * 1024 * 1024
@@ -90,6 +91,10 @@ class BlobWriter:
     def _flush(self, size: int) -> None:
         with self._database.write() as session:
             self._take(session, size)
+            # the age of a partial blob, which retention looks at, is that of its last chunk
+            session.execute(
+                sa.update(BlobRow).where(BlobRow.id == self._id).values(created_at=now())
+            )
 
     def _take(self, session: Session, size: int) -> None:
         _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
@@ -216,15 +221,85 @@ def read_range(session: Session, blob_id: str, start: int, stop: int) -> bytes:
 
 def release_blob(session: Session, blob_id: str) -> None:
     """Delete a blob unless a row references it."""
+    _lock_blob(session, blob_id)
+    if not any(session.scalar(_first(column == blob_id)) for column in _references()):
+        delete_blob(session, blob_id)
+
+
+@dataclass(frozen=True, slots=True)
+class UnreferencedPage:
+    """Ids of blobs on a page of all blobs that no row references.
+
+    Attributes
+    ----------
+    last_id
+        Id after which the next page begins; None on the last one.
+    """
+
+    blob_ids: list[str]
+    last_id: str | None
+
+
+def unreferenced_blobs(
+    session: Session, *, after: str, before: datetime, limit: int
+) -> UnreferencedPage:
+    """Return which of the next blobs were last written before a moment and have no reference."""
+    is_referenced = sa.or_(*(sa.exists().where(c == BlobRow.id) for c in _references()))
+    query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
+    page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)
+    rows = session.execute(page).all()
+    found = [blob_id for blob_id, is_old, is_used in rows if is_old and not is_used]
+    return UnreferencedPage(found, rows[-1][0] if len(rows) == limit else None)
+
+
+def condemn_blob(session: Session, blob_id: str, *, before: datetime) -> bool:
+    """Make a blob unavailable to new references; return False if it has one or was written to.
+
+    Afterwards its chunks can be deleted in several transactions.
+    """
+    _lock_blob(session, blob_id)
+    query = sa.select(BlobRow.id).where(BlobRow.id == blob_id, BlobRow.created_at < before)
+    if session.scalar(query.with_for_update()) is None:
+        return False
+    if any(session.scalar(_first(column == blob_id)) for column in _references()):
+        return False
+    session.execute(sa.update(BlobRow).where(BlobRow.id == blob_id).values(sha256=None))
+    return True
+
+
+def delete_chunks(session: Session, blob_id: str, *, limit: int) -> bool:
+    """Delete some chunks of a condemned blob; return False once it is deleted."""
+    query = sa.select(BlobChunkRow.position).where(BlobChunkRow.blob_id == blob_id).limit(limit)
+    positions = session.scalars(query).all()
+    if len(positions) < limit:
+        delete_blob(session, blob_id)
+        return False
+    session.execute(
+        sa.delete(BlobChunkRow).where(
+            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position.in_(positions)
+        )
+    )
+    return True
+
+
+def _lock_blob(session: Session, blob_id: str) -> None:
+    """Lock a blob by its content, as writers do that find it stored already."""
     sha256 = session.scalar(sa.select(BlobRow.sha256).where(BlobRow.id == blob_id))
     lock(session, "blob", sha256 or blob_id)
-    for table in Row.metadata.tables.values():
-        for key in table.foreign_keys:
-            if key.column.table.name != BlobRow.__tablename__ or key.ondelete == "CASCADE":
-                continue
-            if session.scalar(sa.select(sa.literal(1)).where(key.parent == blob_id).limit(1)):
-                return
-    delete_blob(session, blob_id)
+
+
+def _references() -> list[sa.Column[Any]]:
+    """Return the columns of other tables that reference a blob."""
+    return [
+        key.parent
+        for table in Row.metadata.tables.values()
+        for key in table.foreign_keys
+        if key.column.table.name == BlobRow.__tablename__ and key.ondelete != "CASCADE"
+    ]
+
+
+def _first(condition: sa.ColumnElement[bool]) -> sa.Select[Any]:
+    return sa.select(sa.literal(1)).where(condition).limit(1)
 
 
 def delete_blob(session: Session, blob_id: str) -> None:

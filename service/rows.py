@@ -39,6 +39,7 @@ class BlobRow(Row):
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     sha256: Mapped[str | None] = mapped_column(sa.String(64), unique=True)
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger, default=0)
+    #: Time of the last chunk of a blob that was written in several transactions.
     created_at: Mapped[datetime] = mapped_column(default=now)
 
 
@@ -260,7 +261,7 @@ class IdempotencyRow(Row):
     fingerprint: Mapped[str] = mapped_column(sa.String(64))
     #: Id of the resource that the first request created.
     resource_id: Mapped[str] = mapped_column(sa.String(40), index=True)
-    created_at: Mapped[datetime] = mapped_column(default=now)
+    created_at: Mapped[datetime] = mapped_column(default=now, index=True)
 
 
 class KeyRow(Row):

@@ -262,6 +262,45 @@ class Settings(BaseSettings):
         20 * 1024 * MIB, gt=0, description="Disk space for local copies of datasets and models."
     )
 
+    retention_events_days: float = Field(
+        0,
+        ge=0,
+        le=36500,
+        description="Age in days at which events of finished jobs are deleted; 0: never before "
+        "their job.",
+    )
+    retention_attempts_days: float = Field(
+        0,
+        ge=0,
+        le=36500,
+        description="Days after the end of an attempt at which it is deleted, once its job has "
+        "finished; 0: never before its job.",
+    )
+    retention_jobs_days: float = Field(
+        0,
+        ge=0,
+        le=36500,
+        description="Days after their end at which jobs are deleted, with child jobs, events and "
+        "outputs; 0: never. A job stays as long as a model version that it made.",
+    )
+    retention_idempotency_keys_days: float = Field(
+        30,
+        ge=0,
+        le=36500,
+        description="Age in days at which an Idempotency-Key is forgotten, so that a request with "
+        "it runs again; 0: never.",
+    )
+    retention_blobs_days: float = Field(
+        1,
+        ge=0.05,
+        le=36500,
+        description="Days after the last write at which data that nothing references is deleted, "
+        "such as that of an interrupted upload.",
+    )
+    retention_interval_s: float = Field(
+        600, gt=0, description="Time between two deletions of what has expired, in seconds."
+    )
+
     @model_validator(mode="before")
     @classmethod
     def _reject_former_names(cls, values: Any) -> Any:

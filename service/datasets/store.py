@@ -2,22 +2,18 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import timedelta
 from typing import Any, Final
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
-from service.blobs import Blob, delete_blob, release_blob
-from service.database import now
+from service.blobs import Blob, release_blob
 from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
-from service.rows import BlobRow, DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
+from service.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
 
 #: Number of jobs and of models that are named as users of a dataset.
 MAX_NAMED: Final = 20
-#: Age at which an incomplete upload is considered abandoned.
-_ABANDONED_AFTER: Final = timedelta(days=1)
 _UNFINISHED: Final = ("uploaded", "ingesting")
 #: State of a row that is kept for the jobs that reference it.
 _DELETED: Final = "deleted"
@@ -179,15 +175,6 @@ def take_orphans(session: Session) -> list[str]:
     for row in orphans:
         row.state = "uploaded"
     return [row.id for row in orphans]
-
-
-def sweep_partial_blobs(session: Session) -> None:
-    """Delete the data of uploads that were never completed."""
-    query = sa.select(BlobRow.id).where(
-        BlobRow.sha256.is_(None), BlobRow.created_at < now() - _ABANDONED_AFTER
-    )
-    for blob_id in session.scalars(query).all():
-        delete_blob(session, blob_id)
 
 
 def _is_orphan(row: DatasetRow) -> bool:

@@ -72,6 +72,12 @@ class Metrics:
             buckets=_BUCKETS,
             registry=self.registry,
         )
+        self._deleted = Counter(
+            "sibling_retention_deleted",
+            "Number of expired rows and unreferenced blobs that were deleted.",
+            ("kind",),
+            registry=self.registry,
+        )
         self.pending, self.cache_bytes = (
             Gauge(f"sibling_{name}", what, registry=self.registry, multiprocess_mode="livesum")
             for name, what in (
@@ -95,6 +101,10 @@ class Metrics:
         requests, seconds = children
         requests.inc()
         seconds.observe(elapsed_s)
+
+    def count_deleted(self, kind: str, n: int) -> None:
+        """Count what retention has deleted."""
+        self._deleted.labels(kind).inc(n)
 
     def report_state(
         self, queue: Callable[[], QueueState | None], not_ready: Callable[[], list[str]]

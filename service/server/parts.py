@@ -30,6 +30,7 @@ from service.models.context import Services as Models
 from service.models.resolver import ModelResolver
 from service.observability.metrics import Metrics
 from service.observability.readiness import ReadinessMonitor
+from service.retention.sweeper import Sweeper
 from service.schema import database_error, open_database
 from service.settings import Settings
 
@@ -53,6 +54,11 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         dispatcher = _dispatcher(settings, database)
         dispatcher.start()
         stack.callback(dispatcher.stop)
+        sweeper = Sweeper(
+            database, settings, is_leader=dispatcher.is_leader, count=metrics.count_deleted
+        )
+        sweeper.start()
+        stack.callback(sweeper.stop)
         readiness = ReadinessMonitor(
             {
                 "the database": partial(database_error, database),

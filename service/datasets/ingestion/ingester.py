@@ -65,7 +65,6 @@ class Ingester:
     def recover(self) -> None:
         """Queue again the datasets of processes that died, and remove their leftover files."""
         with self._database.write() as session:
-            store.sweep_partial_blobs(session)
             orphans = store.take_orphans(session)
         self._sweep_scratch()
         for dataset_id in orphans:

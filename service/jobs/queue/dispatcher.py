@@ -109,6 +109,10 @@ class Dispatcher:
                 self._drain()
             self._engine.close()
 
+    def is_leader(self) -> bool:
+        """Return whether this dispatcher holds the lease, as of its last renewal."""
+        return bool(self._is_leader) and not self._is_stopping
+
     def error(self) -> str | None:
         """Return why no job runs, or None if jobs do or another dispatcher acts.
 

@@ -1,0 +1,1 @@
+"""Retention: deletion of what has expired, in the background."""

@@ -1,0 +1,183 @@
+"""SQL of retention: each function deletes in short transactions, and yields after each of them.
+
+The caller can pause or stop at every yield. Candidates are read a page at a time outside the
+transactions, and checked again inside; a page never looks at more than a batch of rows.
+"""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, Final
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+from ulid import ULID
+
+from service.blobs import condemn_blob, delete_chunks, unreferenced_blobs
+from service.database import Database
+from service.job_states import FINAL
+from service.jobs.queue import deletion
+from service.rows import AttemptRow, EventRow, IdempotencyRow, JobRow, VersionRow
+
+#: Number of rows that a page reads, and that a transaction deletes.
+BATCH_SIZE: Final = 500
+#: Number of chunks of 4 MiB that a transaction deletes.
+_CHUNKS_PER_STEP: Final = 8
+
+
+def expire_events(database: Database, before: datetime) -> Iterator[int]:
+    """Delete older events of jobs that have ended; yield the number deleted at each step.
+
+    A model keeps its training history, which its version has.
+    """
+    after = 0
+    while True:
+        query = (
+            sa.select(EventRow.id, EventRow.created_at, JobRow.state)
+            .join(JobRow, JobRow.id == EventRow.job_id)
+            .where(EventRow.id > after)
+            .order_by(EventRow.id)
+            .limit(BATCH_SIZE)
+        )
+        with database.read() as session:
+            rows = session.execute(query).all()
+        expired = [row.id for row in rows if row.created_at < before and row.state in FINAL]
+        yield _delete(database, EventRow, EventRow.id.in_(expired), n_rows=len(expired))
+        # ids ascend with time
+        if len(rows) < BATCH_SIZE or rows[-1].created_at >= before:
+            return
+        after = rows[-1].id
+
+
+def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
+    """Delete older attempts of jobs that have ended; yield the number deleted at each step."""
+    key = sa.tuple_(AttemptRow.job_id, AttemptRow.attempt)
+    after: tuple[str, int] = ("", 0)
+    while True:
+        query = (
+            sa.select(AttemptRow.job_id, AttemptRow.attempt, AttemptRow.finished_at, JobRow.state)
+            .join(JobRow, JobRow.id == AttemptRow.job_id)
+            .where(key > after, AttemptRow.job_id < _first_id(before))
+            .order_by(AttemptRow.job_id, AttemptRow.attempt)
+            .limit(BATCH_SIZE)
+        )
+        with database.read() as session:
+            rows = session.execute(query).all()
+        expired = [
+            (row.job_id, row.attempt)
+            for row in rows
+            if row.state in FINAL and row.finished_at is not None and row.finished_at < before
+        ]
+        yield _delete(database, AttemptRow, key.in_(expired), n_rows=len(expired))
+        if len(rows) < BATCH_SIZE:
+            return
+        after = (rows[-1].job_id, rows[-1].attempt)
+
+
+def expire_jobs(database: Database, before: datetime) -> Iterator[int]:
+    """Delete jobs that ended earlier, with their child jobs; yield the number at each step.
+
+    Jobs that made a model version which still exists are kept: they are its lineage.
+    """
+    for state in sorted(FINAL):
+        after = ""
+        while True:
+            made_version = sa.exists().where(VersionRow.job_id == JobRow.id)
+            query = (
+                sa.select(JobRow.id, JobRow.parent_id, JobRow.finished_at, made_version)
+                .where(JobRow.state == state, JobRow.id > after, JobRow.id < _first_id(before))
+                .order_by(JobRow.id)
+                .limit(BATCH_SIZE)
+            )
+            with database.read() as session:
+                rows = session.execute(query).all()
+            for job_id, parent_id, finished_at, has_version in rows:
+                is_old = finished_at is not None and finished_at < before
+                if is_old and parent_id is None and not has_version:
+                    yield from _delete_job(database, job_id)
+            yield 0
+            if len(rows) < BATCH_SIZE:
+                break
+            after = rows[-1].id
+
+
+def _delete_job(database: Database, job_id: str) -> Iterator[int]:
+    """Delete a job unless something needs it; yield after each transaction."""
+    while True:
+        with database.write() as session:
+            job = deletion.lock_job(session, job_id)
+            if job is None or deletion.unfinished_reason(session, job):
+                return
+            if deletion.needed_by(session, job):
+                return
+            if not _delete_some_events(session, job_id):
+                deletion.delete(session, job)
+                break
+        yield 0
+    yield 1
+
+
+def _delete_some_events(session: Session, job_id: str) -> bool:
+    """Delete a batch of events of a job and its child jobs; return False for a last small one."""
+    family = sa.select(JobRow.id).where(sa.or_(JobRow.id == job_id, JobRow.parent_id == job_id))
+    some = sa.select(EventRow.id).where(EventRow.job_id.in_(family)).limit(BATCH_SIZE)
+    event_ids = session.scalars(some).all()
+    if len(event_ids) < BATCH_SIZE:
+        return False
+    session.execute(sa.delete(EventRow).where(EventRow.id.in_(event_ids)))
+    return True
+
+
+def expire_idempotency_keys(database: Database, before: datetime) -> Iterator[int]:
+    """Delete older idempotency keys; yield the number deleted at each step."""
+    key = sa.tuple_(IdempotencyRow.owner, IdempotencyRow.key)
+    query = (
+        sa.select(IdempotencyRow.owner, IdempotencyRow.key)
+        .where(IdempotencyRow.created_at < before)
+        .order_by(IdempotencyRow.created_at)
+        .limit(BATCH_SIZE)
+    )
+    while True:
+        with database.read() as session:
+            keys = [(row.owner, row.key) for row in session.execute(query)]
+        is_old = IdempotencyRow.created_at < before  # a key can be used again
+        yield _delete(database, IdempotencyRow, key.in_(keys) & is_old, n_rows=len(keys))
+        if len(keys) < BATCH_SIZE:
+            return
+
+
+def expire_blobs(database: Database, before: datetime) -> Iterator[int]:
+    """Delete blobs last written earlier that no row references; yield the number at each step."""
+    after = ""
+    while True:
+        with database.read() as session:
+            page = unreferenced_blobs(session, after=after, before=before, limit=BATCH_SIZE)
+        for blob_id in page.blob_ids:
+            with database.write() as session:
+                is_condemned = condemn_blob(session, blob_id, before=before)
+            while is_condemned:
+                yield 0
+                with database.write() as session:
+                    if not delete_chunks(session, blob_id, limit=_CHUNKS_PER_STEP):
+                        break
+            yield int(is_condemned)
+        yield 0
+        if page.last_id is None:
+            return
+        after = page.last_id
+
+
+def _delete(
+    database: Database, row: type[Any], which: sa.ColumnElement[bool], *, n_rows: int
+) -> int:
+    """Delete rows in a transaction; return their number."""
+    if n_rows:
+        with database.write() as session:
+            session.execute(
+                sa.delete(row).where(which).execution_options(synchronize_session=False)
+            )
+    return n_rows
+
+
+def _first_id(moment: datetime) -> str:
+    """Return an id below those of all jobs created at a moment or later."""
+    return f"job_{str(ULID.from_datetime(moment)).lower()}"

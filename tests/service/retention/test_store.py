@@ -1,0 +1,309 @@
+"""What retention deletes, and what it never deletes, row by row."""
+
+import random
+import threading
+from datetime import timedelta
+
+import pytest
+import sqlalchemy as sa
+
+from service.blobs import BlobStore, condemn_blob
+from service.database import now
+from service.datasets import store as dataset_store
+from service.job_states import FINAL, JobState
+from service.jobs.queue import store as job_store
+from service.retention import store
+from service.retention.store import BATCH_SIZE
+from service.rows import (
+    AttemptRow,
+    BlobChunkRow,
+    BlobRow,
+    DatasetRow,
+    EventRow,
+    IdempotencyRow,
+    JobRow,
+    ModelRow,
+    VersionRow,
+    new_id,
+)
+
+ROWS = (DatasetRow, JobRow, AttemptRow, EventRow, IdempotencyRow, VersionRow, BlobRow, BlobChunkRow)
+LATER = timedelta(days=1)
+EVERYTHING = (
+    store.expire_events,
+    store.expire_attempts,
+    store.expire_jobs,
+    store.expire_idempotency_keys,
+    store.expire_blobs,
+)
+
+
+def count(database, row) -> int:
+    with database.read() as session:
+        return session.scalar(sa.select(sa.func.count()).select_from(row))
+
+
+def ids_of(database, column) -> set[str]:
+    with database.read() as session:
+        return set(session.scalars(sa.select(column)).all())
+
+
+class World:
+    """A database that rows are added to as the service adds them."""
+
+    def __init__(self, database, folder, seed=0):
+        self.database, self.random = database, random.Random(seed)
+        self.blobs = BlobStore(database, folder / "cache", cache_bytes=1)
+        self.folder = folder
+        self.contents: dict[str, bytes] = {}
+
+    def blob(self, session) -> str:
+        """Store some bytes; now and then they are those of another blob."""
+        content = self.random.randbytes(1) * 5
+        path = self.folder / "content"
+        path.write_bytes(content)
+        blob_id = self.blobs.put_file(session, path).id
+        self.contents[blob_id] = content
+        return blob_id
+
+    def dataset(self) -> str:
+        with self.database.write() as session:
+            row = DatasetRow(
+                id=new_id("ds"), owner="ada", name="d", state="ready", media_type="text/csv",
+                options={}, fingerprint=new_id("f"), upload_sha256="0", size_bytes=1,
+                content_blob_id=self.blob(session), content_sha256="0", manifest={},
+            )  # fmt: skip
+            session.add(row)
+        return row.id
+
+    def job(self, dataset_id, state=JobState.SUCCEEDED, parent_id=None, n_events=3) -> str:
+        values = {"params": {}, "seed": 0, "priority": 0, "timeout_s": 1, "memory_mb": 512}
+        with self.database.write() as session:
+            job = job_store.NewJob(
+                owner="ada", dataset_id=dataset_id, algorithm="pca", model_name="m",
+                max_attempts=1, threads=None, traceparent=None, **values,
+            )  # fmt: skip
+            row = job_store.create(session, job, state=state, parent_id=parent_id)
+            row.finished_at = now() if state in FINAL else None
+            session.add(
+                AttemptRow(
+                    job_id=row.id, attempt=1, worker="w", outcome=state, finished_at=row.finished_at
+                )
+            )
+            data = [
+                {"job_id": row.id, "attempt": 1, "kind": "progress", "data": {}}
+                for _ in range(n_events)
+            ]
+            session.execute(sa.insert(EventRow), data)
+            session.add(
+                IdempotencyRow(owner="ada", key=row.id, fingerprint="f", resource_id=row.id)
+            )
+        return row.id
+
+    def version(self, job_id, base_id=None) -> str:
+        with self.database.write() as session:
+            model = ModelRow(id=new_id("mod"), owner="ada", name=new_id("m"), latest_version=1)
+            session.add(model)
+            session.flush()
+            job = session.get_one(JobRow, job_id)
+            names = ("params", "software", "classes", "metrics", "history")
+            row = VersionRow(
+                id=new_id("mdl"), model_id=model.id, version=1, job_id=job_id, base_id=base_id,
+                dataset_id=job.dataset_id, dataset_sha256="0", algorithm="pca", seed=0, methods=[],
+                tasks=[], warnings=[], artifact_blob_id=self.blob(session), artifact_sha256="0",
+                artifact_bytes=5, **{name: {} for name in names},
+            )  # fmt: skip
+            session.add(row)
+        return row.id
+
+    def lone_blob(self, *, is_complete=True) -> str:
+        """Leave a blob without a reference, old enough to be deleted."""
+        writer = self.blobs.writer()
+        writer.write(new_id("content").encode())
+        writer.flush()
+        if is_complete:
+            with self.database.write() as session:
+                return writer.finish(session).id
+        return writer._id
+
+
+@pytest.fixture
+def world(database, tmp_path):
+    return World(database, tmp_path)
+
+
+def expire(database, *kinds, before=None):
+    return [sum(kind(database, before or now() + LATER)) for kind in kinds]
+
+
+# --- nothing that a model needs ------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_whatever_the_rows_are_models_keep_all_they_need(database, tmp_path, seed):
+    world = World(database, tmp_path, seed)
+    choose = world.random
+    datasets = [world.dataset() for _ in range(4)]
+    versions, kept_jobs = [], set()
+    for _ in range(25):
+        state = choose.choice([*JobState, JobState.SUCCEEDED, JobState.SUCCEEDED])
+        job_id = world.job(choose.choice(datasets), state)
+        children = [
+            world.job(
+                datasets[0], choose.choice([*FINAL] if state in FINAL else [*JobState]), job_id
+            )
+            for _ in range(choose.choice([0, 0, 2]))
+        ]
+        if state == JobState.SUCCEEDED and choose.random() < 0.5:
+            base = choose.choice([None, *versions])
+            versions.append(world.version(job_id, base))
+            kept_jobs |= {job_id, *children}
+        elif state not in FINAL:
+            kept_jobs |= {job_id, *children}
+        elif choose.random() < 0.3:
+            with database.write() as session:
+                job_store.set_output(session, job_id, world.blob(session), {})
+    with database.write() as session:
+        for dataset_id in datasets:
+            if not dataset_store.needed_by(session, dataset_id):
+                dataset_store.delete(session, session.get_one(DatasetRow, dataset_id))
+    lone = {world.lone_blob(is_complete=choose.random() < 0.5) for _ in range(5)}
+
+    expire(database, *EVERYTHING)
+
+    assert ids_of(database, VersionRow.id) == set(versions)
+    assert ids_of(database, JobRow.id) == kept_jobs
+    assert not lone & ids_of(database, BlobRow.id)
+    with database.read() as session:
+        needed = set(session.scalars(sa.select(VersionRow.artifact_blob_id)))
+        needed |= set(session.scalars(sa.select(DatasetRow.content_blob_id))) - {None}
+        assert set(session.scalars(sa.select(BlobRow.id))) == needed
+        deleted = sa.select(DatasetRow.id).where(DatasetRow.state == "deleted")
+        used = set(session.scalars(sa.select(JobRow.dataset_id)))
+        assert set(session.scalars(deleted)) <= used
+        states = sa.select(JobRow.state).join(EventRow, EventRow.job_id == JobRow.id)
+        assert not set(session.scalars(states)) & FINAL
+        states = sa.select(JobRow.state).join(AttemptRow, AttemptRow.job_id == JobRow.id)
+        assert not set(session.scalars(states)) & FINAL
+    for blob_id in needed:
+        assert b"".join(world.blobs.chunks(blob_id)) == world.contents[blob_id]
+
+
+def test_nothing_is_deleted_before_its_time(world, database):
+    world.job(world.dataset(), JobState.FAILED)
+    world.lone_blob()
+    world.lone_blob(is_complete=False)
+    before = [count(database, row) for row in ROWS]
+    assert expire(database, *EVERYTHING, before=now() - LATER) == [0] * 5
+    assert [count(database, row) for row in ROWS] == before
+
+
+# --- each kind -----------------------------------------------------------------------------------
+
+
+def test_more_than_a_batch_of_events_expires_in_steps(world, database):
+    dataset_id = world.dataset()
+    running = world.job(dataset_id, JobState.RUNNING, n_events=BATCH_SIZE)
+    world.job(dataset_id, JobState.FAILED, n_events=2 * BATCH_SIZE)
+    steps = list(store.expire_events(database, now() + LATER))
+    assert max(steps) <= BATCH_SIZE
+    assert sum(steps) == 2 * BATCH_SIZE + 1
+    assert ids_of(database, EventRow.job_id) == {running}
+
+
+def test_a_job_with_many_events_is_deleted_in_steps(world, database):
+    world.job(world.dataset(), JobState.FAILED, n_events=2 * BATCH_SIZE)
+    assert len(list(store.expire_jobs(database, now() + LATER))) > 2
+    assert count(database, EventRow) == count(database, JobRow) == 0
+
+
+def test_a_used_idempotency_key_is_kept_until_it_is_old(world, database):
+    job_id = world.job(world.dataset())
+    assert expire(database, store.expire_idempotency_keys, before=now() - LATER) == [0]
+    assert expire(database, store.expire_idempotency_keys) == [1]
+    assert ids_of(database, JobRow.id) == {job_id}
+
+
+def test_a_large_blob_is_deleted_in_steps(world, database):
+    writer = world.blobs.writer()
+    for _ in range(20):
+        writer.write(b"x")
+        writer.flush()
+    steps = list(store.expire_blobs(database, now() + LATER))
+    assert len(steps) > 3
+    assert sum(steps) == 1
+    assert count(database, BlobRow) == count(database, BlobChunkRow) == 0
+
+
+def test_the_age_of_an_upload_is_that_of_its_last_chunk(world, database):
+    writer = world.blobs.writer()
+    with database.write() as session:
+        session.execute(sa.update(BlobRow).values(created_at=now() - 3 * LATER))
+    writer.write(b"a slow upload")
+    writer.flush()
+    assert expire(database, store.expire_blobs, before=now() - LATER) == [0]
+    with database.write() as session:
+        assert writer.finish(session).size_bytes == 13
+
+
+# --- at the same time ----------------------------------------------------------------------------
+
+
+def test_uploads_and_publications_during_a_sweep_lose_nothing(world, database):
+    """Each writes bytes that are stored already, without a reference, and about to be deleted."""
+    has_ended = threading.Event()
+    failures = []
+
+    def sweep():
+        while not has_ended.is_set():
+            try:
+                expire(database, store.expire_blobs, before=now() - LATER / 2)
+            except Exception as error:  # noqa: BLE001
+                failures.append(error)
+
+    sweeper = threading.Thread(target=sweep)
+    sweeper.start()
+    expected = {}
+    for number in range(25):
+        content = f"content {number}".encode()
+        for _ in range(2):  # the second finds the first, if it has not been swept
+            writer = world.blobs.writer()
+            writer.write(content)
+            writer.flush()
+            with database.write() as session:
+                blob = writer.finish(session)
+                if not expected.get(number):
+                    session.execute(
+                        sa.update(BlobRow)
+                        .where(BlobRow.id == blob.id)
+                        .values(created_at=now() - LATER)
+                    )
+                    expected[number] = [content]
+                    continue
+                new = dataset_store.NewDataset("ada", "d", "text/csv", {}, f"upload {number}")
+                dataset_store.create(session, new, blob)
+        job_id = world.job(ids_of(database, DatasetRow.id).pop())
+        world.version(job_id)  # of random bytes that may be stored already
+    has_ended.set()
+    sweeper.join()
+    assert failures == []
+    with database.read() as session:
+        uploads = session.execute(
+            sa.select(DatasetRow.fingerprint, DatasetRow.upload_blob_id)
+        ).all()
+        artifacts = session.scalars(sa.select(VersionRow.artifact_blob_id)).all()
+    assert len(uploads) == len(artifacts) == 25
+    for fingerprint, blob_id in uploads:
+        number = int(fingerprint.split()[1])
+        assert b"".join(world.blobs.chunks(blob_id)) == expected[number][0]
+    for blob_id in artifacts:
+        assert b"".join(world.blobs.chunks(blob_id)) == world.contents[blob_id]
+
+
+def test_a_blob_that_is_referenced_meanwhile_is_not_condemned(world, database):
+    blob_id = world.lone_blob()
+    dataset_id = world.dataset()
+    with database.write() as session:
+        session.get_one(DatasetRow, dataset_id).upload_blob_id = blob_id
+    with database.write() as session:
+        assert not condemn_blob(session, blob_id, before=now() + LATER)
