@@ -1,9 +1,11 @@
 """Database connection and settings of Alembic."""
 
+from contextlib import closing
+
 import sqlalchemy as sa
 from alembic import context
 
-from service.database import Database
+from service.database import Database, begin_exclusive
 from service.rows import Row
 
 config = context.config
@@ -12,14 +14,14 @@ config = context.config
 def run() -> None:
     # without a time limit: a new index of a large table takes as long as it takes
     url = config.get_main_option("sqlalchemy.url") or ""
-    database = Database(url, statement_timeout_s=0)
-    with database.engine.connect() as connection:
+    opened = closing(Database(url, statement_timeout_s=0))
+    with opened as database, database.engine.connect() as connection:
         _suspend_foreign_keys(connection)
+        # processes that migrate at once take turns; the later ones read the new revision
+        begin_exclusive(connection, "migration", timeout_s=config.attributes["lock_timeout_s"])
         context.configure(connection=connection, target_metadata=Row.metadata, render_as_batch=True)
-        with context.begin_transaction():
-            context.run_migrations()
+        context.run_migrations()
         connection.commit()
-    database.close()
 
 
 def _suspend_foreign_keys(connection: sa.Connection) -> None:

@@ -71,8 +71,19 @@ def migrate(
         float,
         typer.Option("--wait", min=0, help="Maximum time to wait for the database, in seconds."),
     ] = 0,
+    lock_timeout_s: Annotated[
+        float,
+        typer.Option(
+            "--lock-timeout",
+            min=0,
+            help="Maximum time to wait for a migration by another process, in seconds.",
+        ),
+    ] = 600,
 ) -> None:
-    """Migrate the database of SIBLING_DATABASE_URL to the schema of this version."""
+    """Migrate the database of SIBLING_DATABASE_URL to the schema of this version.
+
+    If several processes do this at once, one migrates and the others wait for it.
+    """
     from sqlalchemy.exc import SQLAlchemyError
 
     from service.database import Database
@@ -83,7 +94,7 @@ def migrate(
     database = Database(Settings().resolved_database_url())
     try:
         database.wait(wait_s)
-        run(database)
+        run(database, lock_timeout_s=lock_timeout_s)
     except (SchemaMismatch, SQLAlchemyError) as error:
         reason = str(getattr(error, "orig", error)).strip()
         raise OSError(f"the database cannot be migrated: {reason}") from error

@@ -10,7 +10,7 @@ from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
-from psycopg.errors import ConnectionTimeout
+from psycopg.errors import ConnectionTimeout, LockNotAvailable
 from sqlalchemy import event
 from sqlalchemy.exc import OperationalError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
@@ -33,6 +33,10 @@ _RETRY_S = 0.5
 #: How long a change token may miss a commit of another process. SQLite reports commits, but asking
 #: takes a third of the time of an inference request; PostgreSQL does not report them.
 _CHANGE_TOKEN_TTL_S = {"sqlite": 0.005, "postgresql": 0.25}
+
+
+class LockTimeout(Exception):
+    """A lock is held by another process for longer than the caller waits."""
 
 
 class Database:
@@ -195,9 +199,44 @@ def lock(session: Session, *name: str) -> None:
     only one writer at a time.
     """
     if session.get_bind().dialect.name == "postgresql":
-        digest = hashlib.sha256("\0".join(name).encode()).digest()
-        key = int.from_bytes(digest[:8], signed=True)
-        session.execute(sa.select(sa.func.pg_advisory_xact_lock(key)))
+        session.execute(sa.select(sa.func.pg_advisory_xact_lock(_lock_key(*name))))
+
+
+def begin_exclusive(connection: sa.Connection, name: str, *, timeout_s: float) -> None:
+    """Begin a transaction that excludes others of this name; on SQLite, that excludes all writers.
+
+    Raises
+    ------
+    LockTimeout
+        Another process holds the lock for longer than the timeout.
+    """
+    milliseconds = max(int(timeout_s * 1000), 1)  # 0 would be no limit
+    try:
+        if connection.dialect.name == "postgresql":
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = {milliseconds}")
+            connection.execute(sa.select(sa.func.pg_advisory_xact_lock(_lock_key(name))))
+            connection.exec_driver_sql(f"SET LOCAL lock_timeout = '{BUSY_TIMEOUT_S}s'")
+        else:
+            driver = connection.connection.driver_connection
+            assert driver is not None
+            driver.execute(f"PRAGMA busy_timeout = {milliseconds}").close()
+            connection.execution_options(is_writer=True).begin()
+    except OperationalError as error:
+        if _is_lock_timeout(error):
+            raise LockTimeout from error
+        raise
+
+
+def _is_lock_timeout(error: OperationalError) -> bool:
+    """Return whether the database gave up waiting for a lock."""
+    if isinstance(error.orig, sqlite3.OperationalError):
+        return error.orig.sqlite_errorcode == sqlite3.SQLITE_BUSY
+    return isinstance(error.orig, LockNotAvailable)
+
+
+def _lock_key(*name: str) -> int:
+    digest = hashlib.sha256("\0".join(name).encode()).digest()
+    return int.from_bytes(digest[:8], signed=True)
 
 
 def now() -> datetime:

@@ -7,15 +7,23 @@ from alembic import command
 from alembic.config import Config
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from alembic.util import CommandError
 from sqlalchemy.exc import SQLAlchemyError
 
 import migrations
-from service.database import Database
+from service.database import Database, LockTimeout
 from service.settings import Settings
+
+#: How long a migration waits for another one of the same database.
+DEFAULT_LOCK_TIMEOUT_S = 600.0
 
 
 class SchemaMismatch(RuntimeError):
     """The schema of the database does not match this version of the code."""
+
+
+class MigrationTimeout(OSError):
+    """Another process keeps the database locked, so it could not be migrated."""
 
 
 @cache
@@ -33,10 +41,33 @@ def current_revision(database: Database) -> str | None:
         return MigrationContext.configure(connection).get_current_revision()
 
 
-def migrate(database: Database, *, revision: str = "head") -> None:
-    """Upgrade the schema to a revision; raise SchemaMismatch if a newer version created it."""
+def migrate(
+    database: Database, *, revision: str = "head", lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S
+) -> None:
+    """Upgrade the schema to a revision.
+
+    Of several processes that migrate a database at once, one does it, and the others wait for it.
+
+    Raises
+    ------
+    SchemaMismatch
+        A newer version created the schema.
+    MigrationTimeout
+        Another process keeps the database locked for longer than ``lock_timeout_s``.
+    """
     check_known(database)
-    command.upgrade(_config(database.url), revision)
+    if revision == "head" and current_revision(database) == newest_revision():
+        return
+    try:
+        command.upgrade(_config(database.url, lock_timeout_s=lock_timeout_s), revision)
+    except LockTimeout as error:
+        raise MigrationTimeout(
+            f"the database is locked by another process for more than {lock_timeout_s:g} s, which "
+            "may be migrating it; run 'sibling migrate' again when that has ended"
+        ) from error
+    except CommandError:
+        check_known(database)  # a newer version may have migrated it meanwhile
+        raise
 
 
 def check_known(database: Database) -> None:
@@ -98,8 +129,9 @@ def _mismatch(found: str | None) -> SchemaMismatch:
     )
 
 
-def _config(url: str) -> Config:
+def _config(url: str, *, lock_timeout_s: float = DEFAULT_LOCK_TIMEOUT_S) -> Config:
     config = Config()
     config.set_main_option("script_location", str(Path(migrations.__file__).parent))
     config.set_main_option("sqlalchemy.url", url.replace("%", "%%"))
+    config.attributes["lock_timeout_s"] = lock_timeout_s
     return config

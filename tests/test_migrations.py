@@ -1,3 +1,6 @@
+import os
+import subprocess
+import sys
 from datetime import UTC, datetime
 
 import pytest
@@ -8,8 +11,16 @@ from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
 from sqlalchemy import inspect
 
+from service.database import begin_exclusive
 from service.rows import AttemptRow, DatasetRow, EventRow, JobRow, Row
-from service.schema import SchemaMismatch, _config, check_schema, current_revision, migrate
+from service.schema import (
+    MigrationTimeout,
+    SchemaMismatch,
+    _config,
+    check_schema,
+    current_revision,
+    migrate,
+)
 
 
 @pytest.fixture
@@ -202,3 +213,66 @@ def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(databas
         assert "damaged-array" in str(
             connection.exec_driver_sql("SELECT complaints FROM datasets").scalar()
         )
+
+
+#: Imports the command, waits for a line, and then runs it.
+STARTER = """
+import sys
+import alembic.command
+from service.cli import main
+from service import database, schema, settings
+print("ready", flush=True)
+sys.stdin.readline()
+main()
+"""
+
+
+def start_migration(url: str, *options: str) -> subprocess.Popen[str]:
+    """Start a process that runs 'sibling migrate' at a line of input."""
+    return subprocess.Popen(
+        [sys.executable, "-c", STARTER, "migrate", *options],
+        env={**os.environ, "SIBLING_DATABASE_URL": url},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def run_at_once(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]:
+    """Let the processes run at once, and return exit code and errors of each."""
+    for process in processes:
+        assert process.stdout.readline() == "ready\n"
+    for process in processes:
+        process.stdin.write("\n")
+        process.stdin.flush()
+    errors = [process.communicate()[1] for process in processes]
+    return [(process.returncode, error) for process, error in zip(processes, errors, strict=True)]
+
+
+def test_processes_that_migrate_at_once_take_turns(database):
+    url = database.url
+    assert run_at_once([start_migration(url) for _ in range(8)]) == [(0, "")] * 8
+    with database.engine.connect() as connection:
+        context = MigrationContext.configure(connection, opts={"compare_type": True})
+        assert compare_metadata(context, Row.metadata) == []
+    check_schema(database)
+
+
+def test_a_migration_that_waits_too_long_for_another_says_so(database):
+    with database.engine.connect() as connection:
+        begin_exclusive(connection, "migration", timeout_s=5)
+        with pytest.raises(MigrationTimeout, match=r"locked by another process.*0\.2 s"):
+            migrate(database, lock_timeout_s=0.2)
+        ended = run_at_once([start_migration(database.url, "--lock-timeout", "0.2")])
+        assert ended[0][0] == 1
+        assert ended[0][1].splitlines()[-1].startswith("error: the database is locked by another")
+    migrate(database)
+    check_schema(database)
+
+
+def test_a_migrated_database_is_not_locked_again(database):
+    migrate(database)
+    with database.engine.connect() as connection:
+        begin_exclusive(connection, "migration", timeout_s=5)
+        migrate(database, lock_timeout_s=0.2)
