@@ -63,7 +63,7 @@ def solve(
             problem, "sdca" if name == "sdca" else method, seed=seed, max_iter=max_iter,
             tolerance=tolerance, trace=trace,
         )  # fmt: skip
-        solution = solution_of(problem, end.kappa, reason=trace.stop_reason, products=end.products)
+        solution = solution_of(problem, end.kappa, reason=trace.stop_reason)
     return name, solution
 
 

@@ -57,6 +57,13 @@ class LoopState:
         }
         return cls(**values)
 
+    def final(self) -> Self:
+        """Return the state without the arrays that only further steps of its loop need.
+
+        A checkpoint has the state of every finished loop, so subclasses drop what is large here.
+        """
+        return self
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Result(LoopState):
@@ -163,7 +170,7 @@ class Trace:
         max_iter: int,
         tolerance: float,
     ) -> State:
-        """Run a loop and return its last state.
+        """Run a loop and return the :meth:`~LoopState.final` form of its last state.
 
         Parameters
         ----------
@@ -204,6 +211,7 @@ class Trace:
             )
             self._report(loop, state, iteration, max_iter, done)
             self._save_at_interval(loop, state, iteration)
+        state = state.final()
         self.stop_reasons[loop] = reason
         self._n_finished += 1
         if self._checkpoint is not None:
@@ -233,6 +241,40 @@ class Trace:
 
         start = _Result(objective=0.0, residual=1.0, array=np.zeros((1, 1)))
         return self.run(loop, step, start, max_iter=1, tolerance=0.5).array
+
+    def stage(self, name: str, compute: Callable[[], NDArray[np.float64]]) -> NDArray[np.float64]:
+        """Return the array that a stage of several loops computes.
+
+        Once it is computed, checkpoints have this array instead of the states of its loops.
+
+        Parameters
+        ----------
+        name
+            Unique name among the stages and loops of the fit.
+        compute
+            Runs the loops. A resumed fit does not call it if the stage was finished.
+        """
+        stored = self._resumed.get(name)
+        if stored is None:
+            n_before = len(self.stop_reasons)
+            array = compute()
+            reasons = dict(list(self.stop_reasons.items())[n_before:])
+            stored = {
+                "array": array,
+                "@loops": np.frombuffer("\n".join(reasons).encode(), np.uint8),
+                "@reasons": np.array([_REASONS.index(reason) for reason in reasons.values()]),
+            }
+            for loop in reasons:
+                self._finished.pop(loop, None)
+        else:
+            array = np.asarray(stored["array"], dtype=np.float64)
+            loops = stored["@loops"].tobytes().decode().split("\n")
+            for loop, code in zip(loops, stored["@reasons"].tolist(), strict=True):
+                self.stop_reasons[loop] = _REASONS[code]
+            self._n_finished += len(loops)
+        if self._checkpoint is not None:
+            self._finished[name] = stored
+        return array
 
     def _resume(self, loop: str, start: State) -> tuple[State, int, StopReason | None]:
         arrays = self._resumed.get(loop)

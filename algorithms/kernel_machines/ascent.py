@@ -12,8 +12,8 @@ One iteration is one pass over all examples. Its objective is the dual value, it
 relative duality gap.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -126,6 +126,10 @@ class AscentState(LoopState):
     products: Array
     g: Array
     epoch: int
+
+    def final(self) -> Self:
+        """Return the state without the products, which follow from κ."""
+        return replace(self, products=self.products[:0])
 
 
 def coordinate_ascent(

@@ -51,12 +51,10 @@ class Solution:
     W: Array | None = None
 
 
-def solution_of(
-    problem: Problem, kappa: Array, *, reason: StopReason | None, products: Array | None = None
-) -> Solution:
+def solution_of(problem: Problem, kappa: Array, *, reason: StopReason | None) -> Solution:
     """Return the solution for a dual point κ (n,), with Θ = φ'(ρ)."""
     e = problem.examples
-    products = problem.products(kappa) if products is None else products
+    products = problem.products(kappa)
     g = problem.gram(kappa, products)
     theta = problem.kernel.theta(g)
     F = problem.predictions(products, theta)

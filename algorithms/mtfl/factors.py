@@ -11,8 +11,8 @@ hinge loss is small.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,10 @@ class FactorState(LoopState):
     W: Array
     b: Array
     bound: float
+
+    def final(self) -> Self:
+        """Return the state without what the quasi-Newton steps need."""
+        return replace(self, x=self.x[:0], S=self.S[:0], Y=self.Y[:0], c=self.c[:0])
 
 
 def minimise_factors(

@@ -13,6 +13,7 @@ programming for sparse regularization*, NeurIPS 2021, arXiv:2106.01429 (for the 
 """
 
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,6 +56,11 @@ class ProjectionState(LoopState):
     S: Array
     Y: Array
     iteration: int
+
+    def final(self) -> Self:
+        """Return the state without what the quasi-Newton steps need."""
+        empty = self.S[:0]
+        return replace(self, gradient=self.gradient[:0], Z=self.Z[:0], S=empty, Y=empty)
 
 
 def minimise_root(

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -197,19 +198,24 @@ def _loo_errors(
         trace=trace,
         loop="loo",
     )
-    errors = [
-        leave_one_out_error(
-            design, solution.U, gamma, has_intercept=params.fit_intercept, units=units
-        )
-        for gamma, solution in zip(gammas, path, strict=True)
-    ]
+    errors = trace.stage(
+        "loo",
+        lambda: np.array(
+            [
+                leave_one_out_error(
+                    design, solution.U, gamma, has_intercept=params.fit_intercept, units=units
+                )
+                for gamma, solution in zip(gammas, path, strict=True)
+            ]
+        ),
+    )
     if not np.isfinite(errors).all():
         raise InvalidData(
             f"task '{design.names[0]}' and all others have only one row, or rows that must stay "
             "together, so no row can be held out to select gamma; use selection 'given'",
             task=design.names[0],
         )
-    return design.target_unit**2 * np.array(errors)
+    return design.target_unit**2 * errors
 
 
 def leave_one_out_error(
@@ -255,21 +261,38 @@ def _cv_errors(
     Squared errors are in the scaled units of each fold, so that all tasks count the same.
     """
     totals, n_test = np.zeros(len(grid)), 0
-    for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed)):
-        design = design_of(split.train, params)
-        unit = gamma_unit(design, params)
-        path = follow_path(
-            design,
-            params,
-            [gamma * unit for gamma in grid],
-            loss=loss,
-            tolerance=_path_tolerance(params, loss),
-            trace=trace,
-            loop=f"fold {fold + 1}, gamma",
+    for fold, split in enumerate(fold_splits(tasks, n_folds=params.n_folds, seed=seed), start=1):
+        totals += trace.stage(
+            f"fold {fold}",
+            partial(_fold_losses, split, params, grid, loss=loss, trace=trace, fold=fold),
         )
-        totals += [_test_loss(split, design, params, solution, loss=loss) for solution in path]
         n_test += sum(task.n_samples for task in split.test)
     return totals / n_test
+
+
+def _fold_losses(
+    split: Split,
+    params: MTFLParams,
+    grid: Sequence[float],
+    *,
+    loss: Loss,
+    trace: Trace,
+    fold: int,
+) -> Array:
+    """Return the loss on the test rows for each γ, (n_gammas,)."""
+    design = design_of(split.train, params)
+    unit = gamma_unit(design, params)
+    path = follow_path(
+        design,
+        params,
+        [gamma * unit for gamma in grid],
+        loss=loss,
+        tolerance=_path_tolerance(params, loss),
+        trace=trace,
+        loop=f"fold {fold}, gamma",
+    )
+    losses = [_test_loss(split, design, params, solution, loss=loss) for solution in path]
+    return np.array(losses)
 
 
 def _test_loss(

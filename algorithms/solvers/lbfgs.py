@@ -5,6 +5,7 @@ Directions and line search: :mod:`algorithms.numerics.lbfgs`.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -48,6 +49,11 @@ class LbfgsState(LoopState):
     Y: Array
     values: Array
     n_evaluations: int
+
+    def final(self) -> Self:
+        """Return the state without what the next steps would need."""
+        empty = np.zeros(0)
+        return replace(self, gradient=empty, S=empty, Y=empty, values=empty)
 
 
 def minimise(

@@ -9,8 +9,8 @@ doi:10.1137/080716542; O'Donoghue, Candès, *Adaptive restart*, 2015, doi:10.100
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,11 @@ class ProximalState(LoopState):
     W_before: Array
     gradient_before: Array
     weight: float
+
+    def final(self) -> Self:
+        """Return the state without gradients and the previous step."""
+        empty = self.W[:0]
+        return replace(self, gradient=empty, W_before=empty, gradient_before=empty)
 
 
 def proximal_gradient(

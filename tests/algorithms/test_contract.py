@@ -3,6 +3,7 @@
 Nothing here knows an algorithm: problems are generated from ``needs``.
 """
 
+import contextlib
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -26,6 +27,10 @@ from algorithms.registry import ALGORITHMS, load_model, save_model
 MONOTONE_RTOL = 1e-12
 #: Permuted tasks add up in another order.
 PERMUTED_RTOL = 1e-7
+#: Bytes of a checkpoint per byte of rows and targets; the largest is a solver's latest directions.
+MAX_CHECKPOINT_RATIO = 3.0
+#: Steps of a fit whose checkpoints are measured.
+MAX_MEASURED_STEPS = 400
 #: Distances that differ by rounding are equal, and the class is then chosen otherwise.
 NEAREST_RTOL = 1e-9
 
@@ -360,6 +365,46 @@ def test_a_resumed_fit_gives_the_same_bits(algorithm, tasks, tmp_path) -> None:
         with pytest.raises(Cancelled):
             fit(algorithm, tasks, trace=trace)
         assert same_bits(whole, fit(algorithm, tasks, trace=Trace(checkpoint=checkpoint)))
+
+
+def spread_tasks(kind: str, *, is_shared: bool) -> TaskSet:
+    """Return 20 tasks of 40 rows and 20 columns, on the same rows or each on its own."""
+    rng = np.random.default_rng(6)
+    rows = rng.standard_normal((20, 40, 20))
+    made = (Task.from_rows(f"t{t}", np.roll(x, t, axis=1)) for t, x in enumerate(rows))
+    targets = with_targets(TaskSet(tuple(made)), kind)
+    if not is_shared:
+        return targets
+    return TaskSet(tuple(Task.from_rows(task.name, rows[0], y=task.y) for task in targets))
+
+
+@pytest.mark.parametrize(
+    ("algorithm", "kind"),
+    [
+        pytest.param(algorithm, kind, id=f"{name}-{kind}")
+        for name, algorithm in ALGORITHMS.items()
+        for kind in kinds_of_targets(algorithm)
+    ],
+)
+def test_a_checkpoint_is_not_much_larger_than_the_data(algorithm, kind, tmp_path) -> None:
+    is_shared = algorithm.needs.shared_rows
+    tasks = spread_tasks(kind, is_shared=is_shared)
+    n_rows = len({task.X.tobytes() for task in tasks}) * 40
+    size = 8 * (n_rows * 20 + sum(task.n_samples for task in tasks if task.y is not None))
+    path, sizes = tmp_path / "checkpoint", [0]
+
+    def measure(_step) -> None:
+        sizes.append(path.stat().st_size if path.exists() else 0)
+
+    trace = Trace(
+        on_step=measure,
+        is_cancelled=lambda: len(sizes) > MAX_MEASURED_STEPS,
+        checkpoint=Checkpoint(path, every_s=0.0),
+    )
+    with contextlib.suppress(Cancelled):
+        fit(algorithm, tasks, trace=trace)
+    measure(None)
+    assert max(sizes) <= MAX_CHECKPOINT_RATIO * size
 
 
 @over_cases

@@ -3,6 +3,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
+from algorithms.interface.artifact import read_arrays
 from algorithms.interface.errors import Cancelled, Diverged
 from algorithms.interface.trace import MAX_HISTORY, Checkpoint, LoopState, Trace
 
@@ -142,6 +143,32 @@ def test_an_interrupted_fit_resumes_where_it_stopped(tmp_path) -> None:
         assert end.x.tobytes() == whole.x.tobytes()
         assert end.n_steps == whole.n_steps
     assert again.stop_reasons["first"] == "converged"
+
+
+def test_a_finished_stage_replaces_its_loops_in_checkpoints(tmp_path) -> None:
+    def fit(trace):
+        trace.expect_loops(3)
+        made = trace.stage("both", lambda: np.array([run(trace, loop=n).x[0] for n in "ab"]))
+        return made, run(trace, loop="last").x
+
+    whole = fit(Trace())
+    # in the first loop, in the second, and after the stage
+    for n_done, stored in ((3, {"a"}), (10, {"a", "b"}), (16, {"both", "last"})):
+        checkpoint, steps = Checkpoint(tmp_path / str(n_done), every_s=0.0), []
+        stopped = Trace(
+            on_step=steps.append,
+            is_cancelled=lambda n=n_done, seen=steps: len(seen) >= n,
+            checkpoint=checkpoint,
+        )
+        with pytest.raises(Cancelled):
+            fit(stopped)
+        names = {key.partition("\t")[0] for key in read_arrays(checkpoint.path)[0]}
+        assert names == stored
+        resumed = Trace(checkpoint=checkpoint)
+        for array, expected in zip(fit(resumed), whole, strict=True):
+            assert array.tobytes() == expected.tobytes()
+        assert list(resumed.stop_reasons) == ["a", "b", "last"]
+        assert resumed.history[-1].fraction == 1.0
 
 
 def test_state_survives_its_arrays() -> None:
