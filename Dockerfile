@@ -1,4 +1,9 @@
 # One image for the API, the scheduler and the workers, which are commands of `sibling`.
+#
+# It runs as any user and with a read-only root, if /data and /tmp are writable:
+#
+#   docker run --read-only --tmpfs /tmp --cap-drop all --security-opt no-new-privileges \
+#     --user 12345:0 --volume sibling:/data --publish 127.0.0.1:8000:8000 sibling
 ARG PYTHON_IMAGE=python:3.11-slim
 
 FROM ${PYTHON_IMAGE} AS build
@@ -14,19 +19,16 @@ COPY pyproject.toml README.md LICENSE ./
 COPY algorithms algorithms
 COPY service service
 COPY migrations migrations
+COPY docker/shrink.sh docker/
 RUN pip install --no-cache-dir --no-compile --no-deps --no-build-isolation . \
     # remove build dependencies; nothing is installed after this
     && pip uninstall --yes --quiet hatchling editables pathspec pluggy tomlkit trove-classifiers \
     && pip uninstall --yes --quiet setuptools pip \
-    && find /opt/sibling -name tests -type d -path '*/site-packages/*' -prune -exec rm -rf {} + \
-    # strip this library only: those of numpy and scipy do not load after stripping
-    && find /opt/sibling -name libllvmlite.so -exec strip --strip-unneeded {} +
-# Compile the numerical kernels, so that no job waits for it. Numba ignores its cache if the time of a
-# source file changes, and image layers truncate times to seconds, so `touch` sets a whole second.
-# Bytecode is compiled only for modules that are imported, which saves 30 MB. The demo is a final test.
+    && sh docker/shrink.sh /opt/sibling/lib/python3*/site-packages
+# Compile the numerical kernels, so that no job waits for it. Bytecode is compiled only for modules that
+# are imported, which saves 30 MB. The demo is a final test.
 ENV NUMBA_CACHE_DIR=/opt/kernels
-RUN cd / && find /opt/sibling -name '*.py' -exec touch -d 2000-01-01 {} + \
-    && python -m service.warm \
+RUN cd / && python -m service.warm \
     && python -m compileall -q /opt/sibling/lib/python3*/site-packages/service \
         /opt/sibling/lib/python3*/site-packages/algorithms \
         /opt/sibling/lib/python3*/site-packages/migrations \
@@ -34,21 +36,25 @@ RUN cd / && find /opt/sibling -name '*.py' -exec touch -d 2000-01-01 {} + \
     && python -c "import sqlalchemy as sa; sa.create_engine('postgresql+psycopg://')" \
     && { sibling demo > /tmp/demo & } \
     && until grep Pages /tmp/demo; do kill -0 $! && sleep 1 || exit 1; done \
-    && kill $! && wait $!
+    && kill $! && wait $! \
+    && chmod -R a+rX /opt/kernels
 
 FROM ${PYTHON_IMAGE}
-RUN useradd --uid 10001 --create-home sibling \
-    && install -d -o sibling /data /tls
+# any user may write, so that a new volume can be used by any user
+RUN useradd --uid 10001 --gid 0 --no-create-home sibling \
+    && install -d -m 1777 /data /tls
 COPY --from=build /opt/sibling /opt/sibling
-# numba reads its cache only from a writable folder
-COPY --from=build --chown=sibling /opt/kernels /opt/kernels
+COPY --from=build /opt/kernels /opt/kernels
+COPY --chmod=755 docker/entrypoint.sh /usr/local/bin/sibling-entrypoint
 ENV PATH=/opt/sibling/bin:$PATH \
-    NUMBA_CACHE_DIR=/opt/kernels \
+    HOME=/tmp \
+    NUMBA_CACHE_DIR=/tmp/sibling-kernels \
     SIBLING_DATA_DIR=/data \
+    PYTHONDONTWRITEBYTECODE=1 \
     PYTHONUNBUFFERED=1
-USER sibling
+USER 10001
 WORKDIR /data
 VOLUME /data
 EXPOSE 8000
-ENTRYPOINT ["sibling"]
+ENTRYPOINT ["sibling-entrypoint"]
 CMD ["serve"]

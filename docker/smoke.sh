@@ -1,8 +1,10 @@
 #!/usr/bin/env bash
-# Tests the deployment of compose.yaml with new secrets and three workers. It trains a model, and then,
-# each time while a job is running, kills the workers, restarts the database, kills the scheduler, stops
-# the API, and stops a worker with SIGTERM. Every job must create exactly one model version.
+# Tests the deployment of compose.yaml with new secrets and three workers. It trains a model and predicts
+# with it, and then, each time while a job is running, kills the workers, restarts the database, kills the
+# scheduler, stops the API, and stops a worker with SIGTERM. Every job must create exactly one model
+# version. At last it makes a backup of the database and restores it into a new one.
 #
+#   LIMIT_S=3600                seconds until it gives up; it waits for states, so a slow machine may pass
 #   COMPOSE="docker compose"    the compose command ("podman-compose" works too)
 #   KEEP=1                      leave the containers running at the end
 set -euo pipefail
@@ -25,14 +27,37 @@ finish() {
 }
 trap finish EXIT
 
+LIMIT_S=${LIMIT_S:-3600}
+echo "Time limit: $LIMIT_S s"
+# wait_for WHAT COMMAND...: repeats the command until it succeeds
+wait_for() {
+  what=$1; shift
+  until "$@"; do
+    if [ "$SECONDS" -ge "$LIMIT_S" ]; then echo "gave up after $LIMIT_S s, waiting for $what"; exit 1; fi
+    sleep 0.5
+  done
+}
+
 compose down -v >/dev/null 2>&1 || true  # left by an earlier run
 compose build
 compose up -d --scale worker=3
 url=http://127.0.0.1:$SIBLING_PORT
 call() { curl -sS --fail-with-body -H "Authorization: Bearer $SIBLING_BOOTSTRAP_KEY" "$@"; }
 field() { python3 -c "import json,sys; print(json.load(sys.stdin)['$1'])"; }
-for _ in $(seq 120); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done
+is_ready() { curl -sf "$url/v2/health/ready" >/dev/null; }
+ready() { wait_for "the API to be ready" is_ready; }
+ready
 curl -sSf "$url/v2/health/ready"; echo
+is_healthy() {
+  case "$ENGINE" in  # podman runs checks by itself only where systemd does
+    podman) podman healthcheck run "$1" >/dev/null 2>&1 ;;
+    *) test "$($ENGINE inspect --format '{{.State.Health.Status}}' "$1")" = healthy ;;
+  esac
+}
+for service in database scheduler api; do
+  wait_for "$service to be healthy" is_healthy "$(names "$service")"
+  echo "  $service: healthy after $SECONDS s"
+done
 
 echo "A request without an API key is rejected:"
 test "$(curl -s -o /dev/null -w '%{http_code}' "$url/v1/jobs")" = 401 && echo "  401"
@@ -47,27 +72,28 @@ for task in range(60):
 PYTHON
 dataset=$(call "$url/v1/datasets?name=rows" -H "Content-Type: text/csv" --data-binary @rows.csv | field id)
 rm rows.csv
-for _ in $(seq 10); do  # a slow machine may still be parsing it
-  test "$(call "$url/v1/datasets/$dataset?wait=20" | field state)" = ready && break
-done
+is_parsed() { test "$(call "$url/v1/datasets/$dataset?wait=20" | field state)" = ready; }
+wait_for "the dataset" is_parsed
 train() {
   call "$url/v1/jobs" -H "Content-Type: application/json" -d '{"dataset_id": "'"$dataset"'",
     "algorithm": "rmt-pca", "model": "'"$1"'", "params": {"k": 5, "selection": "cv",
     "n_folds": '"${2:-10}"', "starts": "many"}}' | field id
 }
 state() { call "$url/v1/jobs/$1?wait=${2:-0}" | field state; }
+has_ended() {
+  case "$(state "$1" 5)" in
+    succeeded) return 0 ;;
+    failed | cancelled | timed_out) call "$url/v1/jobs/$1"; exit 1 ;;
+    *) return 1 ;;
+  esac
+}
 ended() {
-  for _ in $(seq 40); do
-    case "$(state "$1" 5)" in
-      succeeded) echo "  $2: succeeded"; return ;;
-      failed | cancelled | timed_out) call "$url/v1/jobs/$1"; return 1 ;;
-    esac
-  done
-  echo "  $2: not finished"; return 1
+  wait_for "the job $2" has_ended "$1"
+  echo "  $2: succeeded after $SECONDS s"
 }
 
-running() { until [ "$(state "$1")" = running ]; do sleep 0.2; done; }
-ready() { for _ in $(seq 60); do curl -sf "$url/v2/health/ready" >/dev/null && break; sleep 1; done; }
+is_running() { test "$(state "$1")" = running; }
+running() { wait_for "a job to run" is_running "$1"; }
 # outcomes ID: the outcome of each attempt; fraction ID FUNCTION ATTEMPT DEFAULT: its progress
 outcomes() { call "$url/v1/jobs/$1" | jq_ '" ".join(a["outcome"] for a in it["attempts"])'; }
 jq_() { python3 -c "import json,sys; it=json.load(sys.stdin); print($1)"; }
@@ -78,6 +104,11 @@ fraction() {
 
 echo "A job:"
 ended "$(train plain)" plain
+
+echo "A prediction:"
+call "$url/v2/models/plain/infer" -H "Content-Type: application/json" -d '{"parameters": {"task": "t0"},
+  "inputs": [{"name": "rows", "shape": [1, 24], "datatype": "FP64", "data": ['"$(seq -s, 24)"']}]}' |
+  jq_ '"  shape " + str(it["outputs"][0]["shape"])'
 
 echo "A job while its workers are killed:"
 job=$(train killed)
@@ -115,7 +146,8 @@ test "$(outcomes "$job")" = succeeded
 
 echo "A job whose worker gets SIGTERM (it continues on another worker from its checkpoint):"
 job=$(train "handed-on" 40)  # long enough to be stopped in the middle
-until [ "$(fraction "$job" max 1 0)" != 0 ]; do sleep 0.2; done
+has_progress() { test "$(fraction "$1" max 1 0)" != 0; }
+wait_for "progress" has_progress "$job"
 host=$(call "$url/v1/jobs/$job" | jq_ 'it["attempts"][0]["worker"].partition(":")[0]')
 for worker in $(names worker); do
   if [ "$($ENGINE exec "$worker" hostname)" = "$host" ]; then break; fi
@@ -137,3 +169,21 @@ for model in models:
     print(' ', model['name'], model['version'])
     assert model['version'] == 1
 assert len(models) == 11"
+
+echo "A backup, restored into a new database:"
+database=$(names database)
+postgres() {
+  command=$1; shift
+  $ENGINE exec -i --env PGPASSWORD="$POSTGRES_PASSWORD" "$database" "$command" --host=127.0.0.1 \
+    --username=sibling "$@"
+}
+dump=$(mktemp)
+postgres pg_dump --format=custom --no-owner --no-privileges sibling >"$dump"
+postgres createdb restored
+postgres pg_restore --dbname=restored --no-owner --no-privileges --exit-on-error \
+  --single-transaction <"$dump"
+rm "$dump"
+count() { postgres psql --no-align --tuples-only --dbname="$1" --command="SELECT count(*) FROM models"; }
+test "$(count restored)" = 11 && echo "  11 models"
+
+echo "Passed in $SECONDS s"
