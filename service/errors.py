@@ -158,6 +158,13 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "`Accept` lists no format that this endpoint can return.",
         "Use one of the formats in the detail.",
     ),
+    "request-timeout": ErrorSpec(
+        408,
+        "Request timeout",
+        "The headers or the body of the request arrived too slowly: the headers as a whole, or no "
+        "byte of the body for the time in the detail.",
+        "Check the network, and send the request again.",
+    ),
     "in-use": ErrorSpec(
         409,
         "Resource in use",
@@ -276,6 +283,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "Too many event streams",
         "The owner has as many event streams and waiting requests as the operator allows.",
         "Close other streams, or poll the events without a stream.",
+    ),
+    "headers-too-large": ErrorSpec(
+        431,
+        "Headers too large",
+        "The URL and the headers together are larger than 64 KiB.",
+        "Send a shorter URL and shorter headers.",
     ),
     "internal": ErrorSpec(
         500,

@@ -2,6 +2,7 @@
 
 import ipaddress
 import os
+import resource
 from pathlib import Path
 from typing import Any, Final, Literal
 
@@ -11,6 +12,9 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 
 MIB: Final = 1024 * 1024
 PREFIX: Final = "SIBLING_"
+#: Open files of a process that are not connections, such as those of the database.
+_OTHER_FILES: Final = 256
+_MIN_CONNECTIONS: Final = 20
 
 #: Variables of version 0.1, and their present names.
 RENAMED: Final = {
@@ -74,6 +78,38 @@ class Settings(BaseSettings):
         "",
         description="IP addresses and networks of reverse proxies, separated by commas, whose "
         "X-Forwarded-For and X-Forwarded-Proto are used. Default: none.",
+    )
+    max_connections: int = Field(
+        8192,
+        ge=_MIN_CONNECTIONS,
+        description="Maximum number of open connections per process. It is lower if the process "
+        "may not open as many files and 256 more. At the limit, the connection that has been idle "
+        "longest is closed for a new one. At nine tenths of it, requests except health checks get "
+        "503.",
+    )
+    header_timeout_s: float = Field(
+        20,
+        gt=0,
+        description="Time limit of the headers of a request, from the first byte, or from the "
+        "opening of the connection, in seconds.",
+    )
+    body_timeout_s: float = Field(
+        60,
+        gt=0,
+        description="Time without a byte of a request's body after which the request gets 408, in "
+        "seconds.",
+    )
+    send_timeout_s: float = Field(
+        60,
+        gt=0,
+        description="Time in which a client reads nothing of a response after which its "
+        "connection is closed, in seconds.",
+    )
+    keep_alive_timeout_s: int = Field(
+        75,
+        ge=1,
+        description="Time after which a connection without a request is closed, in seconds. It "
+        "should be longer than that of a reverse proxy.",
     )
     bootstrap_key: SecretStr = Field(
         SecretStr(""),
@@ -155,7 +191,8 @@ class Settings(BaseSettings):
         1000,
         ge=1,
         description="Maximum number of event streams and requests with `wait`, per owner and "
-        "process. Further streams get 429; further requests do not wait.",
+        "process, and at most a quarter of its connections. Further streams get 429; further "
+        "requests do not wait.",
     )
     heartbeat_interval_s: float = Field(
         0.25, gt=0, description="Time between two heartbeats of a running job, in seconds."
@@ -331,6 +368,20 @@ class Settings(BaseSettings):
     def requires_keys(self) -> bool:
         """Return whether requests need an API key."""
         return self.require_keys or not (self.is_local() or self.allow_open_network)
+
+    def resolved_max_connections(self) -> int:
+        """Return the maximum number of connections that this process can have."""
+        soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if soft == resource.RLIM_INFINITY:
+            return self.max_connections
+        return max(_MIN_CONNECTIONS, min(self.max_connections, soft - _OTHER_FILES))
+
+    def resolved_max_waiting_requests(self) -> int:
+        """Return the maximum number of event streams and waiting requests of an owner.
+
+        One owner gets at most a quarter of the connections.
+        """
+        return min(self.max_waiting_requests, self.resolved_max_connections() // 4)
 
     def resolved_worker_slots(self) -> int:
         """Return the number of jobs that run at the same time in the embedded pool."""

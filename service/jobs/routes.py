@@ -223,7 +223,7 @@ async def get_events(
     await run_in_threadpool(_read, services.database, job_id, owner)
     if "text/event-stream" in request.headers.get("accept", ""):
         if not services.watcher.has_room(owner):
-            limit = services.settings.max_waiting_requests
+            limit = services.watcher.max_per_owner
             detail = f"you have {limit} event streams and waiting requests, the maximum"
             raise Problem("too-many-streams", detail, headers={"Retry-After": "5"})
         stream = _stream(services, request, job_id, owner, max(after, last_event_id))

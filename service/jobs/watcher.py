@@ -59,7 +59,7 @@ class JobWatcher:
 
     def __init__(self, database: Database, *, max_per_owner: int) -> None:
         self._database = database
-        self._max_per_owner = max_per_owner
+        self.max_per_owner = max_per_owner
         self._watched: dict[str, _Watched] = {}
         self._n_of_owner: Counter[str] = Counter()
         self._interval_s = FIRST_POLL_S
@@ -68,7 +68,7 @@ class JobWatcher:
 
     def has_room(self, owner: str) -> bool:
         """Return whether one more request of the owner may wait."""
-        return self._n_of_owner[owner] < self._max_per_owner
+        return self._n_of_owner[owner] < self.max_per_owner
 
     @contextmanager
     def watch(self, job_id: str, owner: str) -> Iterator[None]:

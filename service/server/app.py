@@ -29,6 +29,7 @@ from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
 from service.observability.metrics import Metrics
 from service.server import openapi
+from service.server.connections import CONNECTIONS, Connections
 from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
 from service.server.hosts import HostPolicy
@@ -73,10 +74,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     metrics = Metrics()
 
     @asynccontextmanager
-    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+    async def lifespan(app: FastAPI) -> AsyncIterator[dict[str, Any]]:
         async with contextmanager_in_threadpool(opened_parts(app.state, settings, metrics)):
+            connections = Connections(settings)
+            connections.start()
             _tune_gc()
-            yield
+            yield {CONNECTIONS: connections}
+            connections.stop()
 
     app = _App(
         title="Sibling",

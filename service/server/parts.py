@@ -87,7 +87,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         models = ModelCache(blobs, metrics, max_bytes=settings.model_cache_bytes)
         columns = ColumnNames(database)
 
-        watcher = JobWatcher(database, max_per_owner=settings.max_waiting_requests)
+        watcher = JobWatcher(database, max_per_owner=settings.resolved_max_waiting_requests())
 
         state.readiness = readiness
         state.authenticator = Authenticator(database, is_open=not settings.requires_keys())

@@ -65,7 +65,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
             fd=listener.fileno(),
             workers=settings.workers,
             loop="auto",
-            http="httptools",
+            http="service.server.connections:Connection",
             ws="none",
             log_config=None,
             access_log=False,
@@ -74,6 +74,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
             forwarded_allow_ips=settings.trusted_proxies,
             ssl_certfile=settings.tls_cert_file,
             ssl_keyfile=settings.tls_key_file,
+            timeout_keep_alive=settings.keep_alive_timeout_s,
             timeout_graceful_shutdown=STOP_TIMEOUT_S,
             timeout_worker_healthcheck=_HEALTHCHECK_S,
         )
@@ -82,10 +83,11 @@ def run(settings: Settings, *, any_port: bool) -> None:
 
 
 def create_server_app() -> ASGIApp:
-    """Return the application of one server process, with the fast path in front."""
+    """Return the application of one server process, with limits and the fast path in front."""
     # imported late: the supervisor of several processes does not need them
     from service.server.app import HANDLERS, create_app
     from service.server.fast_path import FastPath
+    from service.server.request_limits import RequestLimits
 
     settings = Settings()
     configure_logs(settings.log_level)
@@ -93,7 +95,8 @@ def create_server_app() -> ASGIApp:
     supervisor = multiprocessing.parent_process()
     if supervisor is not None and supervisor.pid is not None:
         set_parent_death_signal(supervisor.pid, signal.SIGTERM)
-    return FastPath(create_app(settings), HANDLERS)
+    app = create_app(settings)
+    return RequestLimits(FastPath(app, HANDLERS), app)
 
 
 @contextmanager

@@ -65,7 +65,13 @@ Guard = Callable[..., AbstractContextManager[None]]
 
 @contextmanager
 def running_service(
-    database_url: str, folder: Path, *, guard: Guard, data_dir: Path | None = None, **env: Any
+    database_url: str,
+    folder: Path,
+    *,
+    guard: Guard,
+    data_dir: Path | None = None,
+    n_files: int | None = None,
+    **env: Any,
 ) -> Iterator[Service]:
     """Run a server until the end of the block, then stop it and look for what it left behind.
 
@@ -76,13 +82,21 @@ def running_service(
     guard
         Ends the server also where the tests are killed.
     folder
+<<<<<<< HEAD
         Where log and, unless ``data_dir`` is given, data go.
+=======
+        Where log and, unless ``data_dir`` says otherwise, data go.
+    n_files
+        Limit of its open files, if any.
+>>>>>>> 621ee61 (Limit connections, and the time and size of requests)
     env
         Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
     """
     data_dir = data_dir or folder / "data"
     log_path = folder / "service.log"
     command = [sys.executable, "-m", "service", "serve", "--port", "0", "--data-dir", str(data_dir)]
+    if n_files is not None:
+        command = ["sh", "-c", f'ulimit -n {n_files}; exec "$@"', "sh", *command]
     with (
         log_path.open("a", encoding="utf-8") as log,
         subprocess.Popen(
