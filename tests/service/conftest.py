@@ -82,13 +82,9 @@ def running_service(
     guard
         Ends the server also where the tests are killed.
     folder
-<<<<<<< HEAD
         Where log and, unless ``data_dir`` is given, data go.
-=======
-        Where log and, unless ``data_dir`` says otherwise, data go.
     n_files
         Limit of its open files, if any.
->>>>>>> 621ee61 (Limit connections, and the time and size of requests)
     env
         Settings by their names in the environment: ``SIBLING_MAX_BODY_BYTES=1000``.
     """
