@@ -27,8 +27,6 @@ BUSY_TIMEOUT_S = 30
 IDLE_TIMEOUT_S = 30
 #: How long a thread waits for a connection while all of them are in use.
 POOL_TIMEOUT_S = 10
-#: Connections that stay open while they are not in use.
-_MAX_IDLE_CONNECTIONS: Final = 5
 _RETRY_S = 0.5
 #: How long a change token may miss a commit of another process. SQLite reports commits, but asking
 #: takes a third of the time of an inference request; PostgreSQL does not report them.
@@ -52,6 +50,8 @@ class Database:
         Timeout of a connection attempt to PostgreSQL.
     max_connections
         Maximum number of open connections. Further sessions wait ``POOL_TIMEOUT_S`` for one.
+    max_idle_connections
+        Number of connections that stay open while they are not in use.
 
     Raises
     ------
@@ -71,9 +71,10 @@ class Database:
         statement_timeout_s: float = 30,
         connect_timeout_s: float = 10,
         max_connections: int = 15,
+        max_idle_connections: int = 5,
     ) -> None:
         self.url = _with_driver(url)
-        n_idle = min(max_connections, _MAX_IDLE_CONNECTIONS)
+        n_idle = min(max_connections, max_idle_connections)
         self.engine = _open(
             self.url,
             statement_timeout_s,
@@ -183,6 +184,10 @@ class Database:
         deadline = time.monotonic() + seconds
         while self.connection_error() is not None and time.monotonic() < deadline:
             time.sleep(_RETRY_S)
+
+    def release_connections(self) -> None:
+        """Close the connections that are not in use; a later session opens another."""
+        self.engine.dispose()
 
     def close(self) -> None:
         """Close every connection."""

@@ -195,7 +195,10 @@ class Settings(BaseSettings):
         "requests do not wait.",
     )
     heartbeat_interval_s: float = Field(
-        0.25, gt=0, description="Time between two heartbeats of a running job, in seconds."
+        0.25,
+        gt=0,
+        description="Time between two heartbeats of a running job, in seconds. It grows if more "
+        "jobs run at the same time than docs/scaling.md allows for.",
     )
     heartbeat_timeout_s: float = Field(
         60,

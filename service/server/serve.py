@@ -1,5 +1,6 @@
 """Start of the server: checks, socket, uvicorn processes."""
 
+import asyncio
 import contextlib
 import ctypes
 import errno
@@ -64,7 +65,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
             factory=True,
             fd=listener.fileno(),
             workers=settings.workers,
-            loop="auto",
+            loop="service.server.serve:new_event_loop",
             http="service.server.connections:Connection",
             ws="none",
             log_config=None,
@@ -80,6 +81,21 @@ def run(settings: Settings, *, any_port: bool) -> None:
         )
     if not announced.is_set():
         sys.exit("error: the service did not start; see the log above")
+
+
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Return the event loop of a server process, and let SIGTERM end the process normally.
+
+    uvicorn raises the signal again once it has stopped, and this is the last moment before it saves
+    the signal handlers. The default handler would end the process without its exit functions,
+    which release the semaphores of Dask's processes, among others.
+    """
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
+    try:
+        import uvloop
+    except ImportError:
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()
 
 
 def create_server_app() -> ASGIApp:

@@ -145,6 +145,21 @@ def test_a_pool_without_a_free_connection_is_503(database, monkeypatch):
     assert (problem.status_code, problem.headers["Retry-After"]) == (503, "1")
 
 
+def test_connections_that_are_not_in_use_can_be_released(database, hasty):
+    query = sa.text("SELECT count(*) FROM pg_stat_activity WHERE datname = current_database()")
+    with database.read() as session:
+        before = session.scalar(query)
+    with hasty.read() as session:
+        assert session.scalar(query) == before + 1
+    hasty.release_connections()
+    deadline = time.monotonic() + TIMEOUT_S  # the server notices a moment later
+    while True:
+        with database.read() as session:
+            if session.scalar(query) == before:
+                break
+        assert time.monotonic() < deadline
+
+
 def test_requests_have_as_many_threads_as_are_counted():
     async def count():
         return anyio.to_thread.current_default_thread_limiter().total_tokens

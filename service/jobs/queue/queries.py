@@ -74,6 +74,12 @@ def active(session: Session) -> Sequence[JobRow]:
     return session.scalars(query.execution_options(populate_existing=True)).all()
 
 
+def count_running(session: Session) -> int:
+    """Return the number of running attempts."""
+    query = sa.select(sa.func.count()).where(JobRow.state == JobState.RUNNING)
+    return session.scalar(query) or 0
+
+
 def has_queued(session: Session) -> bool:
     """Return whether any job is queued."""
     query = sa.select(JobRow.id).where(JobRow.state == JobState.QUEUED)

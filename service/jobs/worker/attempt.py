@@ -16,12 +16,12 @@ from sqlalchemy.orm import Session
 from service.blobs import BlobStore
 from service.database import UNAVAILABLE, Database
 from service.job_states import AttemptCommand, JobState
-from service.jobs.queue import child_store, store
+from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.outcome import Outcome, find_shortage, without_paths
 from service.jobs.studies.child_jobs import ADAPT, INFER
-from service.jobs.worker.heartbeat import HeartbeatThread
+from service.jobs.worker.heartbeat import HeartbeatThread, heartbeat_interval_s
 from service.jobs.worker.publication import Outputs, publish_model, publish_outputs
-from service.jobs.worker.scratch import make_scratch
+from service.jobs.worker.scratch import make_scratch, sweep_scratch
 from service.jobs.worker.supervisor import Supervisor, postponed
 from service.observability.logs import configure_logs, log
 from service.processes import this_process
@@ -31,6 +31,8 @@ from service.settings import Settings
 _RETRY_INTERVAL_S: Final = 0.5
 #: Threads of a worker that use the database: attempt, heartbeats, and the end of the worker.
 _N_DATABASE_THREADS: Final = 3
+#: Time between two counts of the running attempts, which set the interval of the heartbeats.
+_COUNT_INTERVAL_S: Final = 10
 #: The time between two progress events grows by this factor: some hundred events in a week.
 _EVENT_INTERVAL_GROWTH: Final = 1.02
 
@@ -69,11 +71,15 @@ def end_workers() -> None:
 def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job. Dask calls this function, and no other."""
     worker = _worker(database_url)
+    sweep_scratch(worker.work_dir.parent)
     claimed = _claim_with_retries(worker, job_id, attempt)
     if claimed is None:
         return  # another worker claimed it first, or the job was cancelled
     log.info("attempt.started", job_id=job_id, attempt=attempt)
-    outcome = _Attempt(worker, *claimed).run()
+    try:
+        outcome = _Attempt(worker, *claimed).run()
+    finally:
+        worker.database.release_connections()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
 
 
@@ -134,6 +140,7 @@ class _Attempt:
         self._checkpoint = worker.work_dir / f"{job.id}-{job.attempt}.checkpoint"
         self._started = time.monotonic()
         self._next_event_s = 0.0
+        self._next_count_s = 0.0
         self._checkpoint_mtime_ns = 0
         self._heartbeats = HeartbeatThread(
             self._send_heartbeat, interval_s=worker.settings.heartbeat_interval_s
@@ -230,11 +237,22 @@ class _Attempt:
                 progress,
                 add_progress_event=add_event,
             )
+            if elapsed_s >= self._next_count_s:
+                self._next_count_s = elapsed_s + _COUNT_INTERVAL_S
+                self._adjust_interval(queries.count_running(session))
         if add_event:
             self._next_event_s = elapsed_s * _EVENT_INTERVAL_GROWTH
         if command is not None:
             self._store_checkpoint()
         return command
+
+    def _adjust_interval(self, n_running: int) -> None:
+        settings = self._worker.settings
+        self._heartbeats.interval_s = heartbeat_interval_s(
+            n_running,
+            shortest_s=settings.heartbeat_interval_s,
+            timeout_s=settings.heartbeat_timeout_s,
+        )
 
     def _store_checkpoint(self, *, is_last: bool = False) -> None:
         """Store the child's checkpoint if it is newer than the stored one and within the limit.
@@ -351,6 +369,11 @@ def _worker_failed(what: str, error: Exception) -> Outcome:
     return Outcome("lost", "worker-failed", without_paths(f"{what}: {error}"))
 
 
+def scratch_dir(settings: Settings) -> Path:
+    """Return the directory of the scratch folders of workers."""
+    return settings.data_dir.resolve() / "work"
+
+
 def _worker(database_url: str) -> Worker:
     if database_url not in _WORKERS:
         _WORKERS[database_url] = _open_worker(database_url)
@@ -365,6 +388,7 @@ def _open_worker(database_url: str) -> Worker:
         statement_timeout_s=settings.db_statement_timeout_s,
         connect_timeout_s=settings.db_connect_timeout_s,
         max_connections=_N_DATABASE_THREADS,
+        max_idle_connections=1,
     )
     data_dir = settings.data_dir.resolve()
     return Worker(
@@ -373,5 +397,5 @@ def _open_worker(database_url: str) -> Worker:
         database=database,
         blobs=BlobStore(database, data_dir / "cache", cache_bytes=settings.blob_cache_bytes),
         supervisor=Supervisor(settings),
-        work_dir=make_scratch(data_dir / "work"),
+        work_dir=make_scratch(scratch_dir(settings)),
     )

@@ -23,6 +23,10 @@ DASK_CONFIG: Final[dict[str, Any]] = {
 #: A worker does not respond if the scheduler has heard nothing of it for this time; Dask's workers
 #: report every half second, or every second or two if there are many.
 _MAX_SILENCE_S: Final = 5.0
+#: Time after which Dask restarts a silent worker, relative to that after which its attempt is lost.
+_TTL_FACTOR: Final = 1.5
+#: A worker that starts on a busy machine may be silent for many seconds; restarts would not end.
+_MIN_TTL_S: Final = 30.0
 _CONNECT_TIMEOUT_S: Final = 120
 _RETRY_INTERVAL_S: Final = 1.0
 
@@ -34,10 +38,10 @@ class VersionMismatch(ValueError):
 def dask_config(settings: Settings) -> dict[str, Any]:
     """Return Dask's configuration.
 
-    A silent worker is restarted, or removed, no sooner than by Dask's default: its attempt is lost
-    by then, and the files of a worker that is killed stay until the next worker starts.
+    Dask restarts or removes a silent worker once the dispatcher has given up its attempt, which
+    reports the cause.
     """
-    ttl_s = max(300.0, settings.heartbeat_timeout_s)
+    ttl_s = max(_MIN_TTL_S, _TTL_FACTOR * settings.heartbeat_timeout_s)
     return {**DASK_CONFIG, "distributed.scheduler.worker-ttl": f"{ttl_s}s"}
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Final
 
-from service.jobs.worker.attempt import prepare_worker, run_attempt
+from service.jobs.worker.attempt import run_attempt
 from service.jobs.worker.cluster import add_rpcs, check_version, dask_config
 from service.jobs.worker.tls import find_security
 from service.settings import Settings
@@ -59,9 +59,11 @@ class Engine:
     def _connect(self, url: str, tls_dir: Path | None) -> Any:
         from distributed import Client
 
+        from service.jobs.worker.plugin import PrepareWorker
+
         if not url:
             client = Client(self._cluster, set_as_default=False)
-            client.run(prepare_worker, self._database_url)
+            client.register_plugin(PrepareWorker(self._database_url))
             return client
         security = find_security(url, tls_dir)
         check_version(url, security)
@@ -179,3 +181,7 @@ class Engine:
         for pid in pids:
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
+        if self._cluster is not None:
+            # completes now; otherwise Dask would try again for 10 s when this process exits
+            with contextlib.suppress(TimeoutError):
+                self._cluster.close(timeout=_CLOSE_TIMEOUT_S)

@@ -10,8 +10,28 @@ from sqlalchemy.exc import SQLAlchemyError
 from service.job_states import AttemptCommand
 from service.observability.logs import log
 
+#: Heartbeats per second of all running attempts together; each is a commit.
+MAX_HEARTBEATS_PER_S: Final = 50
+#: Heartbeats within the time after which an attempt without them is lost.
+_MIN_PER_TIMEOUT: Final = 6
 #: How long an ended attempt waits for a heartbeat that hangs; a late one changes no row.
 _JOIN_TIMEOUT_S: Final = 5
+
+
+def heartbeat_interval_s(n_running: int, *, shortest_s: float, timeout_s: float) -> float:
+    """Return the time between two heartbeats of an attempt, which grows with their number.
+
+    Parameters
+    ----------
+    n_running
+        Number of running attempts of all workers.
+    shortest_s
+        Time between two heartbeats if there are few attempts.
+    timeout_s
+        Time after which an attempt without heartbeats is lost.
+    """
+    grown_s = min(n_running / MAX_HEARTBEATS_PER_S, timeout_s / _MIN_PER_TIMEOUT)
+    return max(shortest_s, grown_s)
 
 
 class HeartbeatThread:
@@ -25,14 +45,15 @@ class HeartbeatThread:
         Stores a heartbeat with the latest progress, if any; returns the command for the attempt,
         or None if another attempt owns the job.
     interval_s
-        Time between two heartbeats.
+        Time until the first heartbeat, and between the following ones.
     """
 
     def __init__(
         self, send: Callable[[dict[str, Any] | None], AttemptCommand | None], *, interval_s: float
     ) -> None:
         self._send = send
-        self._interval_s = interval_s
+        #: Time until the next heartbeat; ``send`` may change it.
+        self.interval_s = interval_s
         self._progress: dict[str, Any] | None = None
         #: The command returned by the last heartbeat.
         self.command: AttemptCommand | None = AttemptCommand.CONTINUE
@@ -59,7 +80,7 @@ class HeartbeatThread:
         return self.command
 
     def _run(self) -> None:
-        while self.command is not None and not self._has_ended.wait(self._interval_s):
+        while self.command is not None and not self._has_ended.wait(self.interval_s):
             progress, self._progress = self._progress, None
             try:
                 self.command = self._send(progress)

@@ -1,4 +1,4 @@
-"""Temporary folders of processes; a later process removes those of dead processes."""
+"""Temporary folders of processes; other processes remove those of dead processes."""
 
 import fcntl
 import os
@@ -18,13 +18,29 @@ def make_scratch(parent: Path) -> Path:
     guard = os.open(parent, os.O_RDONLY)
     try:
         fcntl.flock(guard, fcntl.LOCK_EX)  # so that no folder is seen before it is locked
-        for folder in parent.iterdir():
-            _remove_if_abandoned(folder)
+        _sweep(parent)
         own = Path(tempfile.mkdtemp(dir=parent))
         fcntl.flock(os.open(own, os.O_RDONLY), fcntl.LOCK_EX)  # stays open until the process ends
     finally:
         os.close(guard)
     return own
+
+
+def sweep_scratch(parent: Path) -> None:
+    """Remove the folders of dead processes in ``parent``, unless another process does that now."""
+    guard = os.open(parent, os.O_RDONLY)
+    try:
+        fcntl.flock(guard, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        _sweep(parent)
+    except BlockingIOError:
+        pass
+    finally:
+        os.close(guard)
+
+
+def _sweep(parent: Path) -> None:
+    for folder in parent.iterdir():
+        _remove_if_abandoned(folder)
 
 
 def _remove_if_abandoned(folder: Path) -> None:

@@ -73,3 +73,21 @@ def test_a_service_without_a_worker_that_responds_is_not_ready(service, wait_unt
         wait_until(lambda: not health(service)["ready"], timeout_s=TIMEOUT_S)
         assert "does not respond" in health(service)["reasons"][0]
     wait_until(lambda: health(service)["ready"], timeout_s=TIMEOUT_S)
+
+
+@pytest.mark.slow  # Dask waits for half a minute at least
+@pytest.mark.timeout(600)
+def test_a_worker_that_stays_frozen_is_restarted_and_its_files_are_removed(
+    start_service, wait_until
+):
+    service = start_service(SIBLING_WORKER_SLOTS=1, SIBLING_HEARTBEAT_TIMEOUT_S=4)
+    wait_until(lambda: len(workers_of(service)) == 1, timeout_s=TIMEOUT_S)
+    (worker,) = workers_of(service)
+    (scratch,) = (service.data_dir / "work").iterdir()
+    (scratch / "job_1-1.checkpoint").write_text("state")
+    worker.send_signal(signal.SIGSTOP)
+    wait_until(lambda: not worker.is_running(), timeout_s=300)
+    wait_until(lambda: not scratch.exists(), timeout_s=TIMEOUT_S)
+    with Client(service.url) as client:
+        dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
+        client.train(dataset, "pca", model="after", k=1).wait()

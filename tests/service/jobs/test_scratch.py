@@ -4,7 +4,7 @@ import signal
 import subprocess
 import sys
 
-from service.jobs.worker.scratch import make_scratch
+from service.jobs.worker.scratch import make_scratch, sweep_scratch
 
 _HOLD = """
 import sys, time
@@ -33,6 +33,18 @@ def test_the_files_of_a_killed_process_are_removed_and_those_of_a_frozen_one_kep
             assert [p.name for p in tmp_path.rglob("*.checkpoint")] == ["a.checkpoint"]
         finally:
             frozen.kill()
+
+
+def test_a_live_process_removes_the_files_of_one_that_is_killed_later(tmp_path):
+    own = make_scratch(tmp_path)
+    command = [sys.executable, "-c", _HOLD, str(tmp_path)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as other:
+        folder = other.stdout.readline().strip()
+        sweep_scratch(tmp_path)
+        assert sorted(map(str, tmp_path.iterdir())) == sorted([folder, str(own)])
+        other.kill()
+    sweep_scratch(tmp_path)
+    assert list(tmp_path.iterdir()) == [own]
 
 
 def test_a_process_may_have_several_folders(tmp_path):

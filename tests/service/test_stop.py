@@ -1,0 +1,25 @@
+"""SIGTERM ends a server with all that belongs to it, and nothing is reported as left behind."""
+
+import numpy as np
+import psutil
+import pytest
+
+from service.client import Client
+
+STOP_TIMEOUT_S = 120
+
+
+@pytest.mark.parametrize("n_processes", [1, 2])
+def test_sigterm_leaves_no_semaphores_and_exits_with_0(launch_on, n_processes):
+    """The resource tracker of Python reports semaphores when it ends, last of all processes."""
+    with launch_on("", SIBLING_WORKER_SLOTS=1, SIBLING_WORKERS=n_processes) as service:
+        with Client(service.url) as client:
+            dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
+            client.train(dataset, "pca", model="m", k=1).wait()
+        family = psutil.Process(service.process.pid).children(recursive=True)
+        service.process.terminate()
+        assert service.process.wait(STOP_TIMEOUT_S) == 0
+        _, alive = psutil.wait_procs(family, timeout=STOP_TIMEOUT_S)
+        assert alive == []
+        assert "leaked" not in service.log()
+        assert "Traceback" not in service.log()
