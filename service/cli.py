@@ -14,6 +14,7 @@ from rich.table import Table
 from rich.text import Text
 
 from service.access.cli import keys
+from service.audit.cli import audit as audit_command
 from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
@@ -86,8 +87,10 @@ def migrate(
     """
     from sqlalchemy.exc import SQLAlchemyError
 
+    from service.audit import store as audit
+    from service.audit.events import command_event
     from service.database import Database
-    from service.schema import SchemaMismatch
+    from service.schema import SchemaMismatch, newest_revision
     from service.schema import migrate as run
     from service.settings import Settings
 
@@ -95,6 +98,8 @@ def migrate(
     try:
         database.wait(wait_s)
         run(database, lock_timeout_s=lock_timeout_s)
+        with database.write() as session:
+            audit.add(session, command_event("migrate", f"/schema/{newest_revision()}"))
     except (SchemaMismatch, SQLAlchemyError) as error:
         reason = str(getattr(error, "orig", error)).strip()
         raise OSError(f"the database cannot be migrated: {reason}") from error
@@ -308,6 +313,7 @@ def _mean_of(scores: Iterable[float | None]) -> str:
 app.add_typer(inference)
 app.add_typer(batch)
 app.add_typer(operations)
+app.add_typer(audit_command)
 
 
 def main() -> None:

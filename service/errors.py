@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Match
+from starlette.types import Scope
 
 from algorithms.interface.errors import AlgorithmError, explain_unknown
 from service.database import UNAVAILABLE
@@ -363,8 +364,19 @@ def from_algorithm_error(error: AlgorithmError) -> Problem:
     return Problem(code, error.message, errors=[{"code": code, "detail": error.message, **entry}])
 
 
-def problem_response(problem: Problem, path: str = "") -> Response:
-    """Return the response of a problem, in the format of the path's protocol."""
+def problem_response(problem: Problem, scope: Scope | None = None) -> Response:
+    """Return the response of a problem, in the format of the path's protocol.
+
+    Parameters
+    ----------
+    scope
+        Scope of the request, in which ``problem_code`` is set for its audit event; None if the
+        request could not be parsed.
+    """
+    path = ""
+    if scope is not None:
+        scope["problem_code"] = problem.code
+        path = scope["path"]
     spec = ERRORS[problem.code]
     is_v2 = path == "/v2" or path.startswith("/v2/")
     # the Open Inference Protocol has 400 for every invalid request
@@ -423,7 +435,7 @@ def install_handlers(app: FastAPI) -> None:
 async def _on_problem(request: Request, error: Exception) -> Response:
     problem = problem_of(error)
     assert problem is not None
-    return problem_response(problem, request.url.path)
+    return problem_response(problem, request.scope)
 
 
 async def _on_http_exception(request: Request, error: Exception) -> Response:
@@ -434,12 +446,11 @@ async def _on_http_exception(request: Request, error: Exception) -> Response:
         if request.method == "OPTIONS":
             return Response(status_code=204, headers={"Allow": methods})
         detail = f"{request.url.path} does not support {request.method}; use one of {methods}"
-        return problem_response(Problem(code, detail, headers={"Allow": methods}), request.url.path)
+        return problem_response(Problem(code, detail, headers={"Allow": methods}), request.scope)
     if code == "not-found":
-        return problem_response(
-            Problem(code, f"there is no endpoint at {request.url.path}"), request.url.path
-        )
-    return problem_response(Problem(code, str(error.detail)), request.url.path)
+        detail = f"there is no endpoint at {request.url.path}"
+        return problem_response(Problem(code, detail), request.scope)
+    return problem_response(Problem(code, str(error.detail)), request.scope)
 
 
 def _allowed_methods(request: Request) -> list[str]:
@@ -461,7 +472,7 @@ async def _on_validation_error(request: Request, error: Exception) -> Response:
     where = first.get("pointer", first.get("parameter", ""))
     more = f" (and {len(invalid) - 1} more)" if len(invalid) > 1 else ""
     detail = f"{where}: {first['detail']}{more}"
-    return problem_response(Problem("invalid-request", detail, errors=entries), request.url.path)
+    return problem_response(Problem("invalid-request", detail, errors=entries), request.scope)
 
 
 def _place(error: Mapping[str, Any]) -> dict[str, Any]:

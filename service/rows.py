@@ -278,6 +278,29 @@ class KeyRow(Row):
     revoked_at: Mapped[datetime | None]
 
 
+class AuditRow(Row):
+    """An audit event; see :class:`service.audit.events.AuditEvent`."""
+
+    __tablename__ = "audit_events"
+    __table_args__ = (
+        Index("ix_audit_events_owner", "owner", "id"),
+        Index("ix_audit_events_key", "key_id", "id"),
+        Index("ix_audit_events_object", "object", "id"),
+        Index("ix_audit_events_created_at", "created_at"),
+    )
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    operation: Mapped[str] = mapped_column(sa.String(64))
+    object: Mapped[str | None] = mapped_column(sa.String(500))
+    status: Mapped[int | None]
+    code: Mapped[str | None] = mapped_column(sa.String(64))
+    owner: Mapped[str | None] = mapped_column(sa.String(200))
+    key_id: Mapped[str | None] = mapped_column(sa.String(40))
+    source: Mapped[str | None] = mapped_column(sa.String(200))
+    request_id: Mapped[str | None] = mapped_column(sa.String(128))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+
+
 class LeaseRow(Row):
     """An exclusive role of one process, such as dispatching."""
 

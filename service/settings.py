@@ -330,6 +330,9 @@ class Settings(BaseSettings):
         description="Age in days at which an Idempotency-Key is forgotten, so that a request with "
         "it runs again; 0: never.",
     )
+    retention_audit_days: float = Field(
+        365, ge=0, le=36500, description="Age in days at which audit events are deleted; 0: never."
+    )
     retention_blobs_days: float = Field(
         1,
         ge=0.05,

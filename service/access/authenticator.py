@@ -34,6 +34,14 @@ class CachedKey:
     expires: float
 
 
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What is known about the sender of a request; the id is unproven without an owner."""
+
+    owner: str | None
+    key_id: str | None
+
+
 class Authenticator:
     """Authentication by API key, with a cache of valid keys.
 
@@ -70,6 +78,16 @@ class Authenticator:
             self._refreshing.add(digest)
             self._executor.submit(self._refresh, authorization, digest)
         return cached.owner
+
+    def describe(self, authorization: str | None) -> Caller:
+        """Return the sender of a request after its authentication, without a database query."""
+        if self.is_open:
+            return Caller(self.open_owner, None)
+        if authorization is None:
+            return Caller(None, None)
+        cached = self._cache.get(_digest(authorization))
+        key = parse_key(authorization.partition(" ")[2].strip())
+        return Caller(None if cached is None else cached.owner, None if key is None else key.id)
 
     def _refresh(self, authorization: str, digest: bytes) -> None:
         """Look up a key again, and remove it from the cache if it is no longer valid."""

@@ -4,6 +4,8 @@ from sqlalchemy.exc import IntegrityError
 
 from service.access import store
 from service.access.keys import parse_key
+from service.audit import store as audit
+from service.audit.events import command_event
 from service.database import Database
 from service.settings import Settings
 
@@ -30,6 +32,7 @@ def ensure_bootstrap_key(database: Database, settings: Settings) -> bool:
             has_key = store.has_any(session)
             if not has_key and key is not None:
                 store.create(session, key, owner=OWNER, scopes=["admin"], expires_at=None)
+                audit.add(session, command_event("bootstrap key", f"/keys/{key.id}"))
                 has_key = True
     except IntegrityError:  # another replica stored it at the same time
         return True

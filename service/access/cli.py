@@ -16,7 +16,9 @@ if TYPE_CHECKING:
 
 keys = typer.Typer(help="Create, list and revoke API keys in the configured database.")
 
-_DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in ("metrics:read", "admin"))
+#: Scopes of operators.
+_OPERATOR_SCOPES: Final = ("metrics:read", "audit:read", "admin")
+_DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
 _out = Console(highlight=False, soft_wrap=True)
 
 
@@ -33,6 +35,8 @@ def create(
 ) -> None:
     """Create a key and print it. Only its hash is stored, so it is never shown again."""
     from service.access import store
+    from service.audit import store as audit
+    from service.audit.events import command_event
     from service.database import now
 
     requested = [scope.strip() for scope in scopes.split(",")]
@@ -45,6 +49,7 @@ def create(
     expires_at = None if days is None else now() + timedelta(days=days)
     with _database() as database, database.write() as session:
         store.create(session, key, owner=owner.strip(), scopes=requested, expires_at=expires_at)
+        audit.add(session, command_event("keys create", f"/keys/{key.id}"))
     _out.print(key.text())
 
 
@@ -68,10 +73,13 @@ def revoke(
 ) -> None:
     """Revoke a key. Running services reject it within seconds."""
     from service.access import store
+    from service.audit import store as audit
+    from service.audit.events import command_event
 
     with _database() as database, database.write() as session:
         if not store.revoke(session, key_id):
             raise ValueError(f"there is no active key '{key_id}'")
+        audit.add(session, command_event("keys revoke", f"/keys/{key_id}"))
     _out.print(f"key {key_id} is revoked")
 
 

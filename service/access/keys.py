@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 #: Scopes of a key. ``admin`` includes all scopes, for the resources of its owner; ``metrics:read``
-#: shows figures about all owners.
+#: shows figures about all owners, and ``audit:read`` the changes of all owners.
 SCOPES: Final = (
     "datasets:read",
     "datasets:write",
@@ -17,6 +17,7 @@ SCOPES: Final = (
     "models:write",
     "infer",
     "metrics:read",
+    "audit:read",
     "admin",
 )
 

@@ -5,6 +5,7 @@ import json
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Self
@@ -23,6 +24,8 @@ DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _MEDIA_TYPES: Final = {".csv": "text/csv", ".npz": "application/x-npz"}
 _CHUNK_BYTES: Final = 1024 * 1024
 _UPLOAD_WAIT_S: Final = 0.5
+#: Maximum number of items that the service returns at once.
+_MAX_PAGE_SIZE: Final = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -344,6 +347,37 @@ class Client:
     def delete_alias(self, name: str, alias: str) -> None:
         """Delete an alias of a model, but not the version that it points at."""
         self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
+
+    def audit(
+        self,
+        *,
+        owner: str | None = None,
+        key_id: str | None = None,
+        operation: str | None = None,
+        object: str | None = None,  # noqa: A002 - name of the field
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Iterator[dict[str, Any]]:
+        """Yield audit events, newest first: requests and commands that changed something.
+
+        Parameters
+        ----------
+        owner, key_id, operation, object
+            Return only events with this value. An object is the path of a resource, such as
+            ``/v1/jobs/job_1``.
+        since, until
+            Return only events of this time and later, and before this time; with time zone.
+
+        Raises
+        ------
+        ServiceError
+            The API key has neither the scope ``audit:read`` nor ``admin``.
+        """
+        given = {"owner": owner, "key_id": key_id, "operation": operation, "object": object}
+        times = {"since": since, "until": until}
+        given |= {name: None if t is None else t.isoformat() for name, t in times.items()}
+        query = {name: value for name, value in given.items() if value is not None}
+        return self._http.pages("/v1/audit", page_size=_MAX_PAGE_SIZE, **query)
 
     def _upload(
         self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str]

@@ -18,7 +18,8 @@ from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.requests import StrictRequest
 
-_READING: Final = ("GET", "HEAD", "OPTIONS")
+#: Methods that change nothing.
+READING: Final = frozenset({"GET", "HEAD", "OPTIONS"})
 
 
 class StrictRoute(APIRoute):
@@ -28,9 +29,12 @@ class StrictRoute(APIRoute):
     ----------
     needed
         Scopes that a key needs to write and to read; None if any key will do.
+    is_audited
+        Whether requests leave audit events, unless their method only reads.
     """
 
     needed: ClassVar[tuple[str | None, str | None]] = (None, None)
+    is_audited: ClassVar[bool] = True
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the route matches; path parameters do not match a colon.
@@ -64,7 +68,7 @@ class StrictRoute(APIRoute):
         Runs before the body is read, so that unauthenticated requests stay cheap.
         """
         authenticator: Authenticator = request.app.state.authenticator
-        needed = self.needed[request.method in _READING]
+        needed = self.needed[request.method in READING]
         authorization = request.plain_headers.get("authorization")
         known = authenticator.cached_owner(authorization, needed)
         if known is not None:
@@ -75,7 +79,9 @@ class StrictRoute(APIRoute):
 def secured(scope: str | None) -> type[StrictRoute]:
     """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
     needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
-    return type("SecuredRoute", (StrictRoute,), {"needed": needed})
+    # inference reads, although its method is POST
+    members = {"needed": needed, "is_audited": scope != "infer"}
+    return type("SecuredRoute", (StrictRoute,), members)
 
 
 def _check_is_json(request: Request) -> None:

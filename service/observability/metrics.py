@@ -85,6 +85,12 @@ class Metrics:
                 ("model_cache_bytes", "Size of the loaded models."),
             )
         )
+        self._audit_events = Counter(
+            "sibling_audit_events",
+            "Audit events: stored, failed (only in the log), limited (too many refused requests).",
+            ("result",),
+            registry=self.registry,
+        )
         # a cache, since looking up labels takes longer than counting
         self._children: dict[tuple[str, str, str], tuple[Counter, Histogram]] = {}
 
@@ -105,6 +111,10 @@ class Metrics:
     def count_deleted(self, kind: str, n: int) -> None:
         """Count what retention has deleted."""
         self._deleted.labels(kind).inc(n)
+
+    def count_audit_event(self, result: str) -> None:
+        """Count an audit event: ``stored``, ``failed`` or ``limited``."""
+        self._audit_events.labels(result).inc()
 
     def report_state(
         self, queue: Callable[[], QueueState | None], not_ready: Callable[[], list[str]]

@@ -17,6 +17,8 @@ from typing import Final
 import sqlalchemy as sa
 from sqlalchemy.exc import SQLAlchemyError
 
+from service.audit import store as audit
+from service.audit.events import command_event
 from service.database import BUSY_TIMEOUT_S, Database
 from service.schema import check_known, migrate
 
@@ -61,6 +63,8 @@ def restore(url: str, source: Path) -> None:
     database = Database(url)
     try:
         migrate(database)
+        with database.write() as session:
+            audit.add(session, command_event("restore", f"/backups/{source.name}"))
     finally:
         database.close()
 

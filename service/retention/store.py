@@ -16,7 +16,7 @@ from service.blobs import condemn_blob, delete_chunks, unreferenced_blobs
 from service.database import Database
 from service.job_states import FINAL
 from service.jobs.queue import deletion
-from service.rows import AttemptRow, EventRow, IdempotencyRow, JobRow, VersionRow
+from service.rows import AttemptRow, AuditRow, EventRow, IdempotencyRow, JobRow, VersionRow
 
 #: Number of rows that a page reads, and that a transaction deletes.
 BATCH_SIZE: Final = 500
@@ -142,6 +142,22 @@ def expire_idempotency_keys(database: Database, before: datetime) -> Iterator[in
         is_old = IdempotencyRow.created_at < before  # a key can be used again
         yield _delete(database, IdempotencyRow, key.in_(keys) & is_old, n_rows=len(keys))
         if len(keys) < BATCH_SIZE:
+            return
+
+
+def expire_audit_events(database: Database, before: datetime) -> Iterator[int]:
+    """Delete older audit events; yield the number deleted at each step."""
+    query = (
+        sa.select(AuditRow.id)
+        .where(AuditRow.created_at < before)
+        .order_by(AuditRow.created_at)
+        .limit(BATCH_SIZE)
+    )
+    while True:
+        with database.read() as session:
+            ids = session.scalars(query).all()
+        yield _delete(database, AuditRow, AuditRow.id.in_(ids), n_rows=len(ids))
+        if len(ids) < BATCH_SIZE:
             return
 
 

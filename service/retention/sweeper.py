@@ -26,6 +26,7 @@ _KINDS: Final[Mapping[str, Expire]] = {
     "attempts": store.expire_attempts,
     "jobs": store.expire_jobs,
     "idempotency_keys": store.expire_idempotency_keys,
+    "audit": store.expire_audit_events,
     "blobs": store.expire_blobs,
 }
 

@@ -29,6 +29,7 @@ from service.models.routes import router as models
 from service.models.version_routes import router as model_versions
 from service.observability.metrics import Metrics
 from service.server import openapi
+from service.server.audit_routes import router as audit
 from service.server.connections import CONNECTIONS, Connections
 from service.server.health_routes import metrics_router
 from service.server.health_routes import router as health
@@ -59,6 +60,7 @@ _ROUTERS: Final = (
     models,
     model_versions,
     aliases,
+    audit,
     ui,
 )
 #: High thresholds: an inference request creates some hundred objects, but no reference cycles.
@@ -97,6 +99,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     app.state.metrics = metrics
     for router in _ROUTERS:
         app.include_router(router)
+    app.state.routes = [route for router in _ROUTERS for route in router.routes]
     return app
 
 

@@ -13,6 +13,7 @@ from service.errors import Problem, problem_of, problem_response
 from service.http.requests import request_id_of
 from service.observability.logs import bind_request_id, log
 from service.observability.metrics import Metrics
+from service.server.auditing import record_change
 from service.server.hosts import HostPolicy
 
 _OK: Final = 200
@@ -33,9 +34,10 @@ class _HeadersOnly(OSError):
 
 @dataclass(slots=True)
 class _ResponseSender:
-    """Sender of a response that adds the request id and records the status."""
+    """Sender of a response that adds the request id, and records status and audit event."""
 
     send: Send
+    scope: Scope
     request_id: str
     has_body: bool
     status: int | None = None
@@ -43,6 +45,7 @@ class _ResponseSender:
     async def __call__(self, message: Message) -> None:
         if message["type"] == "http.response.start":
             self.status = message["status"]
+            await record_change(self.scope, message, self.request_id)
             identified = (b"x-request-id", self.request_id.encode("latin-1"))
             own = {name for name, _ in message["headers"]}
             added = [header for header in ADDED_HEADERS if header[0] not in own]
@@ -77,15 +80,17 @@ class RequestContext:
             return
         started_s = scope.get("started_s", time.perf_counter())
         method = scope["method"]
-        sender = _ResponseSender(send, _request_id(scope), has_body=method != _HEAD)
-        bind_request_id(sender.request_id)
         # a copy, since uvicorn needs the original method
         inner = {**scope, "method": "GET"} if method == _HEAD else scope
+        sender = _ResponseSender(send, inner, _request_id(scope), has_body=method != _HEAD)
+        bind_request_id(sender.request_id)
         try:
             await self._handle(inner, receive, sender)
         except (_HeadersOnly, ClientDisconnect):
             pass  # the client does not read the rest
         finally:
+            if sender.status is None:  # the client disconnected
+                await record_change(inner, None, sender.request_id)
             elapsed_s = time.perf_counter() - started_s
             route = getattr(inner.get("route"), "path", None)
             self._metrics.observe_request(
@@ -110,7 +115,7 @@ class RequestContext:
         except asyncio.CancelledError:  # uvicorn cancels what is unfinished when it stops
             if sender.status is not None:
                 raise
-            await problem_response(_stopping(), scope["path"])(scope, receive, sender)
+            await problem_response(_stopping(), scope)(scope, receive, sender)
         except Exception as error:
             problem = problem_of(error)
             if problem is None:
@@ -120,7 +125,7 @@ class RequestContext:
                 )
             if sender.status is not None:
                 raise  # part of the response is sent: only closing the connection reports the error
-            await problem_response(problem, scope["path"])(scope, receive, sender)
+            await problem_response(problem, scope)(scope, receive, sender)
 
 
 def _stopping() -> Problem:

@@ -9,6 +9,7 @@ from typing import Final
 from starlette.datastructures import State
 
 from service.access.authenticator import N_REFRESH_THREADS, Authenticator
+from service.audit.recorder import AuditRecorder
 from service.batch.context import Services as Batch
 from service.blobs import BlobStore
 from service.database import Database
@@ -48,6 +49,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         limit = settings.db_max_connections or _count_database_threads(settings)
         database = open_database(settings, max_connections=limit)
         stack.callback(database.close)
+        audit = AuditRecorder(database, metrics)
+        stack.callback(audit.close)
         blobs = BlobStore(
             database, settings.data_dir.resolve() / "cache", cache_bytes=settings.blob_cache_bytes
         )
@@ -90,6 +93,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         watcher = JobWatcher(database, max_per_owner=settings.resolved_max_waiting_requests())
 
         state.readiness = readiness
+        state.database = database
+        state.audit = audit
         state.authenticator = Authenticator(database, is_open=not settings.requires_keys())
         stack.callback(state.authenticator.close)
         state.datasets = Datasets(settings, database, blobs, ingester)
@@ -124,6 +129,8 @@ def _count_database_threads(settings: Settings) -> int:
         + N_INGEST_THREADS
         + 1  # recovery of uploads, at the start
         + 1  # dispatcher
+        + 1  # retention
+        + 1  # audit events
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop
     )

@@ -1,0 +1,1 @@
+"""Audit events: who changed or tried to change what, and when."""

@@ -1,0 +1,36 @@
+"""Response schema of the audit log."""
+
+from datetime import datetime
+from typing import Self
+
+from pydantic import BaseModel, Field
+
+from service.rows import AuditRow
+
+
+class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
+    """A request or command that changed something, or tried to."""
+
+    id: str
+    operation: str = Field(
+        description="`operationId` of the request in this document, or the name of a command."
+    )
+    object: str | None = Field(
+        description="Path of the resource; null if the request did not create it."
+    )
+    status: int | None = Field(
+        description="HTTP status; null for a command, and if the client disconnected."
+    )
+    code: str | None = Field(description="Error code of a refused request.")
+    owner: str | None = Field(description="Owner of the API key; null without a valid key.")
+    key_id: str | None = Field(
+        description="Id of the API key; with status 401, the id in the refused key."
+    )
+    source: str | None = Field(description="Address of the client, or user@host of a command.")
+    request_id: str | None
+    created_at: datetime
+
+    @classmethod
+    def from_row(cls, row: AuditRow) -> Self:
+        """Return the schema of a row."""
+        return cls.model_validate(row)

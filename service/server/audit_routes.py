@@ -1,0 +1,42 @@
+"""HTTP route of the audit log."""
+
+from typing import Annotated
+
+from fastapi import APIRouter, Query
+from pydantic import AwareDatetime, Field
+
+from service.audit import store
+from service.audit.schemas import AuditEventSchema
+from service.database import Database
+from service.http.documentation import problems
+from service.http.paging import Page, PageQuery, page
+from service.http.routing import app_state, secured
+
+#: Requires a scope of its own, since the events are those of all owners.
+router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=secured("audit:read"))
+
+
+class AuditQuery(PageQuery):
+    """Query parameters of the audit log."""
+
+    owner: str | None = Field(None, max_length=200, description="Only events of this owner.")
+    key_id: str | None = Field(None, max_length=40, description="Only events of this API key.")
+    operation: str | None = Field(
+        None, max_length=64, description="Only this operation, such as `delete_dataset`."
+    )
+    object: str | None = Field(
+        None, max_length=500, description="Only this resource, such as `/v1/jobs/job_1`."
+    )
+    since: AwareDatetime | None = Field(None, description="Only events of this time and later.")
+    until: AwareDatetime | None = Field(None, description="Only events before this time.")
+
+
+@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+def list_audit_events(
+    database: Annotated[Database, app_state("database")], query: Annotated[AuditQuery, Query()]
+) -> Page[AuditEventSchema]:
+    """List requests and commands that changed something or were refused, newest first."""
+    where = store.AuditFilter(**query.model_dump(exclude={"page_size", "page_token"}))
+    with database.read() as session:
+        rows = store.list_page(session, where, after=query.after(), limit=query.page_size + 1)
+    return page([AuditEventSchema.from_row(row) for row in rows], query, key=lambda event: event.id)
