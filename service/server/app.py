@@ -3,9 +3,11 @@
 import gc
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from functools import cached_property
 from importlib.metadata import version
 from typing import Any, Final
 
+import orjson
 from fastapi import FastAPI
 from fastapi.concurrency import contextmanager_in_threadpool
 from starlette.middleware.errors import ServerErrorMiddleware
@@ -90,7 +92,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         description=DESCRIPTION,
         lifespan=lifespan,
         redirect_slashes=False,
-        docs_url=None,  # service/ui has pages without scripts of other sites
+        openapi_url=None,  # service/ui has the document, and pages without scripts of other sites
+        docs_url=None,
         redoc_url=None,
         generate_unique_id_function=lambda route: route.name,
     )
@@ -127,6 +130,11 @@ class _App(FastAPI):
         if self.openapi_schema is None:
             openapi.complete(super().openapi())
         return super().openapi()
+
+    @cached_property
+    def openapi_json(self) -> bytes:
+        """The OpenAPI document as JSON, serialised once."""
+        return orjson.dumps(self.openapi())
 
 
 def openapi_document() -> dict[str, Any]:

@@ -12,7 +12,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Final
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 router = APIRouter(include_in_schema=False)
@@ -55,6 +55,12 @@ def swagger_page() -> HTMLResponse:
 def redoc_page() -> HTMLResponse:
     """Return the reference of the API."""
     return HTMLResponse(_page("redoc.html"), headers={"Content-Security-Policy": _DOCS_POLICY})
+
+
+@router.get("/openapi.json")
+def openapi_document(request: Request) -> Response:
+    """Return the OpenAPI document."""
+    return Response(request.app.openapi_json, media_type="application/json")
 
 
 def _add_asset(name: str) -> None:
