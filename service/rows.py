@@ -99,6 +99,7 @@ class JobRow(Row):
         Index("ix_jobs_list_by_state", "owner", "state", "parent_id", "id"),
         Index("ix_jobs_children", "parent_id", "state"),
         Index("ix_jobs_dataset", "dataset_id", "state"),
+        Index("ix_jobs_finished_at", "finished_at"),
     )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)

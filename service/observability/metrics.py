@@ -12,25 +12,53 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import psutil
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector
+from prometheus_client import (
+    CollectorRegistry,
+    Counter,
+    Gauge,
+    Histogram,
+    ProcessCollector,
+    disable_created_metrics,
+)
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric, Sample
 from prometheus_client.exposition import generate_latest
 from prometheus_client.multiprocess import MultiProcessCollector, mark_process_dead
 from prometheus_client.registry import Collector
 
-#: In seconds; most requests are inference, which takes milliseconds.
-_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 10, 60)
+#: In seconds; most requests are inference, which takes milliseconds. Each bucket of each route and
+#: method is a time series.
+_BUCKETS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.1, 0.25, 1, 10, 60)
 _METHODS: Final = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 _OTHER: Final = "other"
+#: Jobs that ended within this time are counted as recent.
+RECENT_S: Final = 600
 #: Environment variable that prometheus_client reads when it is imported.
 SHARED_DIRECTORY: Final = "PROMETHEUS_MULTIPROC_DIR"
 
 
 class QueueState(NamedTuple):
-    """Number of unfinished jobs by state, and age of the oldest queued job in seconds."""
+    """State of the job queue in the database.
+
+    Attributes
+    ----------
+    n_jobs
+        Number of unfinished jobs by state.
+    age_s
+        Age of the oldest queued job, in seconds.
+    n_ended
+        Number of jobs by final state that ended in the last :data:`RECENT_S` seconds, without
+        child jobs.
+    n_postponed
+        Number of queued jobs that wait since a machine lacked disk space, memory or file handles.
+    n_lease_renewals
+        Number of renewals of the dispatcher's lease; 0 without a dispatcher.
+    """
 
     n_jobs: Mapping[str, int]
     age_s: float
+    n_ended: Mapping[str, int]
+    n_postponed: int
+    n_lease_renewals: int
 
 
 class Metrics:
@@ -49,6 +77,7 @@ class Metrics:
     """
 
     def __init__(self) -> None:
+        disable_created_metrics()  # type: ignore[no-untyped-call]  # a time series of each counter
         self.registry = self._totals = CollectorRegistry()
         self._state = CollectorRegistry()
         directory = os.environ.get(SHARED_DIRECTORY)
@@ -85,6 +114,13 @@ class Metrics:
                 ("model_cache_bytes", "Size of the loaded models."),
             )
         )
+        self._workers = Gauge(
+            "sibling_workers",
+            "Workers of jobs, as seen by the dispatcher: responding or silent.",
+            ("state",),
+            registry=self.registry,
+            multiprocess_mode="livesum",
+        )
         self._audit_events = Counter(
             "sibling_audit_events",
             "Audit events: stored, failed (only in the log), limited (too many refused requests).",
@@ -116,8 +152,16 @@ class Metrics:
         """Count an audit event: ``stored``, ``failed`` or ``limited``."""
         self._audit_events.labels(result).inc()
 
+    def report_workers(self, *, n_silent: int, n_workers: int) -> None:
+        """Set the number of workers; both are 0 in a process that does not dispatch jobs."""
+        self._workers.labels("silent").set(n_silent)
+        self._workers.labels("responding").set(n_workers - n_silent)
+
     def report_state(
-        self, queue: Callable[[], QueueState | None], not_ready: Callable[[], list[str]]
+        self,
+        queue: Callable[[], QueueState | None],
+        not_ready: Callable[[], list[str]],
+        data_dir: Path,
     ) -> None:
         """Add metrics that are read at each scrape.
 
@@ -127,8 +171,10 @@ class Metrics:
             Returns the state of the queue; None while the database is unavailable.
         not_ready
             Returns the reasons why the service is not ready; empty if it is.
+        data_dir
+            Directory on the disk whose space is reported.
         """
-        self._state.register(_StateCollector(queue, not_ready))
+        self._state.register(_StateCollector(queue, not_ready, data_dir))
 
     def samples(self) -> Iterator[Sample]:
         """Yield the samples of all processes."""
@@ -143,13 +189,17 @@ class Metrics:
 
 
 class _StateCollector(Collector):
-    """Collector of readiness and of the job queue in the database."""
+    """Collector of readiness, disk space, and the job queue in the database."""
 
     def __init__(
-        self, queue: Callable[[], QueueState | None], not_ready: Callable[[], list[str]]
+        self,
+        queue: Callable[[], QueueState | None],
+        not_ready: Callable[[], list[str]],
+        data_dir: Path,
     ) -> None:
         self._queue = queue
         self._not_ready = not_ready
+        self._data_dir = data_dir
 
     def describe(self) -> Iterator[Metric]:
         """Return nothing, since describing the metrics would read the database."""
@@ -163,9 +213,35 @@ class _StateCollector(Collector):
             for name, n in state.n_jobs.items():
                 jobs.add_metric((name,), n)
             yield jobs
+            ended = GaugeMetricFamily(
+                "sibling_jobs_ended",
+                f"Jobs that ended in the last {RECENT_S // 60} minutes, without child jobs.",
+                labels=("state",),
+            )
+            for name, n in state.n_ended.items():
+                ended.add_metric((name,), n)
+            yield ended
             yield GaugeMetricFamily(
                 "sibling_queue_age_seconds", "Age of the oldest queued job.", state.age_s
             )
+            yield GaugeMetricFamily(
+                "sibling_jobs_postponed",
+                "Queued jobs that wait since a machine lacked disk space, memory or file handles.",
+                state.n_postponed,
+            )
+            yield CounterMetricFamily(
+                "sibling_dispatcher_lease_renewals",
+                "Renewals of the lease of the process that dispatches jobs.",
+                state.n_lease_renewals,
+            )
+        with suppress(OSError):
+            disk = psutil.disk_usage(str(self._data_dir))
+            for name, n_bytes in (("free", disk.free), ("size", disk.free + disk.used)):
+                yield GaugeMetricFamily(
+                    f"sibling_disk_{name}_bytes",
+                    f"{name.capitalize()} bytes of the disk of SIBLING_DATA_DIR.",
+                    n_bytes,
+                )
         yield GaugeMetricFamily(
             "sibling_ready",
             "Whether the service can run jobs and inference.",

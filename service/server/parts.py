@@ -54,7 +54,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         blobs = BlobStore(
             database, settings.data_dir.resolve() / "cache", cache_bytes=settings.blob_cache_bytes
         )
-        dispatcher = _dispatcher(settings, database)
+        dispatcher = _dispatcher(settings, database, metrics)
         dispatcher.start()
         stack.callback(dispatcher.stop)
         sweeper = Sweeper(
@@ -74,7 +74,8 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         )
         readiness.start()
         stack.callback(readiness.stop)
-        metrics.report_state(partial(queue_state, database), readiness.reasons)
+        data_dir = settings.data_dir.resolve()
+        metrics.report_state(partial(queue_state, database), readiness.reasons, data_dir)
         ingester = Ingester(database, blobs, settings)
         threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
         compute = ComputePool(
@@ -136,7 +137,7 @@ def _count_database_threads(settings: Settings) -> int:
     )
 
 
-def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
+def _dispatcher(settings: Settings, database: Database, metrics: Metrics) -> Dispatcher:
     def open_engine() -> Engine:
         return Engine(settings, database_url=database.url)
 
@@ -149,4 +150,5 @@ def _dispatcher(settings: Settings, database: Database) -> Dispatcher:
         drain_timeout_s=settings.drain_timeout_s,
         stop_timeout_s=settings.stop_grace_s + TERM_GRACE_S + settings.heartbeat_interval_s,
         priority_across_owners=settings.priority_across_owners,
+        report_workers=metrics.report_workers,
     )

@@ -8,7 +8,7 @@ import contextlib
 import threading
 import time
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
@@ -16,7 +16,7 @@ from sqlalchemy.orm import Session
 from service.database import Database
 from service.job_states import JobState
 from service.jobs.queue import admission, child_store, queries, store
-from service.jobs.queue.lease import Lease
+from service.jobs.queue.lease import LEASE_NAME, Lease
 from service.jobs.queue.liveness import LivenessTracker
 from service.jobs.queue.outcome import without_paths
 from service.jobs.queue.pool import WorkerPool
@@ -35,6 +35,17 @@ _DRAIN_POLL_S: Final = 0.1
 _MAX_NAMED: Final = 5
 
 Key = tuple[str, int]
+
+
+class ReportWorkers(Protocol):
+    """Function that takes the number of workers that do not respond, and of all."""
+
+    def __call__(self, *, n_silent: int, n_workers: int) -> None:
+        """Report the numbers."""
+
+
+def _ignore_workers(*, n_silent: int, n_workers: int) -> None:
+    """Report nothing."""
 
 
 class Dispatcher:
@@ -56,6 +67,8 @@ class Dispatcher:
         Further time that they have to store a checkpoint and stop.
     priority_across_owners
         Whether a job with a higher priority comes before the jobs of all other owners.
+    report_workers
+        Takes the number of workers that do not respond, and of all, at each check for warnings.
     """
 
     def __init__(
@@ -69,16 +82,18 @@ class Dispatcher:
         drain_timeout_s: float,
         stop_timeout_s: float,
         priority_across_owners: bool = False,
+        report_workers: ReportWorkers = _ignore_workers,
     ) -> None:
         self._database = database
         self._open_engine = open_engine
         self._engine: WorkerPool | None = None
-        self._lease = Lease(database, "dispatcher", timeout_s=lease_timeout_s)
+        self._lease = Lease(database, LEASE_NAME, timeout_s=lease_timeout_s)
         self._heartbeat_timeout_s = heartbeat_timeout_s
         self._submit_timeout_s = submit_timeout_s
         self._drain_timeout_s = drain_timeout_s
         self._stop_timeout_s = stop_timeout_s
         self._priority_across_owners = priority_across_owners
+        self._report_workers = report_workers
         self._futures: dict[Key, Any] = {}
         self._liveness: LivenessTracker[Key] = LivenessTracker()
         self._ended_at: dict[Key, float] = {}
@@ -134,6 +149,7 @@ class Dispatcher:
     def warning(self) -> str | None:
         """Return a warning if some workers do not respond, otherwise None."""
         silent, n_workers = self._silent_workers()
+        self._report_workers(n_silent=len(silent), n_workers=n_workers)
         if not silent:
             return None
         named = ", ".join(sorted(silent)[:_MAX_NAMED])

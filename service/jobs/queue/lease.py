@@ -13,6 +13,8 @@ from service.jobs.queue.liveness import LivenessTracker
 from service.processes import ProcessIdentity, this_process
 from service.rows import LeaseRow
 
+#: Name of the dispatcher's lease.
+LEASE_NAME: Final = "dispatcher"
 #: A lease is renewed once this fraction of its timeout has passed.
 _RENEW_FRACTION: Final = 0.1
 

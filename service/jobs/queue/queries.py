@@ -1,7 +1,7 @@
 """SQL queries over jobs: pages, events, attempts and counts."""
 
 from collections.abc import Sequence
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Final
 
 import sqlalchemy as sa
@@ -9,12 +9,15 @@ from sqlalchemy.exc import SQLAlchemyError
 from sqlalchemy.orm import Session
 
 from service.database import Database, now
-from service.job_states import ACTIVE, UNFINISHED, JobState
-from service.observability.metrics import QueueState
-from service.rows import AttemptRow, EventRow, JobRow
+from service.job_states import ACTIVE, FINAL, UNFINISHED, JobState
+from service.jobs.queue.lease import LEASE_NAME
+from service.observability.metrics import RECENT_S, QueueState
+from service.rows import AttemptRow, EventRow, JobRow, LeaseRow
 
 #: A statement of SQLite has at most 32,766 parameters.
 _MAX_IDS_PER_QUERY: Final = 10_000
+#: Conditions of jobs that wait since a machine lacked something.
+_POSTPONED: Final = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
 
 
 def list_page(
@@ -112,13 +115,34 @@ def oldest_queued(session: Session) -> datetime | None:
     return session.scalar(query.order_by(JobRow.id).limit(1))  # ids sort by time of creation
 
 
+def count_recently_ended(session: Session) -> dict[str, int]:
+    """Return the number of jobs by final state that ended recently, without child jobs."""
+    query = (
+        sa.select(JobRow.state, sa.func.count())
+        .where(JobRow.finished_at > now() - timedelta(seconds=RECENT_S))
+        .where(JobRow.parent_id.is_(None))
+        .group_by(JobRow.state)
+    )
+    return dict.fromkeys(sorted(FINAL), 0) | dict(session.execute(query).tuples().all())
+
+
+def count_postponed(session: Session) -> int:
+    """Return the number of queued jobs that wait since a machine lacked something."""
+    return session.scalar(sa.select(sa.func.count()).where(*_POSTPONED)) or 0
+
+
+def lease_renewals(session: Session) -> int:
+    """Return the number of renewals of the dispatcher's lease; 0 if nobody holds it."""
+    query = sa.select(LeaseRow.renewals).where(LeaseRow.name == LEASE_NAME)
+    return session.scalar(query) or 0
+
+
 def shortage(database: Database) -> str | None:
     """Return a warning if jobs wait because machines lacked space, memory or file handles."""
-    waiting = (JobRow.state == JobState.QUEUED, JobRow.retry_at.is_not(None))
     try:
         with database.read() as session:
-            n_jobs = session.scalar(sa.select(sa.func.count()).where(*waiting))
-            error = session.scalar(sa.select(JobRow.error).where(*waiting).limit(1))
+            n_jobs = count_postponed(session)
+            error = session.scalar(sa.select(JobRow.error).where(*_POSTPONED).limit(1))
     except SQLAlchemyError:  # reported as an error
         return None
     return None if error is None else f"{n_jobs} jobs will be tried again: {error['detail']}"
@@ -129,7 +153,9 @@ def queue_state(database: Database) -> QueueState | None:
     try:
         with database.read() as session:
             n_jobs, oldest = count_by_state(session), oldest_queued(session)
+            n_ended, n_postponed = count_recently_ended(session), count_postponed(session)
+            n_renewals = lease_renewals(session)
     except SQLAlchemyError:
         return None
     age_s = 0.0 if oldest is None else max(0.0, (now() - oldest).total_seconds())
-    return QueueState(n_jobs, age_s)
+    return QueueState(n_jobs, age_s, n_ended, n_postponed, n_renewals)
