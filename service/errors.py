@@ -279,6 +279,19 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The owner has as many queued jobs as the operator allows.",
         "Retry after the number of seconds in `Retry-After`, or cancel queued jobs.",
     ),
+    "quota-exceeded": ErrorSpec(
+        429,
+        "Quota exceeded",
+        "The owner has as many datasets, model versions or stored bytes as the operator allows.",
+        "Delete what you no longer need, or ask the operator for more; waiting does not help.",
+    ),
+    "rate-limited": ErrorSpec(
+        429,
+        "Too many requests",
+        "The owner sends more requests per second than the operator allows.",
+        "Retry after the number of seconds in `Retry-After`, and send fewer requests; "
+        "`RateLimit-Policy` has the limit.",
+    ),
     "too-many-streams": ErrorSpec(
         429,
         "Too many event streams",
@@ -309,6 +322,7 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
 ANYWHERE: Final = (
     "unauthenticated",
     "forbidden",
+    "rate-limited",
     "invalid-request",
     "internal",
     "unavailable",

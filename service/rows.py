@@ -100,6 +100,14 @@ class JobRow(Row):
         Index("ix_jobs_children", "parent_id", "state"),
         Index("ix_jobs_dataset", "dataset_id", "state"),
         Index("ix_jobs_finished_at", "finished_at"),
+        # what an owner stores
+        Index(
+            "ix_jobs_outputs",
+            "owner",
+            "output_blob_id",
+            sqlite_where=sa.text("output_blob_id IS NOT NULL"),
+            postgresql_where=sa.text("output_blob_id IS NOT NULL"),
+        ),
     )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
@@ -208,10 +216,14 @@ class VersionRow(Row):
     """A version of a model: immutable, trained by exactly one job."""
 
     __tablename__ = "model_versions"
-    __table_args__ = (UniqueConstraint("model_id", "version"),)
+    __table_args__ = (
+        UniqueConstraint("model_id", "version"),
+        # what an owner stores
+        Index("ix_model_versions_stored", "model_id", "artifact_blob_id"),
+    )
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
-    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"), index=True)
+    model_id: Mapped[str] = mapped_column(ForeignKey("models.id"))
     version: Mapped[int]
     job_id: Mapped[str] = mapped_column(ForeignKey("jobs.id"), unique=True)
     #: The version that it was adapted from, if it still exists.

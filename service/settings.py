@@ -182,6 +182,24 @@ class Settings(BaseSettings):
     max_queued_jobs: int = Field(
         10_000, ge=1, description="Maximum number of queued jobs per owner."
     )
+    max_datasets: int = Field(
+        100_000, ge=0, description="Maximum number of datasets per owner; 0: no limit."
+    )
+    max_models: int = Field(
+        100_000, ge=0, description="Maximum number of model versions per owner; 0: no limit."
+    )
+    max_stored_bytes: int = Field(
+        1024 * 1024 * MIB,
+        ge=0,
+        description="Maximum size of the datasets, models and outputs of an owner; 0: no limit. "
+        "Parsing a dataset, or a job that ends, may exceed it once.",
+    )
+    max_requests_per_s: float = Field(
+        0,
+        ge=0,
+        description="Requests per second that an owner can sustain in each process; further ones "
+        "get 429. The requests of two seconds, and at least 10, can come at once. 0: no limit.",
+    )
     priority_across_owners: bool = Field(
         default=False,
         description="Start a job of higher priority before the jobs of all other owners. By "

@@ -50,6 +50,7 @@ PARQUET: Final = "application/vnd.apache.parquet"
             "unsupported-method",
             "key-reused",
             "queue-full",
+            "quota-exceeded",
         ),
     },
 )

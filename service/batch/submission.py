@@ -9,6 +9,7 @@ from sqlalchemy.orm import Session
 from algorithms.interface.errors import AlgorithmError
 from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.tasks import unknown_task
+from service.access.quotas import check_stored_bytes
 from service.batch.context import Services
 from service.batch.schemas import InferenceSpec
 from service.columns import pack_orders
@@ -131,6 +132,7 @@ def _create(
             "not-found", f"version {served.version} of model '{served.name}' has been deleted"
         )
     check_queue_limit(session, origin.owner, services.settings)
+    check_stored_bytes(session, origin.owner, services.settings, more_bytes=1)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,

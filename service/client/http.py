@@ -46,7 +46,7 @@ class Http:
                 if is_last:
                     raise
             else:
-                if response.status_code not in _TRANSIENT or is_last:
+                if not _is_transient(response) or is_last:
                     break
                 pause = max(pause, _retry_after_s(response))
             time.sleep(pause)
@@ -87,6 +87,14 @@ class Http:
 def path(*parts: str | int) -> str:
     """Return a URL path of percent-encoded segments."""
     return "".join("/" + quote(str(part), safe="") for part in parts)
+
+
+def _is_transient(response: httpx.Response) -> bool:
+    """Return whether the request may succeed later; a used-up quota has no Retry-After."""
+    is_quota = response.status_code == httpx.codes.TOO_MANY_REQUESTS
+    return response.status_code in _TRANSIENT and (
+        not is_quota or "retry-after" in response.headers
+    )
 
 
 def _retry_after_s(response: httpx.Response) -> float:

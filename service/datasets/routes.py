@@ -81,6 +81,7 @@ class UploadQuery(ReadOptions):
             "invalid-request",
             "invalid-dataset",
             "key-reused",
+            "quota-exceeded",
         ),
     },
 )

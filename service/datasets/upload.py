@@ -7,6 +7,7 @@ from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
+from service.access.quotas import check_upload
 from service.blobs import BlobWriter
 from service.database import lock
 from service.datasets import store
@@ -42,7 +43,8 @@ async def receive(
     Raises
     ------
     Problem
-        The upload is too large, empty, or of an unsupported format. Nothing is stored.
+        The upload is too large, empty, of an unsupported format, or beyond a quota. Nothing is
+        stored.
     """
     limit = services.settings.max_upload_bytes
     media_type = request.headers.get("content-type", "")
@@ -116,6 +118,8 @@ def _register(
             row = _find_same(session, upload.owner, same)
         is_new = row is None
         if row is None:
+            size_bytes = writer.size_bytes
+            check_upload(session, upload.owner, services.settings, size_bytes=size_bytes)
             row = store.create(session, new, writer.finish(session))
         if created is None:
             remember_created(session, upload.owner, upload.idempotency_key, request_hash, row.id)

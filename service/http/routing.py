@@ -14,6 +14,7 @@ from starlette.routing import Match
 from starlette.types import Scope
 
 from service.access.authenticator import Authenticator
+from service.access.rate_limit import RateLimiter
 from service.errors import Problem
 from service.http.bodies import JSON
 from service.http.requests import StrictRequest
@@ -31,10 +32,13 @@ class StrictRoute(APIRoute):
         Scopes that a key needs to write and to read; None if any key will do.
     is_audited
         Whether requests leave audit events, unless their method only reads.
+    is_rate_limited
+        Whether requests count against the owner's limit of requests per second.
     """
 
     needed: ClassVar[tuple[str | None, str | None]] = (None, None)
     is_audited: ClassVar[bool] = True
+    is_rate_limited: ClassVar[bool] = True
 
     def matches(self, scope: Scope) -> tuple[Match, Scope]:
         """Return whether the route matches; path parameters do not match a colon.
@@ -55,6 +59,8 @@ class StrictRoute(APIRoute):
         async def strict(request: Request) -> Response:
             bounded = StrictRequest(request.scope, request.receive)
             request.scope["owner"] = await self.owner_of(bounded)
+            if self.is_rate_limited:
+                _check_rate(request)
             request.scope["authenticate"] = partial(self.owner_of, bounded)
             if takes_json:
                 _check_is_json(request)
@@ -76,12 +82,22 @@ class StrictRoute(APIRoute):
         return await run_in_threadpool(authenticator.authenticate, authorization, needed)
 
 
-def secured(scope: str | None) -> type[StrictRoute]:
+def secured(scope: str | None, *, is_rate_limited: bool = True) -> type[StrictRoute]:
     """Return the class of routes that need a scope, such as ``jobs:{}`` for read and write."""
     needed = (None, None) if scope is None else (scope.format("write"), scope.format("read"))
-    # inference reads, although its method is POST
-    members = {"needed": needed, "is_audited": scope != "infer"}
+    members = {
+        "needed": needed,
+        "is_audited": scope != "infer",  # inference reads, although its method is POST
+        "is_rate_limited": is_rate_limited,
+    }
     return type("SecuredRoute", (StrictRoute,), members)
+
+
+def _check_rate(request: Request) -> None:
+    """Raise a problem if the owner of a request exceeds the limit of requests per second."""
+    limiter: RateLimiter | None = request.app.state.rate_limiter
+    if limiter is not None:
+        limiter.check(request.scope["owner"])
 
 
 def _check_is_json(request: Request) -> None:

@@ -79,6 +79,7 @@ class JobQuery(PageQuery):
             "unknown-algorithm",
             "key-reused",
             "queue-full",
+            "quota-exceeded",
         ),
     },
 )

@@ -13,6 +13,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
+from service.access.quotas import check_training, lock_quotas
 from service.columns import match_columns, pack_orders
 from service.datasets.canonical import summaries, warnings_of
 from service.datasets.labels import read_labels
@@ -74,6 +75,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
     checked = check(session, spec, owner=origin.owner, settings=settings)
     study = checked.study
     check_queue_limit(session, origin.owner, settings)
+    check_training(session, origin.owner, settings)
     job = store.NewJob(
         owner=origin.owner,
         dataset_id=spec.dataset_id,
@@ -99,6 +101,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
 
 def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
     """Raise a Problem if the owner has the maximum number of queued jobs."""
+    lock_quotas(session, owner)
     waiting = queries.count_waiting(session, owner)
     if waiting >= settings.max_queued_jobs:
         detail = (

@@ -13,6 +13,7 @@ from fastapi.concurrency import contextmanager_in_threadpool
 from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.types import ASGIApp, Receive, Scope, Send
 
+from service.access.rate_limit import RateLimiter
 from service.batch.routes import router as batch
 from service.catalogue.routes import router as catalogue
 from service.datasets.routes import router as datasets
@@ -100,6 +101,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     install_handlers(app)
     app.state.settings = settings
     app.state.metrics = metrics
+    limit = settings.max_requests_per_s
+    app.state.rate_limiter = RateLimiter(limit) if limit else None
     for router in _ROUTERS:
         app.include_router(router)
     app.state.routes = [route for router in _ROUTERS for route in router.routes]

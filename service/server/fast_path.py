@@ -12,6 +12,7 @@ from typing import Final, NoReturn
 from fastapi import FastAPI
 from starlette.types import Receive, Scope, Send
 
+from service.access.rate_limit import RateLimiter
 from service.http.bodies import read_body
 from service.http.requests import headers_of, request_id_of
 from service.inference.handler import MakeHandler, ParsedCall
@@ -40,6 +41,7 @@ class FastPath:
         self._match = lru_cache(_MAX_CACHED_URLS)(UrlPatterns(handlers).match)
         self._max_body_bytes = app.state.settings.max_body_bytes
         self._metrics = app.state.metrics
+        self._rate_limiter: RateLimiter | None = app.state.rate_limiter
         self._hosts = HostPolicy(app.state.settings)
         self._report = RequestContext(_raise_error, self._metrics, self._hosts, calls=handlers)
 
@@ -51,6 +53,8 @@ class FastPath:
             await self._app(scope, receive, send)
             return
         try:
+            if self._rate_limiter is not None:
+                self._rate_limiter.check(parsed.owner)
             length = parsed.headers.get("content-length", "")
             body = await read_body(receive, length, self._max_body_bytes)
             handler = self._handlers[parsed.path](self._app.state.inference, parsed, body, clock)

@@ -14,7 +14,9 @@ from service.observability.readiness import ReadinessMonitor
 router = APIRouter(prefix="/v2/health", tags=["health"])
 
 #: Requires a key, unlike health, since the metrics are about all owners.
-metrics_router = APIRouter(tags=["health"], route_class=secured("metrics:read"))
+metrics_router = APIRouter(
+    tags=["health"], route_class=secured("metrics:read", is_rate_limited=False)
+)
 
 Readiness = Annotated[ReadinessMonitor, app_state("readiness")]
 _NOT_READY: Final = "Not ready; `reasons` lists why."

@@ -131,6 +131,7 @@ def _count_database_threads(settings: Settings) -> int:
         + 1  # recovery of uploads, at the start
         + 1  # dispatcher
         + 1  # retention
+        + 1  # retention
         + 1  # audit events
         + 2  # readiness: the database, the machines of workers
         + 1  # start and stop

@@ -247,6 +247,7 @@ def app():
     framework.state.authenticator = SimpleNamespace(cached_owner=lambda header, _: header)
     framework.state.settings = Settings(max_body_bytes=100, allowed_hosts="x, api.example")
     framework.state.inference = None
+    framework.state.rate_limiter = None
     paths = ("/m/{name}/versions/{version}/infer", "/m/{name}/infer")
     return FastPath(framework, dict.fromkeys(paths, Handler))
 

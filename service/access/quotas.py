@@ -1,0 +1,119 @@
+"""Quotas of an owner on stored bytes, datasets and model versions.
+
+A check locks the owner's quotas until its transaction ends, so that two uploads at the same time
+cannot both take the last place. What a quota cannot know in advance is counted once it is stored:
+parsing may make a dataset larger, and models and outputs get their size when their job ends.
+"""
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.database import lock
+from service.errors import Problem
+from service.job_states import UNFINISHED
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.settings import Settings
+
+
+def check_upload(session: Session, owner: str, settings: Settings, *, size_bytes: int) -> None:
+    """Raise a Problem unless the owner may store one more dataset of a size."""
+    lock_quotas(session, owner)
+    limit = settings.max_datasets
+    if limit:
+        used = count_datasets(session, owner)
+        if used >= limit:
+            raise _exceeded("datasets", used, limit, "delete datasets that you no longer need")
+    check_stored_bytes(session, owner, settings, more_bytes=size_bytes)
+
+
+def check_training(session: Session, owner: str, settings: Settings) -> None:
+    """Raise a Problem unless the owner may train one more model.
+
+    Unfinished jobs count, since each of them may make a model version.
+    """
+    lock_quotas(session, owner)
+    limit = settings.max_models
+    if limit:
+        used = count_models(session, owner)
+        unfinished = 0 if used >= limit else count_unfinished_trainings(session, owner)
+        if used + unfinished >= limit:
+            what = f"model versions and {unfinished} unfinished jobs that train further ones"
+            remedy = "delete model versions that you no longer need"
+            raise _exceeded(what if unfinished else "model versions", used, limit, remedy)
+    check_stored_bytes(session, owner, settings, more_bytes=1)
+
+
+def check_stored_bytes(
+    session: Session, owner: str, settings: Settings, *, more_bytes: int
+) -> None:
+    """Raise a Problem unless the owner may store some more bytes."""
+    limit = settings.max_stored_bytes
+    if not limit:
+        return
+    used = stored_bytes(session, owner)
+    if used + more_bytes > limit:
+        remedy = "delete datasets, models and outputs that you no longer need"
+        what = "stored bytes" if more_bytes <= 1 else f"stored bytes, and this needs {more_bytes}"
+        raise _exceeded(what, used, limit, remedy)
+
+
+def lock_quotas(session: Session, owner: str) -> None:
+    """Lock the quotas of an owner until the transaction ends."""
+    lock(session, "quotas", owner)
+
+
+def count_datasets(session: Session, owner: str) -> int:
+    """Return the number of datasets of an owner."""
+    query = sa.select(sa.func.count()).where(
+        DatasetRow.owner == owner, DatasetRow.state != "deleted"
+    )
+    return session.scalar(query) or 0
+
+
+def count_models(session: Session, owner: str) -> int:
+    """Return the number of model versions of an owner."""
+    query = (
+        sa.select(sa.func.count())
+        .select_from(VersionRow)
+        .join(ModelRow, ModelRow.id == VersionRow.model_id)
+        .where(ModelRow.owner == owner)
+    )
+    return session.scalar(query) or 0
+
+
+def count_unfinished_trainings(session: Session, owner: str) -> int:
+    """Return the number of unfinished jobs of an owner that will make a model version."""
+    kind = JobRow.plan["kind"].as_string()
+    query = sa.select(sa.func.count()).where(
+        JobRow.owner == owner,
+        JobRow.parent_id.is_(None),
+        JobRow.state.in_(UNFINISHED),
+        sa.or_(JobRow.plan.is_(None), kind.is_(None), kind != "infer"),
+    )
+    return session.scalar(query) or 0
+
+
+def stored_bytes(session: Session, owner: str) -> int:
+    """Return the bytes of an owner's datasets, models and outputs; equal ones count once."""
+    versions = sa.select(VersionRow.artifact_blob_id).join(
+        ModelRow, ModelRow.id == VersionRow.model_id
+    )
+    references = sa.union(
+        sa.select(DatasetRow.content_blob_id).where(DatasetRow.owner == owner),
+        sa.select(DatasetRow.upload_blob_id).where(DatasetRow.owner == owner),
+        sa.select(JobRow.output_blob_id).where(
+            JobRow.owner == owner, JobRow.output_blob_id.is_not(None)
+        ),
+        versions.where(ModelRow.owner == owner),
+    ).subquery()
+    sizes = sa.select(sa.func.sum(BlobRow.size_bytes)).join(
+        references, references.c[0] == BlobRow.id
+    )
+    return int(session.scalar(sizes) or 0)
+
+
+def _exceeded(what: str, used: int, limit: int, remedy: str) -> Problem:
+    detail = (
+        f"you have {used} {what}, the maximum is {limit}; {remedy}, or ask the operator for more"
+    )
+    return Problem("quota-exceeded", detail)

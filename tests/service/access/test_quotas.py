@@ -1,0 +1,166 @@
+"""Quotas of an owner: datasets, model versions and stored bytes."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import httpx
+import numpy as np
+import pytest
+import sqlalchemy as sa
+
+from service.access import quotas
+from service.blobs import BlobStore
+from service.client import Client, ServiceError
+from service.datasets import store as dataset_store
+from service.errors import Problem
+from service.job_states import JobState
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.settings import Settings
+
+CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
+NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}
+
+
+def settings(**limits):
+    return Settings(**(NONE | limits))
+
+
+@pytest.fixture
+def upload(database, tmp_path):
+    """Return a function that uploads some bytes as the route does."""
+    blobs = BlobStore(database, tmp_path, cache_bytes=1)
+
+    def run(content: bytes, limits: Settings, owner="ada"):
+        writer = blobs.writer()
+        writer.write(content)
+        writer.flush()
+        with database.write() as session:
+            quotas.check_upload(session, owner, limits, size_bytes=len(content))
+            new = dataset_store.NewDataset(owner, "d", "text/csv", {}, content.hex())
+            return dataset_store.create(session, new, writer.finish(session)).id
+
+    return run
+
+
+def test_without_limits_nothing_is_counted(upload):
+    for number in range(3):
+        upload(b"%d" % number, settings())
+
+
+def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):
+    limits = settings(max_datasets=2)
+    upload(b"one", limits)
+    upload(b"two", limits)
+    with pytest.raises(Problem, match="you have 2 datasets, the maximum is 2; delete") as caught:
+        upload(b"three", limits)
+    assert (caught.value.code, caught.value.status_code) == ("quota-exceeded", 429)
+    upload(b"three", limits, owner="bob")
+
+
+def test_an_upload_beyond_the_stored_bytes_is_refused(upload):
+    limits = settings(max_stored_bytes=10)
+    upload(b"12345", limits)
+    upload(b"67890", limits)
+    with pytest.raises(Problem, match="you have 10 stored bytes, and this needs 3, the maximum"):
+        upload(b"abc", limits)
+
+
+def test_a_deleted_dataset_makes_room(upload, database):
+    limits = settings(max_datasets=1, max_stored_bytes=5)
+    dataset_id = upload(b"12345", limits)
+    with database.write() as session:
+        dataset_store.delete(session, session.get_one(DatasetRow, dataset_id))
+    upload(b"67890", limits)
+
+
+def test_uploads_at_the_same_time_do_not_exceed_a_quota(upload, database):
+    limits = settings(max_datasets=3)
+    ready = threading.Barrier(8)
+
+    def run(number):
+        ready.wait()
+        try:
+            return upload(b"content %d" % number, limits)
+        except Problem as problem:
+            return problem.code
+
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(run, range(8)))
+    assert found.count("quota-exceeded") == 5
+    with database.read() as session:
+        assert quotas.count_datasets(session, "ada") == 3
+
+
+def test_models_and_unfinished_jobs_that_train_one_count_together(database, upload):
+    dataset_id = upload(b"x", settings())
+    names = ("params", "software", "classes", "metrics", "history")
+    plans = [None, {"kind": "search"}, {"kind": "adapt"}, {"kind": "infer"}, None]
+    states = [JobState.QUEUED, JobState.WAITING, JobState.RUNNING, JobState.QUEUED, "succeeded"]
+    with database.write() as session:
+        blob_id = session.scalar(sa.select(BlobRow.id))
+        for number, (plan, state) in enumerate(zip(plans, states, strict=True)):
+            session.add(
+                JobRow(
+                    id=f"job_{number}", owner="ada", dataset_id=dataset_id, algorithm="pca",
+                    params={}, seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
+                    root_id=f"job_{number}", state=state, plan=plan,
+                )
+            )  # fmt: skip
+        session.flush()
+        session.add(ModelRow(id="mod_1", owner="ada", name="m", latest_version=1))
+        session.flush()
+        session.add(
+            VersionRow(
+                id="mdl_1", model_id="mod_1", version=1, job_id="job_4", dataset_id=dataset_id,
+                dataset_sha256="0", algorithm="pca", seed=0, methods=[], tasks=[], warnings=[],
+                artifact_blob_id=blob_id, artifact_sha256="0", artifact_bytes=5,
+                **{name: {} for name in names},
+            )
+        )  # fmt: skip
+    with database.write() as session:
+        assert quotas.count_models(session, "ada") == 1
+        assert quotas.count_unfinished_trainings(session, "ada") == 3
+        assert quotas.stored_bytes(session, "ada") == 1  # both refer to the same blob
+        assert quotas.stored_bytes(session, "bob") == 0
+        quotas.check_training(session, "ada", settings(max_models=5))
+        with pytest.raises(Problem, match="1 model versions and 3 unfinished jobs"):
+            quotas.check_training(session, "ada", settings(max_models=4))
+        with pytest.raises(Problem, match="you have 1 stored bytes, the maximum is 1"):
+            quotas.check_training(session, "ada", settings(max_stored_bytes=1))
+
+
+# --- over HTTP -----------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def small(launch_service):
+    with launch_service(
+        SIBLING_WORKER_SLOTS=1, SIBLING_MAX_DATASETS=2, SIBLING_MAX_MODELS=1
+    ) as running:
+        yield running
+
+
+def test_an_exceeded_quota_is_429_with_the_remedy(small):
+    rows = {"a": np.arange(20.0).reshape(5, 4) ** 1.5}
+    with Client(small.url) as client, httpx.Client(base_url=small.url, timeout=60) as http:
+        first = client.upload(rows, name="first")
+        client.upload({"b": rows["a"]}, name="second")
+        headers = {"Content-Type": "text/csv", "Idempotency-Key": "k"}
+        refused = http.post("/v1/datasets?name=third", content=CSV, headers=headers)
+        assert (refused.status_code, refused.json()["code"]) == (429, "quota-exceeded")
+        assert "you have 2 datasets, the maximum is 2" in refused.json()["detail"]
+        assert "retry-after" not in refused.headers
+        assert client.upload(rows, name="first").id == first.id  # which is there already
+        model = client.train(first, "pca", k=1).wait()
+        with pytest.raises(ServiceError, match="you have 1 model versions, the maximum is 1"):
+            client.train(first, "pca", k=1)
+        model.delete()
+        assert client.train(first, "pca", k=1).wait().version == 2
+        for dataset in client.datasets():
+            if dataset["name"] == "second":
+                client.delete_dataset(dataset["id"])
+        accepted = http.post("/v1/datasets?name=third", content=CSV, headers=headers)
+        assert accepted.status_code in (201, 202)
+    with small.open_database() as database, database.read() as session:
+        incomplete = sa.select(sa.func.count()).where(BlobRow.sha256.is_(None))
+        assert session.scalar(incomplete) == 0  # a refused upload leaves nothing
