@@ -272,7 +272,7 @@ class TraceRatioLDA(TaskByTask[TraceRatioParams]):
     Params = TraceRatioParams
 
     def limits_of(self, task: Scatters, params: TraceRatioParams) -> dict[str, float]:
-        """Return the dimension of the span, or of the whole space, as the limit of d."""
+        """Return the limit of d: the number of features if null is 'keep', otherwise the rank."""
         return {"d": task.dimensions(params.null)}
 
     def directions(

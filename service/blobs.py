@@ -243,7 +243,7 @@ class UnreferencedPage:
 def unreferenced_blobs(
     session: Session, *, after: str, before: datetime, limit: int
 ) -> UnreferencedPage:
-    """Return which of the next blobs were last written before a moment and have no reference."""
+    """Return those of the next blobs that no row references, last written before ``before``."""
     is_referenced = sa.or_(*(sa.exists().where(c == BlobRow.id) for c in _references()))
     query = sa.select(BlobRow.id, BlobRow.created_at < before, is_referenced)
     page = query.where(BlobRow.id > after).order_by(BlobRow.id).limit(limit)

@@ -62,8 +62,8 @@ def migrate(
         command.upgrade(_config(database.url, lock_timeout_s=lock_timeout_s), revision)
     except LockTimeout as error:
         raise MigrationTimeout(
-            f"the database is locked by another process for more than {lock_timeout_s:g} s, which "
-            "may be migrating it; run 'sibling migrate' again when that has ended"
+            f"the database has been locked for more than {lock_timeout_s:g} s by another process, "
+            "which may be migrating it; run 'sibling migrate' again when that process has ended"
         ) from error
     except CommandError:
         check_known(database)  # a newer version may have migrated it meanwhile

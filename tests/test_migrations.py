@@ -262,11 +262,13 @@ def test_processes_that_migrate_at_once_take_turns(database):
 def test_a_migration_that_waits_too_long_for_another_says_so(database):
     with database.engine.connect() as connection:
         begin_exclusive(connection, "migration", timeout_s=5)
-        with pytest.raises(MigrationTimeout, match=r"locked by another process.*0\.2 s"):
+        with pytest.raises(
+            MigrationTimeout, match=r"locked for more than 0\.2 s by another process"
+        ):
             migrate(database, lock_timeout_s=0.2)
         ended = run_at_once([start_migration(database.url, "--lock-timeout", "0.2")])
         assert ended[0][0] == 1
-        assert ended[0][1].splitlines()[-1].startswith("error: the database is locked by another")
+        assert ended[0][1].splitlines()[-1].startswith("error: the database has been locked for")
     migrate(database)
     check_schema(database)
 

@@ -68,7 +68,7 @@ def fit_candidates(algorithm: Algo, candidates: Sequence[Mapping[str, Any]]) -> 
 
 
 def fit_single(algorithm: Algo, values: Mapping[str, Any]) -> Fit:
-    """Return a function that fits one candidate to training rows, and raises its error."""
+    """Return a function that fits one candidate to training rows; errors of the fit are raised."""
     params = algorithm.parse(values)
 
     def fit(train: TaskSet, rng: np.random.Generator) -> Sequence[Model]:

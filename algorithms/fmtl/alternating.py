@@ -73,13 +73,22 @@ class Preconditioner:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AlternatingState(LoopState):
-    """Eigenvalues (T,) and eigenvectors (T, T) of θ, its machines, best dual value / C, gap / C.
+    """An estimate of θ, with the kernel machines that are optimal for it.
 
     Parameters
     ----------
+    values : (T,)
+        Eigenvalues of θ.
+    V : (T, T)
+        Eigenvectors of θ.
     kappa : (T, N)
+        Dual variables of the machines.
     g : (T, T)
-        VᵀgV.
+        Gram matrix of the outputs in the basis V, VᵀgV.
+    dual
+        Best dual value so far, divided by C.
+    gap
+        Duality gap, divided by C.
     """
 
     values: Array

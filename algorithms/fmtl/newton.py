@@ -41,7 +41,22 @@ GRADIENT_FACTOR = 1e-8
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class NewtonState(LoopState):
-    """θ (T, T), its weights A = Wθ^{-1/2} (q, T), κ (n,), best dual value / C and gap / C."""
+    """An estimate of θ, with the kernel machines that are optimal for it.
+
+    Parameters
+    ----------
+    theta : (T, T)
+    A : (q, T)
+        Weights of the machines, Wθ^{-1/2}.
+    kappa : (n,)
+        Dual variables of the machines.
+    dual
+        Best dual value so far, divided by C.
+    gap
+        Duality gap, divided by C.
+    exponent
+        Exponent of the next step.
+    """
 
     theta: Array
     A: Array
@@ -133,7 +148,7 @@ def _machines(
 
 
 def _evaluate(problem: Problem, half: Array, A: Array) -> tuple[float, Array, Array, Array]:
-    """Return the primal value / C without V, then κ, U, and the curvatures of the loss at A."""
+    """Return the loss plus ½‖A‖², κ (n,), U (q, T) and the curvatures of the loss (n,) at A."""
     e, loss = problem.examples, problem.loss
     W = A @ half
     F = np.concatenate([e.X[e.rows(r)] @ W[:, r] for r in range(e.n_outputs)])

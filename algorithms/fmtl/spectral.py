@@ -2,9 +2,9 @@
 
 With K = Q S Qᵀ and θ = V diag(θ) Vᵀ, the machines (K ⊗ θ + I)κ = y decouple entry by entry,
 κ̃_ij = ỹ_ij/(1 + S_i θ_j) with Ỹ = QᵀYV. A step of θ costs two products (N, T)(T, T), one
-(T, N)(N, T) and an eigendecomposition (T, T); two to six steps are needed. The part of Y outside
-the span of Q has a common eigenvalue μ: 0 for the complement of features, or the mean of the
-remaining eigenvalues for an approximate S.
+(T, N)(N, T) and an eigendecomposition (T, T); two to six steps are needed. If Q has fewer than N
+columns, K is μI outside the span of Q: μ is 0 if K has low rank because there are few features, or
+the mean of the remaining eigenvalues if K is approximated.
 """
 
 from dataclasses import dataclass, replace
@@ -93,7 +93,23 @@ def evaluate_theta(spectrum: Spectrum, values: Array, V: Array, *, s: float) -> 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ThetaState(LoopState):
-    """Eigenvalues (T,) and eigenvectors (T, T) of θ, VᵀgV, best dual value / C and gap / C."""
+    """An estimate of θ.
+
+    Parameters
+    ----------
+    values : (T,)
+        Eigenvalues of θ.
+    V : (T, T)
+        Eigenvectors of θ.
+    g : (T, T)
+        Gram matrix of the outputs in the basis V, VᵀgV.
+    dual
+        Best dual value so far, divided by C.
+    gap
+        Duality gap, divided by C.
+    exponent
+        Exponent of the next step.
+    """
 
     values: Array
     V: Array

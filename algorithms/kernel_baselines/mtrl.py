@@ -111,7 +111,7 @@ def _solve(
 
 
 def solution_at(problem: Problem, kappa: Array, *, T: int, trace: Trace | None = None) -> Solution:
-    """Return the solution for the Θ of the problem, with its gap under the bound tr Θ <= T."""
+    """Return the solution for the given Θ, with its duality gap under the constraint tr Θ <= T."""
     e, theta, C = problem.examples, problem.kernel.Theta, problem.kernel.C
     products = problem.products(kappa)
     g = problem.gram(kappa, products)

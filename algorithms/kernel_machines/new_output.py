@@ -71,7 +71,7 @@ class NewOutput:
         return gain - float(2.0 * bound[:-1].sum() + bound[-1])
 
     def predictions(self, kappa: Array) -> Array:
-        """Return F (n,)."""
+        """Return the predictions F (n,) of the new output for its rows."""
         theta = self.kernel.theta(self.extended_gram(kappa))[-1]
         return np.asarray(np.column_stack([self.b, self.K @ kappa]) @ theta)
 

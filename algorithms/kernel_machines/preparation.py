@@ -183,7 +183,10 @@ def mean_rows(examples: Examples) -> float:
 
 
 def _min_distinct_rows(summaries: Sequence[TaskSummary]) -> int:
-    """Return a lower bound of the number of distinct rows; tasks of equal size may share them."""
+    """Return a lower bound on the number of distinct rows.
+
+    Tasks of equal size may all have the same rows.
+    """
     sizes = [task.n_samples for task in summaries]
     return sizes[0] if len(set(sizes)) == 1 else sum(sizes)
 

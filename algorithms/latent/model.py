@@ -116,7 +116,7 @@ class LatentModel(Model):
         return part.restored(part.process.mean(rows))
 
     def reconstruct(self, X: object, *, task: str) -> Array:
-        """Return the expected rows at the latents of rows, with missing values filled in.
+        """Return the rows expected at the latents of the given rows, with missing values filled in.
 
         Parameters
         ----------

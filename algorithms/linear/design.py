@@ -192,7 +192,7 @@ def prepare(
 
 
 def unit_of_rows(rows: Array, form: Form) -> float:
-    """Return the divisor of unstandardised columns; 1 if they are standardised or with a kernel."""
+    """Return the common divisor of raw rows; 1 if columns are standardised or a kernel is used."""
     is_raw = form.standardise == "none" and form.kernel == "linear"
     return power_of_two(deviation([rows], is_centered=False)) if is_raw else 1.0
 

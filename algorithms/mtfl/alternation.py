@@ -1,11 +1,12 @@
 """Algorithm 1 of the paper, corrected: alternate between W in the metric D, and D by eq. 9.
 
-The paper prints the update of D after the loop, but it belongs inside. D = (WᵀW + εI)^½/tr keeps
-directions that a step has made small, because w could never leave the range of D again. The
-perturbed objective Σ loss + γ(tr(WᵀW + εI)^½)² decreases in every step; when it stalls, ε is
-divided by ten, starting from (‖W‖/d)². This is the paper's solver, but slow: the objective comes
-within 1e-6 of the optimum, but a small direction that should grow does so by a factor close to 1.
-With few rows per task, the final duality gap is between 1e-6 and 1e-4.
+The paper prints the update of D after the loop, but it belongs inside. The update is (WᵀW + εI)^½,
+divided by its trace. Without ε, a direction that D has lost could not return, because W is always
+in the range of D. The perturbed objective Σ loss + γ(tr(WᵀW + εI)^½)² decreases in every step; when
+it stalls, ε is divided by ten, starting from (‖W‖/d)². This is the paper's solver, but it is slow:
+the objective comes within 1e-6 of the optimum, while small directions that should grow are
+multiplied by a factor close to 1 in each step. With few rows per task, the final duality gap is
+between 1e-6 and 1e-4.
 """
 
 from dataclasses import dataclass

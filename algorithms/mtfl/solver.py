@@ -183,7 +183,7 @@ def _solution(W: Array, U: Array, state: LoopState, solver: str) -> Solution:
 
 
 def _first_fit(problem: SquareProblem) -> Array:
-    """Return the W fitted in the metric D = I/d."""
+    """Return the optimal W (T, d) for the fixed metric D = I/d."""
     U = _even_root(problem)
     return problem.norm.lift(fit_in_metric(problem, U).V, U)
 

@@ -26,8 +26,9 @@ def is_flat(variance: float | Array, peak: float | Array) -> NDArray[np.bool_]:
     Parameters
     ----------
     variance : (...)
+        Variances of columns.
     peak : (...)
-        Largest absolute value.
+        Largest absolute value in each column.
     """
     return np.asarray(np.sqrt(variance) <= FLAT_RTOL * np.asarray(peak))
 

@@ -95,7 +95,7 @@ class TraceNorm(FeatureNorm):
         return np.asarray((left * np.maximum(s - threshold(s, tau, power=power), 0.0)) @ right)
 
     def root(self, W: Array, epsilon: float) -> Array:
-        """Return (d, r), from the SVD of W, because WᵀW loses small singular values."""
+        """Return U (d, r), from the SVD of W, because WᵀW loses small singular values."""
         T, d = W.shape
         _, s, right = np.linalg.svd(W, full_matrices=d > T and epsilon > 0)
         spectrum = np.zeros(len(right))
@@ -105,14 +105,14 @@ class TraceNorm(FeatureNorm):
         return np.asarray(right.T * np.sqrt(spectrum / total if total > 0 else 1.0 / d))
 
     def spread_root(self, W: Array, share: float) -> Array:
-        """Return (d, min(d, T))."""
+        """Return U (d, r) with r = min(d, T)."""
         _, s, right = np.linalg.svd(W, full_matrices=False)
         total = float(s.sum())
         spectrum = (1 - share) * s / total if total > 0 else np.zeros(len(s))
         return np.asarray(right.T * np.sqrt(spectrum + share / len(s)))
 
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
-        """Return U (d, r) and V (T, r) of r = min(d, T)."""
+        """Return U (d, r) and V (T, r) with V Uᵀ = W and r = min(d, T)."""
         left, s, right = np.linalg.svd(W, full_matrices=False)
         root = np.sqrt(np.maximum(s, min_ratio * s[0]))
         return right.T * root, left * root
@@ -148,7 +148,7 @@ class ColumnNorm(FeatureNorm):
         return W * (kept / np.where(norms > 0, norms, 1.0))
 
     def root(self, W: Array, epsilon: float) -> Array:
-        """Return the diagonal, (d,)."""
+        """Return the diagonal of U, (d,)."""
         spectrum = np.sqrt(self.values(W) ** 2 + epsilon)
         total = float(spectrum.sum())
         return (
@@ -158,14 +158,14 @@ class ColumnNorm(FeatureNorm):
         )
 
     def spread_root(self, W: Array, share: float) -> Array:
-        """Return the diagonal, (d,)."""
+        """Return the diagonal of U, (d,)."""
         norms = self.values(W)
         total = float(norms.sum())
         spectrum = (1 - share) * norms / total if total > 0 else np.zeros(len(norms))
         return np.sqrt(spectrum + share / len(norms))
 
     def factor(self, W: Array, *, min_ratio: float) -> tuple[Array, Array]:
-        """Return U (d,) and V (T, d)."""
+        """Return the diagonal of U, (d,), and V (T, d) with V diag(U) = W."""
         norms = self.values(W)
         U = np.sqrt(np.maximum(norms, min_ratio * norms.max()))
         return U, W / np.where(U > 0, U, 1.0)

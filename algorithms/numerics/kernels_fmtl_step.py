@@ -233,7 +233,8 @@ def logistic_kappa(
 ) -> float:
     """Return the best κ for the logistic loss.
 
-    It is κ = y u with u = w/(1 + e^-v), where v is the root of -v = y F.
+    It is κ = y u with u = w/(1 + e^-v), where v solves v = -y F, and F is the prediction for the
+    example at this κ.
     """
     y, w = piece[0], piece[4]
     top = min(-y * prediction_after(-kappa, rule, c, k_ii, b, g, r)[0], 700.0)

@@ -1,10 +1,13 @@
-"""Compiled sweeps of dual coordinate ascent, task by task; κ, products and g change in place.
+"""Compiled sweeps of dual coordinate ascent, task by task.
+
+They update three arrays in place: the dual variables κ, the products of κ with the kernel matrix or
+the features, and g, the Gram matrix of the outputs.
 
 During the sweeps over a task r, the contributions of the other tasks to its examples are fixed, so
 that a step costs O(n_r + T), or O(d + T) for a linear kernel. After the sweeps, the products of the
 task with all rows are updated for the rows that changed. Examples that do not change in a sweep are
-skipped by the next sweeps over the same task. A block of shared rows is swept with all tasks in
-turn.
+skipped by the next sweeps over the same task. If all tasks share their rows, a sweep over a block
+of rows visits every task in turn.
 """
 
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only

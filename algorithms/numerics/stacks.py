@@ -44,6 +44,7 @@ class Stack:
     is_row : (g, n, 1)
         1 for a row, 0 for padding.
     columns : (g, m)
+        Position of each column of Y among the T columns of all blocks.
     """
 
     X: Array
@@ -73,7 +74,7 @@ class Stacks:
     n_features: int
 
     def forward(self, W: Array) -> tuple[Array, ...]:
-        """Return X wᵀ for W (T, d): an array (g, n, m) for each stack."""
+        """Return the products X w for all rows w of W (T, d): an array (g, n, m) for each stack."""
         return tuple(part.X @ np.swapaxes(part.gather(W), 1, 2) for part in self.parts)
 
     def adjoint(self, A: Sequence[Array]) -> Array:

@@ -68,7 +68,7 @@ class ProjectionClassifier(Model):
         return int(self.part_of(task).U.shape[0])
 
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
-        """Return the labels of a task, sorted, which is the order of the columns of distances."""
+        """Return the sorted labels of a task; ``distances`` has its columns in this order."""
         return self.part_of(task).classes
 
     def transform(self, X: object, *, task: str) -> Array:

@@ -54,9 +54,10 @@ class Choice:
 
 
 def absolute_coupling(moments: Moments, c: float, *, scale: str) -> float:
-    """Return λ of eq. 4 for a coupling; on the relative scale it is c · mean_t(tr C_t)/d/(T-1).
+    """Return λ of eq. 4 for a coupling c; on the relative scale it is c · mean_t(tr C_t)/d/(T-1).
 
-    λ is infinite from :data:`COMMON_COUPLING` on, where rounding of J hides the covariances.
+    From :data:`COMMON_COUPLING` on it is infinite, because the covariances would contribute less to
+    the objective J than its rounding errors.
     """
     n_tasks = moments.C.n_tasks
     if n_tasks == 1:

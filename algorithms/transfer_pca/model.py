@@ -80,9 +80,9 @@ class PPCAModel(Model):
     def reconstruct(self, X: object, *, task: str) -> Array:
         """Return the reconstructed rows, with missing values filled in.
 
-        A complete row is projected onto the subspace, which has the smallest squared error (Tipping
-        and Bishop, section 3.3). For a row with missing values it is Wz + mean with the expected
-        latent z, which is shrunk towards 0 if few values are known.
+        A complete row is projected onto the subspace, because this has the smallest squared error
+        (Tipping and Bishop, section 3.3). A row with missing values becomes Wz + mean with the
+        expected latent z, which is shrunk towards 0 if few values are known.
 
         Parameters
         ----------

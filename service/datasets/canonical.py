@@ -132,7 +132,7 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
             for entry in manifest["tasks"]
         ]
     except KeyError as error:
-        raise InvalidArtifact(f"'{path.name}' has no array {error} of the manifest") from None
+        raise InvalidArtifact(f"'{path.name}' lacks the array {error} of its manifest") from None
     return TaskSet(tuple(tasks))
 
 

@@ -33,7 +33,7 @@ class Clock:
         self.phases = [0] * len(PHASES)
 
     def end(self, phase: int) -> None:
-        """Add the time since the previous call to a phase."""
+        """Count the time since the previous call, or the creation, as time of a phase."""
         now = time.perf_counter_ns()
         self.phases[phase] += now - self._last
         self._last = now

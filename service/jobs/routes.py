@@ -178,7 +178,8 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
 def delete_job(job_id: JobId, request: Request, services: Context, owner: Owner) -> Response:
     """Delete a job that has ended, with its child jobs, events and outputs.
 
-    A job that created a model version is part of its lineage, and can only be deleted after it.
+    A job that created a model version is part of the lineage of this version, and can be deleted
+    only after the version.
     """
     with services.database.write() as session:
         row = deletion.lock_job(session, job_id, owner=owner)

@@ -25,7 +25,7 @@ _CHUNKS_PER_STEP: Final = 8
 
 
 def expire_events(database: Database, before: datetime) -> Iterator[int]:
-    """Delete older events of jobs that have ended; yield the number deleted at each step.
+    """Delete events before ``before`` of jobs that have ended; yield the number at each step.
 
     A model keeps its training history, which its version has.
     """
@@ -49,7 +49,10 @@ def expire_events(database: Database, before: datetime) -> Iterator[int]:
 
 
 def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
-    """Delete older attempts of jobs that have ended; yield the number deleted at each step."""
+    """Delete attempts that ended before ``before``; yield the number at each step.
+
+    Attempts at jobs that have not ended are kept.
+    """
     key = sa.tuple_(AttemptRow.job_id, AttemptRow.attempt)
     after: tuple[str, int] = ("", 0)
     while True:
@@ -74,7 +77,7 @@ def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
 
 
 def expire_jobs(database: Database, before: datetime) -> Iterator[int]:
-    """Delete jobs that ended earlier, with their child jobs; yield the number at each step.
+    """Delete jobs that ended before ``before``, with child jobs; yield the number at each step.
 
     Jobs that made a model version which still exists are kept: they are its lineage.
     """
@@ -128,7 +131,7 @@ def _delete_some_events(session: Session, job_id: str) -> bool:
 
 
 def expire_idempotency_keys(database: Database, before: datetime) -> Iterator[int]:
-    """Delete older idempotency keys; yield the number deleted at each step."""
+    """Delete idempotency keys created before ``before``; yield the number at each step."""
     key = sa.tuple_(IdempotencyRow.owner, IdempotencyRow.key)
     query = (
         sa.select(IdempotencyRow.owner, IdempotencyRow.key)
@@ -146,7 +149,7 @@ def expire_idempotency_keys(database: Database, before: datetime) -> Iterator[in
 
 
 def expire_audit_events(database: Database, before: datetime) -> Iterator[int]:
-    """Delete older audit events; yield the number deleted at each step."""
+    """Delete audit events created before ``before``; yield the number at each step."""
     query = (
         sa.select(AuditRow.id)
         .where(AuditRow.created_at < before)
@@ -162,7 +165,7 @@ def expire_audit_events(database: Database, before: datetime) -> Iterator[int]:
 
 
 def expire_blobs(database: Database, before: datetime) -> Iterator[int]:
-    """Delete blobs last written earlier that no row references; yield the number at each step."""
+    """Delete unreferenced blobs last written before ``before``; yield the number at each step."""
     after = ""
     while True:
         with database.read() as session:

@@ -188,12 +188,12 @@ class Connection(asyncio.Protocol):
         del self._http  # which refers to this object; cycles are collected rarely
 
     def pause_writing(self) -> None:
-        """Note that the client does not read as fast as the application writes."""
+        """Record that the client reads more slowly than the application writes."""
         self._is_paused = True
         self._http.pause_writing()
 
     def resume_writing(self) -> None:
-        """Note that the client has read."""
+        """Record that the client has caught up."""
         self._is_paused = False
         self._http.resume_writing()
 

@@ -46,7 +46,7 @@ def list_page(
 
 
 def events_after(session: Session, job_id: str, event_id: int, limit: int) -> Sequence[EventRow]:
-    """Return the events of a job after one of them, in order."""
+    """Return the events of a job after the event ``event_id``, in order."""
     query = sa.select(EventRow).where(EventRow.job_id == job_id, EventRow.id > event_id)
     return session.scalars(query.order_by(EventRow.id).limit(limit)).all()
 

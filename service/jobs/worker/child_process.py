@@ -95,7 +95,10 @@ class ChildProcess:
         return 0.0 if self._requested_at is None else time.monotonic() - self._requested_at
 
     def extend_cpu(self) -> None:
-        """Raise the CPU limit of the child; without this call the kernel stops it in the end."""
+        """Raise the CPU limit of the child.
+
+        Without repeated calls the child reaches the limit, and the kernel kills it.
+        """
         with contextlib.suppress(ProcessLookupError, psutil.NoSuchProcess):
             used = sum(psutil.Process(self.process.pid).cpu_times()[:2])
             soft = int(used) + CPU_LIMIT_S * self.threads

@@ -77,7 +77,7 @@ class Engine:
     def free_slots(self) -> list[str]:
         """Return the address of a worker for each job that the pool can start now.
 
-        Workers that do not respond are left out: Dask would hand them tasks.
+        Workers that do not respond are left out: Dask would still send them work.
 
         Raises
         ------
