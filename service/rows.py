@@ -100,6 +100,14 @@ class JobRow(Row):
         Index("ix_jobs_children", "parent_id", "state"),
         Index("ix_jobs_dataset", "dataset_id", "state"),
         Index("ix_jobs_finished_at", "finished_at"),
+        Index(
+            "ix_jobs_base_version",
+            "owner",
+            "state",
+            "base_version_id",
+            sqlite_where=sa.text("base_version_id IS NOT NULL"),
+            postgresql_where=sa.text("base_version_id IS NOT NULL"),
+        ),
         # what an owner stores
         Index(
             "ix_jobs_outputs",
@@ -129,6 +137,8 @@ class JobRow(Row):
     root_id: Mapped[str] = mapped_column(sa.String(40))
     #: What the job does other than one fit; see ``service.jobs.studies.plans``.
     plan: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Model version that the job adapts or applies, as in its plan.
+    base_version_id: Mapped[str | None] = mapped_column(sa.String(40))
 
     state: Mapped[str] = mapped_column(sa.String(16))
     attempt: Mapped[int] = mapped_column(default=0)

@@ -192,6 +192,32 @@ def test_rows_of_the_first_schema_survive_every_later_one(database):
         assert connection.exec_driver_sql("SELECT count(*) FROM events").scalar() == 1
 
 
+def test_jobs_of_a_model_version_get_its_id_from_their_plan(database):
+    migrate(database, revision="2026_11_24_quotas")
+    moment = "2026-01-01 00:00:00+00:00"
+    plans = {"job_1": '{"kind": "adapt", "version_id": "mdl_1"}', "job_2": '{"kind": "score"}'}
+    plans["job_3"] = "null"
+    with database.engine.begin() as connection:
+        connection.exec_driver_sql(
+            "INSERT INTO datasets (id, owner, name, state, media_type, options, fingerprint, "
+            "upload_sha256, size_bytes, issues, created_at, updated_at) VALUES ('ds_1', 'ada', "
+            f"'d', 'ready', 'text/csv', '{{}}', 'f', '0', 1, '[]', '{moment}', '{moment}')"
+        )
+        for job_id, plan in plans.items():
+            connection.exec_driver_sql(
+                "INSERT INTO jobs (id, root_id, owner, dataset_id, algorithm, params, seed, "
+                "model_name, priority, timeout_s, memory_mb, max_attempts, state, attempt, "
+                "counted_attempts, is_cancel_requested, is_release_requested, heartbeat, warnings, "
+                f"plan, created_at) VALUES ('{job_id}', '{job_id}', 'ada', 'ds_1', 'pca', '{{}}', "
+                "0, 'm', 0, 60, 512, 3, 'queued', 0, 0, false, false, 0, '[]', "
+                f"'{plan}', '{moment}')"
+            )
+    migrate(database)
+    with database.read() as session:
+        found = dict(session.execute(sa.select(JobRow.id, JobRow.base_version_id)).all())
+    assert found == {"job_1": "mdl_1", "job_2": None, "job_3": None}
+
+
 def test_issues_of_rejected_datasets_survive_the_renaming_of_their_codes(database):
     before = "2026_11_22_job_warnings"
     migrate(database, revision=before)

@@ -150,10 +150,9 @@ def forget_unused(session: Session, dataset_id: str) -> None:
 
 def needed_by(session: Session, dataset_id: str) -> list[str]:
     """Return some unfinished jobs that use a dataset, and some models that were trained on it."""
-    jobs = session.scalars(
+    jobs = session.scalars(  # in no order: sorting would read all of them
         sa.select(JobRow.id)
         .where(JobRow.dataset_id == dataset_id, JobRow.state.in_(UNFINISHED))
-        .order_by(JobRow.id)
         .limit(MAX_NAMED)
     )
     models = session.execute(
@@ -163,7 +162,7 @@ def needed_by(session: Session, dataset_id: str) -> list[str]:
         .limit(MAX_NAMED)
     )
     return [
-        *(f"job {job_id}" for job_id in jobs),
+        *(f"job {job_id}" for job_id in sorted(jobs)),
         *(f"model {name}, version {version}" for name, version in sorted(models)),
     ]
 

@@ -33,14 +33,15 @@ def list_models(
 ) -> Sequence[NamedVersion]:
     """Return the latest version of each model, sorted by name, after the name ``after``."""
     has_version = sa.exists().where(VersionRow.model_id == ModelRow.id)
-    models = sa.select(ModelRow.id).where(ModelRow.owner == owner, has_version)
+    models = sa.select(ModelRow.name, _latest().label("version"), ModelRow.id)
+    models = models.where(ModelRow.owner == owner, has_version)
     if after is not None:
         models = models.where(ModelRow.name > after)
     # the page first: PostgreSQL would look for the latest version of every model of the owner
     page = models.order_by(ModelRow.name).limit(limit).subquery()
-    query = _versions(owner).join(page, page.c.id == ModelRow.id)
-    query = query.where(VersionRow.version == _latest()).order_by(ModelRow.name)
-    return _named(session, query)
+    is_latest = (VersionRow.model_id == page.c.id) & (VersionRow.version == page.c.version)
+    query = sa.select(page.c.name, VersionRow).join(VersionRow, is_latest)
+    return _named(session, query.order_by(page.c.name))
 
 
 def list_versions(
@@ -151,7 +152,7 @@ def needed_by(session: Session, version: VersionRow) -> list[str]:
             JobRow.owner
             == sa.select(ModelRow.owner).where(ModelRow.id == version.model_id).scalar_subquery(),
             JobRow.state.in_(UNFINISHED),
-            JobRow.plan["version_id"].as_string() == version.id,
+            JobRow.base_version_id == version.id,
         )
         .order_by(JobRow.id)
         .limit(MAX_NAMED)

@@ -6,12 +6,13 @@ owner. With ``priority_across_owners`` they come before everything else.
 """
 
 import heapq
-from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Final, NamedTuple
 
 import sqlalchemy as sa
-from sqlalchemy.orm import Session
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.orm import Session, aliased
 
 from service.database import UtcTime, now
 from service.job_states import ACTIVE, JobState
@@ -22,6 +23,7 @@ from service.rows import JobRow, TurnRow
 PAGE_SIZE: Final = 32
 #: More than any priority.
 _ABOVE_ALL: Final = 2**31 - 1
+_OTHER_TURN: Final = aliased(TurnRow)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +34,8 @@ class QueuedJob:
     owner: str
     attempt: int
     priority: int
+    #: Number of its submission; submissions of all owners are numbered.
+    turn: int = 0
 
 
 class _Place(NamedTuple):
@@ -60,7 +64,7 @@ def admit(
     jobs = next_queued(session, limit, priority_across_owners=priority_across_owners)
     submitted = set(store.submit(session, jobs))
     in_order = [job for job in jobs if (job.id, job.attempt + 1) in submitted]
-    _record_turns(session, [job.owner for job in in_order])
+    _record_turns(session, in_order)
     return [(job.id, job.attempt + 1) for job in in_order]
 
 
@@ -68,10 +72,10 @@ def next_queued(
     session: Session, limit: int, *, priority_across_owners: bool = False
 ) -> list[QueuedJob]:
     """Return the jobs to submit next, in order."""
-    owners = [owner for (owner,) in session.execute(_OWNERS) if owner is not None]
-    queues = {owner: _queue_of(session, owner, limit) for owner in owners}
-    n_active = dict(session.execute(_ACTIVE).all())
-    turns = dict(session.execute(_TURNS).all())
+    owners = session.execute(_OWNERS).all()
+    queues = {row.owner: _queue_of(session, row.owner, limit) for row in owners}
+    n_active = {row.owner: row.n_active for row in owners}
+    turns = {row.owner: row.turn or 0 for row in owners}
     places: list[_Place] = []
     peeked: dict[str, QueuedJob] = {}
 
@@ -82,35 +86,50 @@ def next_queued(
             if job is None:
                 return
             peeked[owner], urgency = job, -job.priority
-        place = _Place(urgency, n_active.get(owner, 0), turns.get(owner, 0), owner)
+        place = _Place(urgency, n_active[owner], turns[owner], owner)
         heapq.heappush(places, place)
 
     for owner in queues:
         push(owner)
-    turn = max(turns.values(), default=0)
+    turn = max((row.last_turn or 0 for row in owners), default=0)
     found: list[QueuedJob] = []
     while places and len(found) < limit:
         owner = heapq.heappop(places).owner
         job = peeked.pop(owner, None) or next(queues[owner], None)
         if job is None:
             continue
-        found.append(job)
         turn += 1
-        n_active[owner] = n_active.get(owner, 0) + 1
+        found.append(replace(job, turn=turn))
+        n_active[owner] += 1
         turns[owner] = turn
         push(owner)
     return found
 
 
-def _owners_by_index() -> sa.Select[str | None]:
-    """Return a query of the owners of queued jobs, with one look into the index for each."""
+def _owners_by_index() -> sa.Select[Any]:
+    """Return a query of the owners of queued jobs, with one look into the index for each.
+
+    Each has the number of its active jobs and its last turn; ``last_turn`` is that of all owners.
+    """
     queued = JobRow.state == JobState.QUEUED
     owners = sa.select(sa.func.min(JobRow.owner).label("owner")).where(queued).cte(recursive=True)
     following = sa.select(sa.func.min(JobRow.owner)).where(queued, JobRow.owner > owners.c.owner)
     owners = owners.union_all(
         sa.select(following.scalar_subquery()).where(owners.c.owner.is_not(None))
     )
-    return sa.select(owners.c.owner).where(owners.c.owner.is_not(None))
+    n_active = sa.select(sa.func.count()).where(
+        JobRow.state.in_(sorted(ACTIVE)), JobRow.owner == owners.c.owner
+    )
+    return (
+        sa.select(
+            owners.c.owner,
+            n_active.correlate(owners).scalar_subquery().label("n_active"),
+            TurnRow.turn,
+            sa.select(sa.func.max(_OTHER_TURN.turn)).scalar_subquery().label("last_turn"),
+        )
+        .outerjoin(TurnRow, TurnRow.owner == owners.c.owner)
+        .where(owners.c.owner.is_not(None))
+    )
 
 
 def _page() -> sa.Select[str, int, str, int]:
@@ -141,12 +160,6 @@ def _page() -> sa.Select[str, int, str, int]:
 # built once: admission runs several times a second, and building takes longer than running
 _OWNERS: Final = _owners_by_index()
 _PAGE: Final = _page()
-_ACTIVE: Final = (
-    sa.select(JobRow.owner, sa.func.count())
-    .where(JobRow.state.in_(sorted(ACTIVE)))
-    .group_by(JobRow.owner)
-)
-_TURNS: Final = sa.select(TurnRow.owner, TurnRow.turn)
 
 
 def _queue_of(session: Session, owner: str, limit: int) -> Iterator[QueuedJob]:
@@ -168,13 +181,15 @@ def _queue_of(session: Session, owner: str, limit: int) -> Iterator[QueuedJob]:
             below, last = last.priority, None
 
 
-def _record_turns(session: Session, owners: list[str]) -> None:
+def _record_turns(session: Session, jobs: Sequence[QueuedJob]) -> None:
     """Record the order in which owners were served."""
-    if not owners:
+    if not jobs:
         return
-    first = (session.scalar(sa.select(sa.func.max(TurnRow.turn))) or 0) + 1
-    turns = {owner: turn for turn, owner in enumerate(owners, first)}
-    session.execute(sa.delete(TurnRow).where(TurnRow.owner.in_(turns)))
-    session.execute(
-        sa.insert(TurnRow), [{"owner": owner, "turn": turn} for owner, turn in turns.items()]
+    turns = {job.owner: job.turn for job in jobs}
+    is_sqlite = session.get_bind().dialect.name == "sqlite"
+    insert = (sqlite if is_sqlite else postgresql).insert(TurnRow)
+    values = [{"owner": owner, "turn": turn} for owner, turn in turns.items()]
+    upsert = insert.values(values).on_conflict_do_update(
+        index_elements=[TurnRow.owner], set_={"turn": insert.excluded.turn}
     )
+    session.execute(upsert)

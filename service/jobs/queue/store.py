@@ -79,6 +79,7 @@ def create(
         attempt=0,
         parent_id=parent_id,
         root_id=parent_id or job_id,
+        base_version_id=(job.plan or {}).get("version_id"),
         **values,
     )
     session.add(row)
@@ -185,10 +186,12 @@ def submit(session: Session, jobs: Sequence[Queued]) -> list[tuple[str, int]]:
     )
     submitted = [(job_id, attempt) for job_id, attempt in session.execute(statement)]
     data = {"state": JobState.SUBMITTED}
-    session.add_all(  # the update has locked the rows; see add_event
-        EventRow(job_id=job_id, attempt=attempt, kind="state", data=data)
+    events = [
+        {"job_id": job_id, "attempt": attempt, "kind": "state", "data": data}
         for job_id, attempt in submitted
-    )
+    ]
+    if events:  # the update has locked the rows; see add_event
+        session.execute(sa.insert(EventRow), events)
     return submitted
 
 

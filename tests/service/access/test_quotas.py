@@ -104,6 +104,7 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
                     id=f"job_{number}", owner="ada", dataset_id=dataset_id, algorithm="pca",
                     params={}, seed=0, model_name="m", timeout_s=1, memory_mb=1, max_attempts=1,
                     root_id=f"job_{number}", state=state, plan=plan,
+                    base_version_id="mdl_0" if number in (2, 3) else None,
                 )
             )  # fmt: skip
         session.flush()
