@@ -5,7 +5,7 @@ transactions, and checked again inside; a page never looks at more than a batch 
 """
 
 from collections.abc import Iterator
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -22,6 +22,8 @@ from service.rows import AttemptRow, AuditRow, EventRow, IdempotencyRow, JobRow,
 BATCH_SIZE: Final = 500
 #: Number of chunks of 4 MiB that a transaction deletes.
 _CHUNKS_PER_STEP: Final = 8
+#: Earliest time that a ULID can contain.
+_FIRST_ULID_TIME: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def expire_events(database: Database, before: datetime) -> Iterator[int]:
@@ -199,4 +201,4 @@ def _delete(
 
 def _first_id(moment: datetime) -> str:
     """Return an id below those of all jobs created at a moment or later."""
-    return f"job_{str(ULID.from_datetime(moment)).lower()}"
+    return f"job_{str(ULID.from_datetime(max(moment, _FIRST_ULID_TIME))).lower()}"

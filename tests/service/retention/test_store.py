@@ -307,3 +307,9 @@ def test_a_blob_that_is_referenced_meanwhile_is_not_condemned(world, database):
         session.get_one(DatasetRow, dataset_id).upload_blob_id = blob_id
     with database.write() as session:
         assert not condemn_blob(session, blob_id, before=now() + LATER)
+
+
+def test_nothing_is_older_than_a_century(world, database):
+    world.job(world.dataset())
+    for expire in EVERYTHING:
+        assert sum(expire(database, now() - timedelta(days=36500))) == 0
