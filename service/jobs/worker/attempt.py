@@ -72,11 +72,11 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     """Run one attempt at a job. Dask calls this function, and no other."""
     worker = _worker(database_url)
     sweep_scratch(worker.work_dir.parent)
-    claimed = _claim_with_retries(worker, job_id, attempt)
-    if claimed is None:
-        return  # another worker claimed it first, or the job was cancelled
-    log.info("attempt.started", job_id=job_id, attempt=attempt)
     try:
+        claimed = _claim_with_retries(worker, job_id, attempt)
+        if claimed is None:
+            return  # another worker claimed it first, or the job was cancelled
+        log.info("attempt.started", job_id=job_id, attempt=attempt)
         outcome = _Attempt(worker, *claimed).run()
     finally:
         worker.database.release_connections()
