@@ -125,7 +125,11 @@ class Authenticator:
             return self.open_owner
         if authorization is None:
             raise _unauthenticated("an API key is required; send 'Authorization: Bearer sib_...'")
-        cached = self._look_up(_key_of(authorization))
+        try:
+            cached = self._look_up(_key_of(authorization))
+        except Problem:  # the key may have been valid before
+            self._cache.pop(_digest(authorization), None)
+            raise
         if len(self._cache) >= _MAX_CACHED_KEYS:
             self._cache.clear()
         self._cache[_digest(authorization)] = cached

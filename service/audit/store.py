@@ -31,11 +31,14 @@ class AuditFilter:
 
 
 def add(session: Session, event: AuditEvent) -> None:
-    """Store an event; its texts are shortened to the sizes of their columns."""
+    """Store an event; its texts are shortened to the sizes of their columns.
+
+    The path of a refused request may contain NUL, which PostgreSQL cannot store.
+    """
     values = asdict(event)
     for name, value in values.items():
         if isinstance(value, str):
-            values[name] = value[: _LENGTHS[name]]
+            values[name] = value.replace("\0", "\ufffd")[: _LENGTHS[name]]
     session.add(AuditRow(id=new_id("aud"), **values))
 
 

@@ -1,9 +1,10 @@
 """HTTP route of the audit log."""
 
+from datetime import UTC, datetime
 from typing import Annotated
 
 from fastapi import APIRouter, Query
-from pydantic import AwareDatetime, Field
+from pydantic import AfterValidator, AwareDatetime, Field
 
 from service.audit import store
 from service.audit.schemas import AuditEventSchema
@@ -14,6 +15,16 @@ from service.http.routing import app_state, secured
 
 #: Requires a scope of its own, since the events are those of all owners.
 router = APIRouter(prefix="/v1/audit", tags=["audit"], route_class=secured("audit:read"))
+
+
+def _in_utc(moment: datetime) -> datetime:
+    try:
+        return moment.astimezone(UTC)
+    except OverflowError:
+        raise ValueError("the time in UTC must be in the years 1 to 9999") from None
+
+
+Moment = Annotated[AwareDatetime, AfterValidator(_in_utc)]
 
 
 class AuditQuery(PageQuery):
@@ -27,8 +38,8 @@ class AuditQuery(PageQuery):
     object: str | None = Field(
         None, max_length=500, description="Only this resource, such as `/v1/jobs/job_1`."
     )
-    since: AwareDatetime | None = Field(None, description="Only events of this time and later.")
-    until: AwareDatetime | None = Field(None, description="Only events before this time.")
+    since: Moment | None = Field(None, description="Only events of this time and later.")
+    until: Moment | None = Field(None, description="Only events before this time.")
 
 
 @router.get("", responses=problems("invalid-page-token", "invalid-request"))

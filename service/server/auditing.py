@@ -49,7 +49,8 @@ async def record_change(scope: Scope, start: Message | None, request_id: str) ->
             object=_object_of(target, start),
             status=None if start is None else start["status"],
             code=scope.get("problem_code"),
-            owner=caller.owner,
+            # the key may have left the cache during a long request
+            owner=scope.get("owner", caller.owner),
             key_id=caller.key_id,
             source=None if client is None else client[0],
             request_id=request_id,

@@ -393,3 +393,50 @@ def test_concurrent_requests_leave_one_event_each(guarded, admin_key):
         thread.join()
     found = [e.request_id for e in read_events(guarded) if (e.request_id or "").startswith("c-")]
     assert sorted(found) == sorted(f"c-{n}-{turn}" for n in range(8) for turn in range(10))
+
+
+def test_a_time_that_utc_cannot_express_is_refused(guarded, admin_key):
+    for name, time in (
+        ("since", "0001-01-01T00:00:00+05:00"),
+        ("until", "9999-12-31T23:59:59-05:00"),
+    ):
+        url = f"{guarded.url}/v1/audit"
+        refused = request("GET", url, params={name: time}, headers=bearer(admin_key))
+        assert refused.status_code == 422
+        assert "years 1 to 9999" in refused.json()["detail"]
+
+
+def test_a_path_with_nul_can_be_stored(database):
+    with database.write() as session:
+        store.add(session, AuditEvent("delete_dataset", "/v1/datasets/a\0b", status=400))
+    with database.read() as session:
+        (event,) = store.list_page(session, AuditFilter(), after=None, limit=10)
+    assert event.object == "/v1/datasets/a\N{REPLACEMENT CHARACTER}b"
+
+
+def test_an_event_has_the_owner_whose_key_was_valid_at_the_beginning(guarded, wait_until):
+    key = make_key(guarded, "max", "admin")
+    headers = {"X-Request-ID": "revoked", **bearer(key)}
+
+    def delete():
+        url = f"{guarded.url}/v1/datasets/ds_none"
+        return request("DELETE", url, headers=headers).status_code
+
+    def content():
+        yield b"task,x,y\n"
+        assert delete() == 404
+        with guarded.open_database() as database, database.write() as session:
+            key_store.revoke(session, parse_key(key).id)
+        wait_until(lambda: delete() == 401, timeout_s=240)
+        yield b"a,1,2\na,2,3\nb,1,4\nb,2,5\n"
+
+    request(
+        "POST",
+        f"{guarded.url}/v1/datasets?name=slow",
+        headers={"Content-Type": "text/csv", **bearer(key), "X-Request-ID": "long-upload"},
+        content=content(),
+    )
+    (upload,) = of_request(guarded, "long-upload")
+    assert upload.owner == "max"
+    statuses = {event.status: event.owner for event in of_request(guarded, "revoked")}
+    assert statuses == {404: "max", 401: None}
