@@ -25,6 +25,9 @@ MAX_HEAD_BYTES: Final = 64 * 1024
 #: application: chunk extensions and trailers. A body in chunks of one byte fills uvicorn's buffer
 #: with six times as many.
 MAX_OVERHEAD_BYTES: Final = 16 * MAX_HEAD_BYTES
+#: Maximum number of requests that are sent ahead, without waiting for responses. Each takes some KB
+#: of memory, and uvicorn continues to read after each response.
+MAX_PIPELINED: Final = 256
 #: Share of the connections that can have a request in progress. Others can be closed for new ones.
 _BUSY_SHARE: Final = 0.9
 #: Time between two checks, in seconds, and its share of the shortest time limit.
@@ -162,14 +165,14 @@ class Connection(asyncio.Protocol):
             if self.overhead_bytes > MAX_OVERHEAD_BYTES:
                 self.abort()
                 return
-            self._http.data_received(data)
+            self._pass(data)
             return
         if self._head_since_s is None:
             self._head_since_s = self.all.now_s
         self.head_bytes += len(data)
         n_tasks = len(self._tasks)
         if self.head_bytes <= self._max_head_bytes:
-            self._http.data_received(data)
+            self._pass(data)
         else:
             self._pass_head(data)
         if len(self._tasks) > n_tasks:
@@ -185,6 +188,7 @@ class Connection(asyncio.Protocol):
         self._is_open = False
         self.all.remove(self)
         self._http.connection_lost(exc)
+        self._http.pipeline.clear()
         del self._http  # which refers to this object; cycles are collected rarely
 
     def pause_writing(self) -> None:
@@ -209,7 +213,7 @@ class Connection(asyncio.Protocol):
         """Begin a request of which some data arrived while the connection seemed to be idle."""
         self._begin()
         if self._rest and self._is_open:
-            self._http.data_received(bytes(self._rest))
+            self._pass(bytes(self._rest))
             self._rest.clear()
 
     def expect_rest(self, headers: Sequence[tuple[bytes, bytes]]) -> None:
@@ -249,14 +253,20 @@ class Connection(asyncio.Protocol):
         ):
             self._end_head(_head_too_slow(settings.header_timeout_s))
 
+    def _pass(self, data: bytes) -> None:
+        self._http.data_received(data)
+        if len(self._http.pipeline) > MAX_PIPELINED:
+            self.abort()
+
     def _pass_head(self, data: bytes) -> None:
         """Pass on as much as a head may have; the rest too if it turns out to be a body."""
         n_tasks = len(self._tasks)
         n_head = max(0, self._max_head_bytes - self.head_bytes + len(data))
         if n_head:
-            self._http.data_received(data[:n_head])
+            self._pass(data[:n_head])
         if len(self._tasks) > n_tasks:
-            self._http.data_received(data[n_head:])
+            if self._is_open:
+                self._pass(data[n_head:])
             return
         # uvicorn may have started a request that was sent ahead, which begins in this iteration
         if not self._rest:
