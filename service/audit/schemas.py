@@ -11,7 +11,7 @@ from service.rows import AuditRow
 class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
     """A request or command that changed something, or tried to."""
 
-    id: str
+    id: str = Field(description="Id of the event; ids sort by time.")
     operation: str = Field(
         description="`operationId` of the request in this document, or the name of a command."
     )
@@ -27,8 +27,10 @@ class AuditEventSchema(BaseModel, title="AuditEvent", from_attributes=True):
         description="Id of the API key; with status 401, the id in the refused key."
     )
     source: str | None = Field(description="Address of the client, or user@host of a command.")
-    request_id: str | None
-    created_at: datetime
+    request_id: str | None = Field(
+        description="`X-Request-ID` of the response; null for a command."
+    )
+    created_at: datetime = Field(description="Time of the response, or of the command.")
 
     @classmethod
     def from_row(cls, row: AuditRow) -> Self:

@@ -42,7 +42,11 @@ class AuditQuery(PageQuery):
     until: Moment | None = Field(None, description="Only events before this time.")
 
 
-@router.get("", responses=problems("invalid-page-token", "invalid-request"))
+@router.get(
+    "",
+    summary="List audit events",
+    responses=problems("invalid-page-token", "invalid-request"),
+)
 def list_audit_events(
     database: Annotated[Database, app_state("database")], query: Annotated[AuditQuery, Query()]
 ) -> Page[AuditEventSchema]:
