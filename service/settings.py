@@ -119,6 +119,12 @@ class Settings(BaseSettings):
     log_level: Literal["debug", "info", "warning", "error"] = Field(
         "info", description="Minimum level of logged events."
     )
+    tracing: bool = Field(
+        default=False,
+        description="Send traces of requests and jobs to an OpenTelemetry collector (OTLP over "
+        "HTTP). The variables OTEL_EXPORTER_OTLP_ENDPOINT, OTEL_TRACES_SAMPLER etc. of "
+        "OpenTelemetry configure it. Needs the extra `tracing`.",
+    )
     data_dir: Path = Field(
         Path("sibling-data"), description="Directory of the SQLite database and the cache."
     )

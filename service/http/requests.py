@@ -10,6 +10,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 
 from service.http.bodies import parse_bounded_json, read_body
+from service.observability.tracing import TRACEPARENT, current_traceparent
 
 #: Larger JSON is parsed in a thread: it would block the event loop.
 _MAX_INLINE_BYTES: Final = 16 * 1024
@@ -67,6 +68,9 @@ def headers_of(pairs: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def trace_parent(request: Request) -> str | None:
-    """Return the caller's W3C trace context, or None if it is malformed."""
-    given = request.headers.get("traceparent", "")
+    """Return the W3C trace context of the request: of its span, or else of its header if valid."""
+    traced = current_traceparent()
+    if traced is not None:
+        return traced
+    given = request.headers.get(TRACEPARENT, "")
     return given if _TRACEPARENT.fullmatch(given) else None

@@ -43,17 +43,21 @@ def configure_logs(level: str = "info") -> None:
         logger_factory=lambda *_: structlog.WriteLogger(sys.stderr),
     )
     server = logging.getLogger("uvicorn.error")
-    server.handlers, server.propagate = [_ServerEvents()], False
+    server.handlers, server.propagate = [LogRecords("server")], False
     server.setLevel(level.upper())
 
 
-class _ServerEvents(logging.Handler):
-    """Handler that writes log records of uvicorn as events."""
+class LogRecords(logging.Handler):
+    """Handler that writes log records of a library as events of one name."""
+
+    def __init__(self, event: str) -> None:
+        super().__init__()
+        self._event = event
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one event."""
         message = record.getMessage()
-        log.log(record.levelno, "server", message=message, exc_info=record.exc_info)
+        log.log(record.levelno, self._event, message=message, exc_info=record.exc_info)
 
 
 def request_id() -> str | None:

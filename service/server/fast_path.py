@@ -64,6 +64,7 @@ class FastPath:
             failed = {"route": parsed, "error": error, "started_s": clock.arrived / 1e9}
             await self._report({**scope, **failed}, receive, send)
             return
+        scope["route"] = parsed  # for the span of the request
         headers = [(k.encode(), v.encode("latin-1")) for k, v in reply.headers.items()]
         request_id = request_id_of(parsed.headers.get("x-request-id", ""))
         headers.append((b"x-request-id", request_id.encode()))

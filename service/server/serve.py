@@ -24,6 +24,7 @@ from starlette.types import ASGIApp
 from service.access.bootstrap import ensure_bootstrap_key
 from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
+from service.observability.tracing import missing_package, start_tracing
 from service.processes import set_parent_death_signal
 from service.schema import SchemaMismatch, open_database
 from service.settings import MIB, Settings
@@ -104,6 +105,7 @@ def create_server_app() -> ASGIApp:
     from service.server.app import HANDLERS, create_app
     from service.server.fast_path import FastPath
     from service.server.request_limits import RequestLimits
+    from service.server.traced import TracedApp
 
     settings = Settings()
     configure_logs(settings.log_level)
@@ -112,7 +114,11 @@ def create_server_app() -> ASGIApp:
     if supervisor is not None and supervisor.pid is not None:
         set_parent_death_signal(supervisor.pid, signal.SIGTERM)
     app = create_app(settings)
-    return RequestLimits(FastPath(app, HANDLERS), app)
+    serve: ASGIApp = FastPath(app, HANDLERS)
+    if settings.tracing:
+        start_tracing("server")
+        serve = TracedApp(serve)
+    return RequestLimits(serve, app)
 
 
 @contextmanager
@@ -143,6 +149,9 @@ def _return_large_buffers() -> None:
 def _preflight(settings: Settings) -> None:
     """Exit with a message if the service cannot start; uvicorn would print a traceback."""
     _check_certificate(settings)
+    missing = missing_package() if settings.tracing else None
+    if missing is not None:
+        sys.exit(f"error: SIBLING_TRACING is set, but it needs {missing}")
     try:
         database = open_database(settings)
         has_key = ensure_bootstrap_key(database, settings)

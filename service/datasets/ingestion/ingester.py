@@ -25,6 +25,7 @@ from service.datasets.ingestion.supervision import (
 )
 from service.datasets.issues import ValidationIssue
 from service.observability.logs import log
+from service.observability.tracing import current_traceparent, span
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow
 from service.settings import MIB, Settings
@@ -52,14 +53,15 @@ class Ingester:
         self._blobs = blobs
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
-        self._queue: SimpleQueue[tuple[str, Future[None]]] = SimpleQueue()
+        #: Datasets with the trace contexts of their uploads.
+        self._queue: SimpleQueue[tuple[str, str | None, Future[None]]] = SimpleQueue()
         for i in range(N_THREADS):
             threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
 
     def submit(self, dataset_id: str) -> "Future[None]":
         """Queue an uploaded dataset; the future resolves once it is ready or rejected."""
         future: Future[None] = Future()
-        self._queue.put((dataset_id, future))
+        self._queue.put((dataset_id, current_traceparent(), future))
         return future
 
     def recover(self) -> None:
@@ -73,9 +75,10 @@ class Ingester:
 
     def _work(self) -> None:
         while True:
-            dataset_id, future = self._queue.get()
+            dataset_id, parent, future = self._queue.get()
             try:
-                self._ingest(dataset_id)
+                with span("ingestion", parent=parent, dataset_id=dataset_id):
+                    self._ingest(dataset_id)
             except Exception as error:  # noqa: BLE001 - logged, and raised by the future
                 log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
                 self._give_up(dataset_id)

@@ -109,6 +109,16 @@ def count_by_state(session: Session) -> dict[str, int]:
     return dict.fromkeys(map(str, UNFINISHED), 0) | dict(session.execute(query).tuples().all())
 
 
+def queued_at(session: Session, job_id: str) -> datetime | None:
+    """Return when a job was queued the last time."""
+    query = sa.select(EventRow.created_at).where(
+        EventRow.job_id == job_id,
+        EventRow.kind == "state",
+        EventRow.data["state"].as_string() == JobState.QUEUED,
+    )
+    return session.scalar(query.order_by(EventRow.id.desc()).limit(1))
+
+
 def oldest_queued(session: Session) -> datetime | None:
     """Return the creation time of the oldest queued job."""
     query = sa.select(JobRow.created_at).where(JobRow.state == JobState.QUEUED)

@@ -8,8 +8,9 @@ import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
-from typing import Any, Final, TypeAlias, TypeVar
+from typing import Any, Final, NamedTuple, TypeVar
 
 from sqlalchemy.orm import Session
 
@@ -24,6 +25,14 @@ from service.jobs.worker.publication import Outputs, publish_model, publish_outp
 from service.jobs.worker.scratch import make_scratch, sweep_scratch
 from service.jobs.worker.supervisor import Supervisor, postponed
 from service.observability.logs import configure_logs, log
+from service.observability.tracing import (
+    current_traceparent,
+    is_tracing,
+    missing_package,
+    record_past_span,
+    span,
+    start_tracing,
+)
 from service.processes import this_process
 from service.rows import DatasetRow, JobRow, VersionRow
 from service.settings import Settings
@@ -77,13 +86,32 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
         if claimed is None:
             return  # another worker claimed it first, or the job was cancelled
         log.info("attempt.started", job_id=job_id, attempt=attempt)
-        outcome = _Attempt(worker, *claimed).run()
+        outcome = _run_traced(worker, claimed)
     finally:
         worker.database.release_connections()
     log.info("attempt.ended", job_id=job_id, attempt=attempt, outcome=outcome.kind)
 
 
-_Claimed: TypeAlias = tuple[JobRow, DatasetRow, list[dict[str, Any]]]
+class _Claimed(NamedTuple):
+    """Rows of a claimed attempt; ``queued_at`` is read for its trace only."""
+
+    job: JobRow
+    dataset: DatasetRow
+    child_results: list[dict[str, Any]]
+    queued_at: datetime | None
+
+
+def _run_traced(worker: Worker, claimed: _Claimed) -> Outcome:
+    """Run an attempt, with spans of it and of its time in the queue."""
+    job = claimed.job
+    parent = job.traceparent
+    if claimed.queued_at is not None:
+        record_past_span("queue wait", parent=parent, started_at=claimed.queued_at, job_id=job.id)
+    with span("attempt", parent=parent, job_id=job.id, attempt=job.attempt) as current:
+        outcome = _Attempt(worker, job, claimed.dataset, claimed.child_results).run()
+        if current is not None:
+            current.set_attribute("sibling.outcome", outcome.kind)
+    return outcome
 
 
 def _claim_with_retries(worker: Worker, job_id: str, attempt: int) -> _Claimed | None:
@@ -116,7 +144,9 @@ def _claim(worker: Worker, job_id: str, attempt: int, *, is_retry: bool) -> _Cla
             return None
         job = session.get_one(JobRow, job_id)
         dataset = session.get_one(DatasetRow, job.dataset_id)
-        return job, dataset, child_store.child_results(session, job_id)
+        child_results = child_store.child_results(session, job_id)
+        queued_at = queries.queued_at(session, job_id) if is_tracing() else None
+        return _Claimed(job, dataset, child_results, queued_at)
 
 
 class _Attempt:
@@ -179,6 +209,7 @@ class _Attempt:
             "max_bytes": self._worker.settings.max_decompressed_bytes,
             "checkpoint": str(self._checkpoint),
             "checkpoint_interval_s": self._worker.settings.checkpoint_interval_s,
+            "traceparent": current_traceparent(),
         }
         try:
             return self._worker.supervisor.run(
@@ -333,7 +364,7 @@ class _Attempt:
     def _publish(self, outcome: Outcome) -> bool:
         """Publish the model or the outputs; return False if another attempt owns the job."""
         blobs = self._worker.blobs
-        with self._worker.database.write() as session:
+        with span("publication", job_id=self._job.id), self._worker.database.write() as session:
             if (self._job.plan or {}).get("kind") == INFER:
                 outputs = Outputs(self._job, self._dataset, outcome, self._content)
                 return publish_outputs(session, blobs, outputs)
@@ -374,6 +405,15 @@ def scratch_dir(settings: Settings) -> Path:
     return settings.data_dir.resolve() / "work"
 
 
+def _start_tracing() -> None:
+    """Start tracing; without its packages on this machine, jobs run without it."""
+    missing = missing_package()
+    if missing is None:
+        start_tracing("worker")
+    else:
+        log.warning("tracing.unavailable", reason=f"this worker needs {missing}")
+
+
 def _worker(database_url: str) -> Worker:
     if database_url not in _WORKERS:
         _WORKERS[database_url] = _open_worker(database_url)
@@ -383,6 +423,8 @@ def _worker(database_url: str) -> Worker:
 def _open_worker(database_url: str) -> Worker:
     settings = Settings()
     configure_logs(settings.log_level)
+    if settings.tracing:
+        _start_tracing()
     database = Database(
         database_url,
         statement_timeout_s=settings.db_statement_timeout_s,

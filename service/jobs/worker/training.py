@@ -4,6 +4,7 @@ import platform
 import resource
 import time
 import traceback
+from contextlib import AbstractContextManager
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Final
@@ -22,6 +23,7 @@ from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
 from service.jobs.worker.wire import Wire
+from service.observability.tracing import span, start_tracing
 
 #: Minimum time between two progress messages.
 PROGRESS_INTERVAL_S: Final = 0.1
@@ -33,6 +35,8 @@ def run_request(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
 
     Progress messages are sent, and cancel messages received, while it runs.
     """
+    if request.get("traceparent") is not None:
+        start_tracing("training")
     try:
         return _run(request, wire)
     except Cancelled:
@@ -70,14 +74,17 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
         # imported late: it loads Arrow, which training does not need
         from service.jobs.worker.inference import infer
 
-        result = infer(request, on_step=on_step, is_cancelled=is_cancelled)
+        with span("inference", parent=request.get("traceparent")):
+            result = infer(request, on_step=on_step, is_cancelled=is_cancelled)
         return {"type": "succeeded", "result": result}
-    tasks = read_tasks(Path(request["dataset"]), request["manifest"])
+    with span("read", parent=request.get("traceparent")):
+        tasks = read_tasks(Path(request["dataset"]), request["manifest"])
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
         algorithm = ALGORITHMS[request["algorithm"]]
-        result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
+        with _fit_span(request):
+            result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
         return {"type": "scored", "result": result}
     return {"type": "succeeded", "result": _train(request, kind, tasks, trace)}
 
@@ -93,12 +100,13 @@ def _train(
         values = best or values
     params = algorithm.parse(values)
     started = time.monotonic()
-    if kind == ADAPT:
-        model = _adapt(load_model(Path(request["base"])), algorithm, plan, tasks, trace)
-    else:
-        algorithm.check(tasks.summaries(), params)
-        rng = np.random.default_rng(request["seed"])
-        model = algorithm.fit(tasks, params, trace=trace, rng=rng)
+    with _fit_span(request):
+        if kind == ADAPT:
+            model = _adapt(load_model(Path(request["base"])), algorithm, plan, tasks, trace)
+        else:
+            algorithm.check(tasks.summaries(), params)
+            rng = np.random.default_rng(request["seed"])
+            model = algorithm.fit(tasks, params, trace=trace, rng=rng)
     fit_s = time.monotonic() - started
     save_model(model, Path(request["artifact"]))
     return {
@@ -113,6 +121,10 @@ def _train(
         "software": {"python": platform.python_version(), "threads": str(blas_threads())}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
+
+
+def _fit_span(request: dict[str, Any]) -> AbstractContextManager[Any]:
+    return span("fit", parent=request.get("traceparent"), algorithm=request["algorithm"])
 
 
 def _search_warnings(report: dict[str, Any] | None) -> list[str]:
