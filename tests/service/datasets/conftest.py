@@ -175,6 +175,7 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
         api = FastAPI()
         api.state.settings = values
         api.state.authenticator = Authenticator(database, is_open=True)
+        api.state.rate_limiter = None
         api.state.datasets = services
         install_handlers(api)
         api.include_router(router)
