@@ -5,18 +5,15 @@ import os
 import subprocess
 import sys
 import time
-from datetime import timedelta
 
 import numpy as np
 import psutil
 import pytest
-import sqlalchemy as sa
 
-from service.database import now
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion import supervision
 from service.processes import this_process
-from service.rows import BlobRow, DatasetRow
+from service.rows import DatasetRow
 
 TABLE = b"task,x\na,1\n"
 
@@ -146,11 +143,6 @@ def test_uploads_of_a_live_process_are_not_ingested_again(app):
         folders[name] = app.data_dir / "ingest" / name
         folders[name].mkdir(parents=True)
         (folders[name] / "worker").write_text(worker)
-    with app.services.database.write() as session:
-        session.add(BlobRow(id="old", created_at=now() - timedelta(days=2)))
-        session.add(BlobRow(id="new"))
     app.services.ingester.recover()
     assert not folders["dead"].exists()
     assert folders["living"].exists()
-    with app.services.database.read() as session:
-        assert session.scalars(sa.select(BlobRow.id)).all() == ["new"]
