@@ -4,10 +4,10 @@ import hashlib
 import sqlite3
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import sqlalchemy as sa
 from psycopg.errors import ConnectionTimeout, LockNotAvailable
@@ -32,9 +32,37 @@ _RETRY_S = 0.5
 #: takes a third of the time of an inference request; PostgreSQL does not report them.
 _CHANGE_TOKEN_TTL_S = {"sqlite": 0.005, "postgresql": 0.25}
 
+T = TypeVar("T")
+
 
 class LockTimeout(Exception):
     """A lock is held by another process for longer than the caller waits."""
+
+
+def retry_while_unavailable(
+    step: Callable[[bool], T], timeout_s: float, *, is_stopping: Callable[[], bool] = lambda: False
+) -> T:
+    """Return the result of a step, retried while the database is unavailable.
+
+    Parameters
+    ----------
+    step
+        Is called with whether it is a retry: a failed transaction may have been committed.
+    timeout_s
+        Time after which the error is raised.
+    is_stopping
+        Whether the error is raised at once, instead of another try.
+    """
+    deadline = time.monotonic() + timeout_s
+    is_retry = False
+    while True:
+        try:
+            return step(is_retry)
+        except UNAVAILABLE:
+            if time.monotonic() > deadline or is_stopping():
+                raise
+            is_retry = True
+            time.sleep(_RETRY_S)
 
 
 class Database:

@@ -3,7 +3,6 @@
 import shutil
 import tempfile
 import threading
-import time
 from collections.abc import Callable
 from concurrent.futures import Future
 from contextlib import suppress
@@ -15,7 +14,7 @@ from typing import Any, Final, TypeVar
 from sqlalchemy.exc import SQLAlchemyError
 
 from service.blobs import BlobStore
-from service.database import UNAVAILABLE, Database
+from service.database import Database, retry_while_unavailable
 from service.datasets import store
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.supervision import (
@@ -32,13 +31,12 @@ from service.settings import MIB, Settings
 
 #: Uploads parsed at the same time; each may use its full memory limit.
 N_THREADS: Final = 2
-_RETRY_INTERVAL_S: Final = 0.5
 #: Bytes read at a time. Small next to a chunk, since the writer buffers up to a chunk and this.
 _READ_BYTES: Final = 256 * 1024
 #: File in each scratch folder with the identity of the process that uses the folder.
 _WORKER_FILE: Final = "worker"
 
-Result = TypeVar("Result")
+T = TypeVar("T")
 
 
 class Ingester:
@@ -87,17 +85,17 @@ class Ingester:
                 future.set_result(None)
 
     def _ingest(self, dataset_id: str) -> None:
-        row = self._retry_until_deadline(partial(self._begin, dataset_id))
+        row = self._retry(partial(self._begin, dataset_id))
         if row is None:
             return  # another process has taken it
         self._scratch.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
-            self._retry_until_deadline(lambda _: self._fetch(row, folder))
+            self._retry(lambda _: self._fetch(row, folder))
             result = self._read(row, folder)
             publish = partial(self._publish, row.id, result, folder / "content")
-            self._retry_until_deadline(lambda _: publish())
+            self._retry(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
 
     def _give_up(self, dataset_id: str) -> None:
@@ -107,21 +105,8 @@ class Ingester:
         with suppress(SQLAlchemyError), self._database.write() as session:
             store.reject(session, dataset_id, [issue.to_json()])
 
-    def _retry_until_deadline(self, step: Callable[[bool], Result]) -> Result:
-        """Return the result of a step, retried while the database is unavailable.
-
-        The step gets whether it is a retry.
-        """
-        deadline = time.monotonic() + self._settings.db_retry_timeout_s
-        is_retry = False
-        while True:
-            try:
-                return step(is_retry)
-            except UNAVAILABLE:
-                if time.monotonic() > deadline:
-                    raise
-                is_retry = True
-                time.sleep(_RETRY_INTERVAL_S)
+    def _retry(self, step: Callable[[bool], T]) -> T:
+        return retry_while_unavailable(step, self._settings.db_retry_timeout_s)
 
     def _begin(self, dataset_id: str, is_retry: bool) -> DatasetRow | None:  # noqa: FBT001 - a step
         with self._database.write() as session:

@@ -15,7 +15,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from sqlalchemy.orm import Session
 
 from service.blobs import BlobStore
-from service.database import UNAVAILABLE, Database
+from service.database import UNAVAILABLE, Database, retry_while_unavailable
 from service.job_states import AttemptCommand, JobState
 from service.jobs.queue import child_store, queries, store
 from service.jobs.queue.outcome import Outcome, find_shortage, without_paths
@@ -82,7 +82,10 @@ def run_attempt(database_url: str, job_id: str, attempt: int) -> None:
     worker = _worker(database_url)
     sweep_scratch(worker.work_dir.parent)
     try:
-        claimed = _claim_with_retries(worker, job_id, attempt)
+        claimed = retry_while_unavailable(
+            lambda is_retry: _claim(worker, job_id, attempt, is_retry=is_retry),
+            worker.settings.db_retry_timeout_s,
+        )
         if claimed is None:
             return  # another worker claimed it first, or the job was cancelled
         log.info("attempt.started", job_id=job_id, attempt=attempt)
@@ -112,20 +115,6 @@ def _run_traced(worker: Worker, claimed: _Claimed) -> Outcome:
         if current is not None:
             current.set_attribute("sibling.outcome", outcome.kind)
     return outcome
-
-
-def _claim_with_retries(worker: Worker, job_id: str, attempt: int) -> _Claimed | None:
-    """Claim an attempt, retrying while the database is unavailable; None if that fails."""
-    deadline = time.monotonic() + worker.settings.db_retry_timeout_s
-    is_retry = False
-    while True:
-        try:
-            return _claim(worker, job_id, attempt, is_retry=is_retry)
-        except UNAVAILABLE:
-            if time.monotonic() > deadline:
-                raise
-            is_retry = True
-            time.sleep(_RETRY_INTERVAL_S)
 
 
 def _claim(worker: Worker, job_id: str, attempt: int, *, is_retry: bool) -> _Claimed | None:
@@ -189,8 +178,8 @@ class _Attempt:
     def _train(self) -> Outcome:
         job = self._job
         try:
-            dataset = self._retry_until_deadline(self._fetch)
-            base = self._retry_until_deadline(self._fetch_base)
+            dataset = self._retry(self._fetch)
+            base = self._retry(self._fetch_base)
         except LookupError as error:
             return Outcome("failed", "base-model-deleted", str(error))
         except (OSError, *UNAVAILABLE) as error:  # another worker may succeed
@@ -222,17 +211,13 @@ class _Attempt:
         except OSError as error:
             return _worker_failed("the child process could not be run", error)
 
-    def _retry_until_deadline(self, fetch: Callable[[], T]) -> T:
+    def _retry(self, fetch: Callable[[], T]) -> T:
         """Return the result of ``fetch``, retried while the database is unavailable."""
-        deadline = self._deadline()
-        while True:
-            try:
-                return fetch()
-            except UNAVAILABLE:
-                is_stopping = self._heartbeats.command != AttemptCommand.CONTINUE
-                if time.monotonic() > deadline or is_stopping:
-                    raise
-                time.sleep(_RETRY_INTERVAL_S)
+        return retry_while_unavailable(
+            lambda _: fetch(),
+            self._worker.settings.db_retry_timeout_s,
+            is_stopping=lambda: self._heartbeats.command != AttemptCommand.CONTINUE,
+        )
 
     def _fetch(self) -> Path:
         """Fetch the dataset, and the checkpoint if there is one; return the dataset's file."""
@@ -309,7 +294,7 @@ class _Attempt:
 
     def _settle_with_retries(self, outcome: Outcome) -> Outcome:
         """Store the outcome, retrying while the database is unavailable; return what was stored."""
-        deadline = self._deadline()
+        deadline = time.monotonic() + self._worker.settings.db_retry_timeout_s
         while True:
             try:
                 return outcome if self._settle(outcome) else Outcome("fenced")
@@ -335,9 +320,6 @@ class _Attempt:
             detail = f"the result could not be stored: {cause}"
             return Outcome("lost", "result-not-stored", detail)
         return outcome
-
-    def _deadline(self) -> float:
-        return time.monotonic() + self._worker.settings.db_retry_timeout_s
 
     def _settle(self, outcome: Outcome) -> bool:
         """Store the outcome in one transaction; return False if another attempt owns the job."""
