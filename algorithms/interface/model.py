@@ -151,7 +151,8 @@ class Model(ABC):
                 f"got an array of shape {rows.shape}",
                 task=task,
             )
-        rows = rows.astype(np.float64, copy=False)
+        # one layout, since the last bit of a matrix product depends on it on some processors
+        rows = np.ascontiguousarray(rows, dtype=np.float64)
         if all_finite(rows):
             return rows
         is_bad = np.isinf(rows) if method in self.takes_missing else ~np.isfinite(rows)
