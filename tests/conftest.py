@@ -213,6 +213,12 @@ def _opened(databases: Databases, *, is_migrated: bool) -> Iterator[Database]:
     databases.drop(url)
 
 
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers(config: pytest.Config) -> int:  # noqa: ARG001 - of the hook
+    """Return the number of test processes; tests of servers wait for a third of their time."""
+    return 3 * len(os.sched_getaffinity(0)) // 2
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave servers on PostgreSQL to ``make test-all``: they double the time of the suite."""
     if os.environ.get("SIBLING_TEST_ALL"):
