@@ -334,15 +334,19 @@ def test_a_search_is_deleted_with_its_child_jobs(client, http, dataset):
     assert http.get(f"{URL}/{children[0]['id']}").status_code == 404
 
 
-def test_a_queued_job_is_cancelled_first(client, http, dataset):
-    job = client.train(dataset, "rmt-pca", model="never", limits={"priority": -100}, k=1)
+def test_an_unfinished_job_is_cancelled_first(client, http):
+    rng = np.random.default_rng(0)
+    rows = {f"t{i}": rng.normal(size=(40, 24)) for i in range(40)}
+    long = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
+    job = client.train(client.upload(rows, name="of a cancelled job"), "rmt-pca", **long)
     refused = http.delete(f"{URL}/{job.id}")
-    if not job.refresh().info["is_final"]:
-        assert (refused.status_code, refused.json()["code"]) == (409, "wrong-state")
-        assert "cancel it first" in refused.json()["detail"]
-    job.cancel().refresh(wait_s=60)
-    if job.state == "cancelled":
-        job.delete()
+    assert (refused.status_code, refused.json()["code"]) == (409, "wrong-state")
+    assert "cancel it first" in refused.json()["detail"]
+    job.cancel()
+    while not job.refresh(wait_s=60).info["is_final"]:
+        pass
+    assert job.state == "cancelled"
+    job.delete()
 
 
 def test_a_key_of_a_deleted_job_creates_a_new_one(http, dataset):
