@@ -19,8 +19,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.stats import false_discovery_control
-from scipy.stats import t as student
+from scipy.special import stdtr, stdtrit
 
 from algorithms.evaluation.metrics import Metric
 
@@ -56,7 +55,7 @@ class Gain:
         """One-sided p value of the hypothesis that the first method is not better."""
         if self.error == 0:
             return 0.5
-        return float(student.sf(self.mean / self.error, self.df))
+        return float(stdtr(self.df, -self.mean / self.error))
 
     @property
     def p_value(self) -> float:
@@ -68,7 +67,7 @@ class Gain:
 
     def interval(self, level: float = LEVEL) -> tuple[float, float]:
         """Return the confidence interval of confidence 1 - ``level``."""
-        reach = float(student.ppf(1 - level / 2, self.df)) * self.error
+        reach = float(stdtrit(self.df, 1 - level / 2)) * self.error
         return self.mean - reach, self.mean + reach
 
 
@@ -108,4 +107,9 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 def benjamini_hochberg(p_values: Sequence[float]) -> list[float]:
     """Return the p values adjusted by Benjamini and Hochberg's method (false discovery rate)."""
-    return [float(p) for p in false_discovery_control(list(p_values))] if p_values else []
+    order = np.argsort(p_values)[::-1]
+    n = len(order)
+    steps = np.array(p_values)[order] * (n / np.arange(n, 0, -1))
+    corrected = np.empty(n)
+    corrected[order] = np.minimum(np.minimum.accumulate(steps), 1.0)
+    return [float(p) for p in corrected]

@@ -6,7 +6,6 @@ from typing import Any, Final, Literal
 
 import numpy as np
 from pydantic import ConfigDict, Field
-from scipy.stats import rankdata
 
 from algorithms.evaluation.splits import labels_of
 from algorithms.interface.algorithm import Algorithm
@@ -322,12 +321,13 @@ def held_out_loss(scales: Mapping[str, float]) -> Callable[[PredictingModel, Tas
 
 
 def _area(scores: Any, is_positive: Any) -> float:
-    n_positive = int(np.count_nonzero(is_positive))
-    n_negative = is_positive.size - n_positive
-    if n_positive == 0 or n_negative == 0:
+    positive, negative = scores[is_positive], np.sort(scores[~is_positive])
+    if positive.size == 0 or negative.size == 0:
         return float("nan")
-    ranks = rankdata(scores)[is_positive].sum()
-    return float((ranks - n_positive * (n_positive + 1) / 2) / (n_positive * n_negative))
+    # negative rows with a smaller score, and half of those with the same score
+    n_smaller = negative.searchsorted(positive, "left").sum()
+    n_not_larger = negative.searchsorted(positive, "right").sum()
+    return float((n_smaller + n_not_larger) / (2 * positive.size * negative.size))
 
 
 def _variance(truth: Any) -> float:

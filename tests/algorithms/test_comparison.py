@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy.stats import false_discovery_control, kstest, t
+from sklearn.metrics import roc_auc_score
 
 from algorithms.evaluation.choices import with_inner_selection
 from algorithms.evaluation.comparison import (
@@ -13,7 +14,7 @@ from algorithms.evaluation.comparison import (
     compared_methods,
 )
 from algorithms.evaluation.gains import benjamini_hochberg, gain_of, holm
-from algorithms.evaluation.metrics import METRICS
+from algorithms.evaluation.metrics import METRICS, auc
 from algorithms.evaluation.splits import Splits
 from algorithms.evaluation.verdict import summarize_comparison
 from algorithms.interface.errors import InvalidData, InvalidParams
@@ -86,6 +87,18 @@ def test_p_values_are_corrected_by_holm_and_by_benjamini_and_hochberg() -> None:
     # 3 · 0.01/1, then 3 · 0.03/2 but not above the one after, 3 · 0.04/3
     assert benjamini_hochberg([0.04, 0.01, 0.03]) == pytest.approx([0.04, 0.03, 0.04])
     assert holm([]) == benjamini_hochberg([]) == []
+    for seed in range(50):
+        p = np.round(np.random.default_rng(seed).random(seed % 12 + 1) ** 3, 2)  # with ties
+        np.testing.assert_allclose(benjamini_hochberg(p), false_discovery_control(p), rtol=1e-14)
+
+
+def test_the_area_under_the_curve_equals_that_of_scikit_learn() -> None:
+    for seed in range(50):
+        rng = np.random.default_rng(seed)
+        scores = np.round(rng.standard_normal(30), 1)  # with ties
+        is_class = rng.random(30) < 0.4
+        area = auc(is_class[:, None], scores[:, None])
+        assert area == pytest.approx(roc_auc_score(is_class, scores))
 
 
 def test_given_parameters_are_kept_and_others_are_selected() -> None:
@@ -157,10 +170,10 @@ def test_a_metric_is_compared_with_its_documented_reference() -> None:
     )
     labels = Task.from_rows("t", [[1.0], [2.0], [4.0], [2.0]], y=["no", "yes", "yes", "no"])
     # of four pairs three are in order and one is tied
-    auc = METRICS["auc"].score
-    assert auc(Fixed(), labels) == pytest.approx((3 + 0.5) / 4)
+    area = METRICS["auc"].score
+    assert area(Fixed(), labels) == pytest.approx((3 + 0.5) / 4)
     alone = Task.from_rows("t", [[1.0], [2.0]], y=["no", "no"])
-    assert np.isnan(auc(Fixed(), alone))
+    assert np.isnan(area(Fixed(), alone))
 
 
 @pytest.mark.parametrize(
