@@ -1,7 +1,8 @@
-"""Idempotency keys: a request sent twice runs once.
+"""Idempotency keys: a request sent twice with the same key runs once.
 
 The key is stored in the transaction that creates the resource, so that neither exists without the
-other. A concurrent request with the same key waits for that transaction and returns its resource.
+other. A concurrent request with the same key waits for that transaction, and then
+returns the resource that it created.
 """
 
 from hashlib import sha256

@@ -51,7 +51,7 @@ def _describe_verdict(comparison: Mapping[str, Any]) -> list[str]:
     }
     detail = (
         f"{_values(comparison, result)}: {_difference(result)}; p = {_number(result['p_value'])} "
-        "for being better than all of the others, corrected for the number of methods."
+        "in the one-sided test against all methods of the other kind, corrected for their number."
     )
     return [verdicts[result["verdict"]], detail]
 

@@ -19,7 +19,9 @@ MODERATE = 0.3
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Relations:
-    """Relations between tasks, or between outputs if a task has several, from a Gram matrix G.
+    """Relations between the outputs of a model, computed from their Gram matrix G.
+
+    A task has one output, or one for each class.
 
     Parameters
     ----------

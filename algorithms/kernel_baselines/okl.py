@@ -70,9 +70,14 @@ class _Alternation(MachineAlgorithm[OKLParams]):
     def check(self, summaries: Sequence[TaskSummary], params: OKLParams) -> None:
         """Raise InvalidData or InvalidParams if tasks, loss or memory are unsuitable."""
         super().check(summaries, params)
-        if params.loss not in ("auto", "squared") or params.class_weight != "none":
+        if params.loss not in ("auto", "squared"):
             raise InvalidParams(
-                f"{self.name} supports only the loss 'squared' without class weights", field="loss"
+                f"{self.name} supports only the loss 'squared', got '{params.loss}'", field="loss"
+            )
+        if params.class_weight != "none":
+            raise InvalidParams(
+                f"{self.name} does not support class weights; set class_weight to 'none'",
+                field="class_weight",
             )
 
     def solve(

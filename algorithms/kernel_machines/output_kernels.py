@@ -6,8 +6,9 @@ F = Σ_s θ_ts b_s, b_s = Σ_{j in s} k_j κ_j, and
     dual / C   = Σ gain(κ) - Σ_rs h(g_rs),                        h' = θ(g)/2
     primal / C = Σ loss    + ½⟨θ, g⟩ + Σ_rs (½ θ_rs g_rs - h(g_rs))
 
-at Θ = φ'(ρ), ρ = G/(2λ) (eq. 10 and Theorem 5 of Jawanpuria et al. 2015). For C and λ between 1e-6
-and 1e6 nothing overflows, because both enter through s or ν only, computed from logarithms.
+at Θ = φ'(ρ), ρ = G/(2λ), where V*(ρ) is the sum of φ over all entries (eq. 10 and Theorem 5 of
+Jawanpuria et al. 2015). For C and λ between 1e-6 and 1e6 nothing overflows, because both enter
+through s or ν only, computed from logarithms.
 
 The paper prints the scale of V in three ways, which differ by a factor of λ even for k = 1:
 
@@ -86,7 +87,10 @@ class OutputKernel:
         return 1.0 / math.sqrt(max(self.rule[2] * float(np.abs(g).max()), 1.0))
 
     def bound(self, g: Array) -> Array:
-        """Return h(g) = λV*(ρ)/C entry by entry; infinity on overflow."""
+        """Return h(g_rs) for every entry of g; infinity on overflow.
+
+        Their sum is λV*(ρ)/C, with the conjugate V* of the penalty V.
+        """
         kind, power, scale, factor = self.rule
         if kind == FIXED:
             return 0.5 * self.Theta * g

@@ -1,6 +1,7 @@
 """Compiled kernels of latent projection: f of one row, and its local minimisation by BFGS.
 
-The reference implementation of f in numpy is in :mod:`algorithms.numerics.latent_projection`.
+The reference implementation of f in numpy is in :mod:`algorithms.numerics.latent_projection`, which
+explains the symbols.
 """
 
 # ruff: noqa: PLR0917, FBT001  numba takes positional arguments only
@@ -77,9 +78,10 @@ def evaluate(
     b : (r,)
         P Y y for the row y.
     numbers : (5,)
-        a, g, noise variance, ‖y‖², D.
+        Scale a and inverse squared width g of the covariance, noise variance, ‖y‖², and number D
+        of features.
     kind
-        Whether the covariance is RBF, and whether the fit is robust.
+        Whether the covariance is RBF, and whether f is the robust form.
     work : (3, r)
         Buffer.
     """

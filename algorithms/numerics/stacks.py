@@ -78,7 +78,13 @@ class Stacks:
         return tuple(part.X @ np.swapaxes(part.gather(W), 1, 2) for part in self.parts)
 
     def adjoint(self, A: Sequence[Array]) -> Array:
-        """Return Z (T, d), the rows z_t = X_tᵀα_t, given an array A (g, n, m) for each stack."""
+        """Return Z (T, d) with the rows z_t = X_tᵀα_t.
+
+        Parameters
+        ----------
+        A
+            One array (g, n, m) for each stack; α_t is its column for column t of the targets.
+        """
         Z = np.zeros((self.n_columns, self.n_features))
         for part, a in zip(self.parts, A, strict=True):
             Z[part.columns] = np.swapaxes(a, 1, 2) @ part.X

@@ -73,7 +73,8 @@ class ProjectionAlgorithm(Algorithm[P, ProjectionClassifier]):
         Parameters
         ----------
         limits
-            Largest effective values.
+            Largest effective value of each parameter for which it is below the parameter's bound:
+            for example the rank of the rows, for a dimension.
         """
         if requested.selection == "given":
             return ()

@@ -108,7 +108,7 @@ class PPCA(_SourceAndTarget[PPCAParams, PPCAModel]):
     def fit(
         self, tasks: TaskSet, params: PPCAParams, *, trace: Trace, rng: np.random.Generator
     ) -> PPCAModel:
-        """Return W and σ² of each task in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
+        """Return a model with W and σ² in closed form (eqs. 7 and 8 of Tipping and Bishop)."""
         del rng
         self.check(tasks.summaries(), params)
         check_magnitudes(tasks)

@@ -29,9 +29,10 @@ class StrictRoute(APIRoute):
     Attributes
     ----------
     needed
-        Scopes that a key needs to write and to read; None if any key will do.
+        Scope that a key needs for requests that write, and scope for requests that read; None if
+        any key is accepted.
     is_audited
-        Whether requests leave audit events, unless their method only reads.
+        Whether requests are recorded in the audit log. Requests that only read never are.
     is_rate_limited
         Whether requests count against the owner's limit of requests per second.
     """

@@ -154,7 +154,7 @@ class Attempt(BaseModel):
 
     @classmethod
     def from_row(cls, row: AttemptRow) -> "Attempt":
-        """Return the schema of a row."""
+        """Return the attempt of a database row, as the API shows it."""
         return cls(
             attempt=row.attempt,
             worker=ProcessIdentity.from_text(row.worker).name(),
@@ -259,7 +259,15 @@ class Job(BaseModel):
         attempts: Sequence[AttemptRow],
         child_jobs: dict[str, int],
     ) -> "Job":
-        """Return the schema of a row with its version, attempts and child jobs."""
+        """Return a job as the API shows it.
+
+        Parameters
+        ----------
+        version
+            Number of the model version that the job made.
+        child_jobs
+            Number of child jobs by state.
+        """
         inference = row.plan if (row.plan or {}).get("kind") == INFER else None
         is_cancelling = row.is_cancel_requested and JobState(row.state) not in FINAL
         return cls(
@@ -306,7 +314,7 @@ class Event(BaseModel):
 
     @classmethod
     def from_row(cls, row: EventRow) -> "Event":
-        """Return the schema of a row."""
+        """Return the attempt of a database row, as the API shows it."""
         return cls(
             id=row.id,
             kind=row.kind,

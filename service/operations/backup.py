@@ -36,7 +36,7 @@ def back_up(database: Database, target: Path) -> int:
     Raises
     ------
     OSError
-        The file exists already, cannot be written, or the database cannot be read.
+        The file already exists or cannot be written, or the database cannot be read.
     """
     copy = _dump_sqlite if database.is_sqlite else _dump_postgres
     with _new_file(target) as partial:

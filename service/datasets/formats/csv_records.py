@@ -22,9 +22,10 @@ class Batch:
     numbers
         Zero-based number of each record below the header.
     lines
-        One-based line of the file on which each record ends.
+        One-based number of the line on which each record ends.
     is_plain
-        No record has a character that is part of a number only for Python.
+        Whether all lines are ASCII without underscores. In others, ``float`` could accept text that
+        is not a number in CSV, such as ``1_000``.
     """
 
     records: list[list[str]]
