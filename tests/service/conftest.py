@@ -1,6 +1,7 @@
 """Real servers for the tests: a process, a socket, a database on disk, a pool of workers."""
 
 import contextlib
+import io
 import os
 import socket
 import subprocess
@@ -18,6 +19,7 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
+from service import cli
 from service.client import Client, Dataset, RemoteModel
 from service.database import Database
 from service.jobs.worker.tls import make_certificates
@@ -126,6 +128,43 @@ def clean_environment(**env: Any) -> dict[str, str]:
         if not name.startswith("SIBLING_") and name not in RENAMED
     }
     return inherited | {name: str(value) for name, value in env.items()}
+
+
+Command = Callable[..., "subprocess.CompletedProcess[str]"]
+
+
+@pytest.fixture(scope="session")
+def command() -> Command:
+    """``command(*arguments, **env)``: the command ``sibling``, in the process of the tests.
+
+    This takes a fraction of the time of a process of its own, which ``serve`` and its like need.
+    Its standard output can be binary; it is returned as text where it is UTF-8.
+    """
+
+    def run(
+        *arguments: str, stdin: str = "", cwd: Path = ROOT, check: bool = False, **env: str
+    ) -> "subprocess.CompletedProcess[str]":
+        streams = [io.TextIOWrapper(io.BytesIO(), "utf-8", write_through=True) for _ in range(2)]
+        code: Any = 0
+        with pytest.MonkeyPatch.context() as patch, contextlib.chdir(cwd):
+            for name in set(os.environ) - set(clean_environment()):
+                patch.delenv(name)
+            for name, value in env.items():
+                patch.setenv(name, value)
+            patch.setattr(sys, "argv", ["sibling", *map(str, arguments)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(stdin.encode()), "utf-8"))
+            patch.setattr(sys, "stdout", streams[0])
+            patch.setattr(sys, "stderr", streams[1])
+            try:
+                cli.main()
+            except SystemExit as end:
+                code = end.code
+        out, err = (stream.buffer.getvalue().decode(errors="replace") for stream in streams)
+        done = subprocess.CompletedProcess(arguments, code, out, err)
+        assert not check or done.returncode == 0, done
+        return done
+
+    return run
 
 
 def _wait_ready(service: Service) -> None:

@@ -2,8 +2,6 @@
 
 import json
 import re
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
@@ -281,19 +279,17 @@ def test_the_audit_log_needs_its_scope(guarded):
         assert caught.value.code == "forbidden"
 
 
-def run(service, *arguments, **env):
-    done = subprocess.run(
-        [sys.executable, "-m", "service", *arguments],
-        cwd=ROOT,
-        env=service.command_env() | env,
-        check=True,
-        capture_output=True,
-        text=True,
-    )
-    return done.stdout
+@pytest.fixture
+def run(command):
+    """``run(service, *arguments)``: the output of ``sibling`` on the data of a service."""
+
+    def on_data(service, *arguments, **env):
+        return command(*arguments, check=True, **service.command_env() | env).stdout
+
+    return on_data
 
 
-def test_commands_of_operators_leave_events(guarded, admin_key):
+def test_commands_of_operators_leave_events(run, guarded, admin_key):
     key = parse_key(run(guarded, "keys", "create", "--owner", "zoe").strip())
     run(guarded, "keys", "revoke", key.id)
     path = f"/keys/{key.id}"

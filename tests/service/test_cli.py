@@ -23,16 +23,27 @@ RNG = np.random.default_rng(0)
 
 
 @pytest.fixture
-def run(tmp_path):
+def run(command, tmp_path):
     """``run(*arguments, url=...)`` runs the command and returns the completed process."""
 
-    def run_command(*arguments, url=None, standard_input=None, **env):
+    def run_command(*arguments, url=None, standard_input="", **env):
+        address = () if url is None else ("--url", url)
+        env = {"SIBLING_DATA_DIR": str(tmp_path / "data")} | env
+        return command(*arguments, *address, stdin=standard_input, cwd=tmp_path, **env)
+
+    return run_command
+
+
+@pytest.fixture
+def start(tmp_path):
+    """``start(*arguments)`` runs the command in a process of its own, which ends with an error."""
+
+    def run_process(*arguments, **env):
         kept = {
             k: v for k, v in os.environ.items() if not k.startswith("SIBLING_") and k not in RENAMED
         }
         return subprocess.run(
-            [sys.executable, "-m", "service", *arguments, *(("--url", url) if url else ())],
-            input=standard_input,
+            [sys.executable, "-m", "service", *arguments],
             capture_output=True,
             encoding="utf-8",
             timeout=240,
@@ -41,7 +52,7 @@ def run(tmp_path):
             check=False,
         )
 
-    return run_command
+    return run_process
 
 
 def assert_fails(end, *words, code=1):
@@ -323,8 +334,8 @@ AWAY = "postgresql://127.0.0.1:1/none"
         (("migrate",), {"SIBLING_DATABASE_URL": AWAY}, "error: the database cannot be migrated"),
     ],
 )
-def test_serve_reports_why_it_cannot_start(run, arguments, env, words):
-    assert_fails(run(*arguments, **env), words)
+def test_serve_reports_why_it_cannot_start(start, arguments, env, words):
+    assert_fails(start(*arguments, **env), words)
 
 
 @pytest.mark.parametrize("old", sorted(RENAMED))
@@ -348,20 +359,22 @@ def test_serve_names_every_setting_that_has_been_renamed(run):
     )
 
 
-def test_serve_reports_that_the_port_is_in_use(run):
+def test_serve_reports_that_the_port_is_in_use(start):
     with closing(socket.socket()) as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
         port = taken.getsockname()[1]
-        assert_fails(run("serve", "--port", str(port)), f"port {port} is taken")
+        assert_fails(start("serve", "--port", str(port)), f"port {port} is taken")
 
 
-def test_serve_rejects_an_unknown_schema_version(run, empty_database):
+def test_serve_rejects_an_unknown_schema_version(run, start, empty_database):
     url = empty_database.url
     assert run("migrate", SIBLING_DATABASE_URL=url).returncode == 0
     with empty_database.write() as session:
         session.execute(sa.text("UPDATE alembic_version SET version_num = 'of the future'"))
-    assert_fails(run("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future")
+    assert_fails(
+        start("serve", "--port", "0", SIBLING_DATABASE_URL=url), "error: ", "of the future"
+    )
 
 
 def test_serve_uses_a_free_port_and_sqlite_and_stops_at_ctrl_c(launch_on):

@@ -28,16 +28,14 @@ ACROSS_OWNERS = {"/metrics": "metrics:read", "/v1/audit": "audit:read"}
 CALLS = tuple("/" + method.replace("_", "-") for method in METHODS)
 
 
-def run_keys(service, *arguments, check=True, **env):
-    """Run ``sibling keys`` on the data of a service."""
-    return subprocess.run(
-        [sys.executable, "-m", "service", "keys", *arguments],
-        cwd=Path(__file__).parents[3],
-        env=service.command_env() | env,
-        check=check,
-        capture_output=True,
-        text=True,
-    )
+@pytest.fixture
+def run_keys(command):
+    """``run_keys(service, *arguments)``: ``sibling keys`` on the data of a service."""
+
+    def run(service, *arguments, check=True, **env):
+        return command("keys", *arguments, check=check, **service.command_env() | env)
+
+    return run
 
 
 def make_key(service, owner, scopes) -> str:
@@ -212,7 +210,7 @@ def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded)
         assert connection.recv(1000).startswith(b"HTTP/1.1 401 ")
 
 
-def test_a_revoked_key_is_rejected_within_seconds(guarded):
+def test_a_revoked_key_is_rejected_within_seconds(run_keys, guarded):
     made = run_keys(guarded, "create", "--owner", "eve", "--scopes", "jobs:read")
     key = made.stdout.strip()
     headers = {"Authorization": f"Bearer {key}"}
@@ -228,7 +226,7 @@ def test_a_revoked_key_is_rejected_within_seconds(guarded):
 
 
 @pytest.mark.usefixtures("ada")
-def test_keys_are_listed_without_their_secrets(guarded):
+def test_keys_are_listed_without_their_secrets(run_keys, guarded):
     done = run_keys(guarded, "list", COLUMNS="200")
     assert "ada" in done.stdout
     assert "s" * 40 not in done.stdout

@@ -1,7 +1,5 @@
 """Deletion of jobs: what goes with them, and what keeps them."""
 
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -370,18 +368,11 @@ def test_a_stream_of_a_deleted_job_ends(service, client, ended):
     assert response.status_code == 200
 
 
-def test_the_command_deletes_a_job(service, ended):
+def test_the_command_deletes_a_job(command, service, ended):
     job = ended()
-    command = [sys.executable, "-m", "service", "jobs"]
-
-    def run(*arguments):
-        return subprocess.run(
-            [*command, *arguments], capture_output=True, text=True, cwd=ROOT, check=False
-        )
-
-    end = run("delete", job.id, "--url", service.url)
+    end = command("jobs", "delete", job.id, "--url", service.url)
     assert (end.returncode, end.stdout) == (0, f"job {job.id} is deleted\n")
-    again = run("--url", service.url, "delete", job.id)
+    again = command("jobs", "--url", service.url, "delete", job.id)
     assert again.returncode == 1
     assert f"there is no job '{job.id}'" in again.stderr
-    assert job.id not in run("--url", service.url).stdout
+    assert job.id not in command("jobs", "--url", service.url).stdout

@@ -1,8 +1,6 @@
 """Backup of a database in use, and its restoration elsewhere."""
 
 import os
-import subprocess
-import sys
 import threading
 from pathlib import Path
 
@@ -42,19 +40,14 @@ def empty_url(databases):
     databases.drop(url)
 
 
-def command(*words, url, folder, check=True):
-    """Run ``sibling`` on a database, and return the completed process."""
-    kept = {k: v for k, v in os.environ.items() if not k.startswith("SIBLING_")}
-    settings = {"SIBLING_DATABASE_URL": url, "SIBLING_DATA_DIR": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-m", "service", *map(str, words)],
-        cwd=ROOT,
-        env=kept | settings,
-        capture_output=True,
-        text=True,
-        timeout=50,
-        check=check,
-    )
+@pytest.fixture
+def run(command):
+    """``run(*words, url=, folder=)``: ``sibling`` on a database."""
+
+    def on_database(*words, url, folder, check=True):
+        return command(*words, check=check, SIBLING_DATABASE_URL=url, SIBLING_DATA_DIR=str(folder))
+
+    return on_database
 
 
 def store_blob(database, data):
@@ -78,7 +71,7 @@ def query(blob_id):
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_backup_during_writes_is_one_moment_of_the_database(database, empty_url, tmp_path):
+def test_a_backup_during_writes_is_one_moment_of_the_database(run, database, empty_url, tmp_path):
     """A writer numbers its blobs; a backup has the first n of them, whole, and no other."""
     store_blob(database, CHUNK)
     n_written, stop = 0, threading.Event()
@@ -93,14 +86,14 @@ def test_a_backup_during_writes_is_one_moment_of_the_database(database, empty_ur
     writer.start()
     try:
         backup = tmp_path / "one.backup"
-        command("backup", backup, url=database.url, folder=tmp_path / "a")
+        run("backup", backup, url=database.url, folder=tmp_path / "a")
     finally:
         stop.set()
         writer.join()
     assert n_written > 0
     assert backup.stat().st_mode & 0o777 == 0o600  # it has the hashes of keys
     assert list(tmp_path.glob("*.part*")) == []
-    command("restore", backup, url=empty_url, folder=tmp_path / "b")
+    run("restore", backup, url=empty_url, folder=tmp_path / "b")
     restored = Database(empty_url)
     blobs = contents(restored)
     restored.close()
@@ -116,7 +109,9 @@ def test_a_backup_during_writes_is_one_moment_of_the_database(database, empty_ur
 
 @pytest.mark.timeout(180)  # two servers, and two commands
 @pytest.mark.usefixtures("tools")
-def test_a_restored_service_predicts_the_same_bits(launch_service, launch_on, databases, tmp_path):
+def test_a_restored_service_predicts_the_same_bits(
+    run, launch_service, launch_on, databases, tmp_path
+):
     rng = np.random.default_rng(5)
     tasks = {name: rng.standard_normal((20, 4)) for name in ("a", "b")}
     targets = {name: rows @ rng.standard_normal(4) for name, rows in tasks.items()}
@@ -129,10 +124,10 @@ def test_a_restored_service_predicts_the_same_bits(launch_service, launch_on, da
         model = client.train(client.upload(tasks, targets), "ridge", model="drill").wait()
         model.set_alias("production")
         expected = model.predict(rows, task="a")
-        command("backup", backup, url=original.database_url, folder=original.data_dir)
+        run("backup", backup, url=original.database_url, folder=original.data_dir)
         listed = client.models(), client.datasets(), client.jobs()
     url = databases.create(is_migrated=False)
-    command("restore", backup, url=url, folder=tmp_path / "elsewhere")
+    run("restore", backup, url=url, folder=tmp_path / "elsewhere")
     with launch_on(url, SIBLING_WORKER_SLOTS=1) as elsewhere, Client(elsewhere.url) as client:
         assert (client.models(), client.datasets(), client.jobs()) == listed
         assert client.aliases("drill") == {"production": 1}
@@ -145,36 +140,38 @@ def test_a_restored_service_predicts_the_same_bits(launch_service, launch_on, da
 
 
 @pytest.mark.usefixtures("tools")
-def test_a_backup_never_overwrites(database, empty_url, tmp_path):
+def test_a_backup_never_overwrites(run, database, empty_url, tmp_path):
     backup = tmp_path / "one.backup"
-    command("backup", backup, url=database.url, folder=tmp_path)
+    run("backup", backup, url=database.url, folder=tmp_path)
     data = backup.read_bytes()
-    again = command("backup", backup, url=database.url, folder=tmp_path, check=False)
+    again = run("backup", backup, url=database.url, folder=tmp_path, check=False)
     assert again.returncode == 1
     assert "already exists" in again.stderr
     assert backup.read_bytes() == data
     store_blob(database, CHUNK)
-    refused = command("restore", backup, url=database.url, folder=tmp_path, check=False)
+    refused = run("restore", backup, url=database.url, folder=tmp_path, check=False)
     assert refused.returncode == 1
     assert "not empty" in refused.stderr
     assert len(contents(database)) == 1
-    command("restore", backup, url=empty_url, folder=tmp_path)
-    refused = command("restore", backup, url=empty_url, folder=tmp_path, check=False)
+    run("restore", backup, url=empty_url, folder=tmp_path)
+    refused = run("restore", backup, url=empty_url, folder=tmp_path, check=False)
     assert "not empty" in refused.stderr
 
 
 @pytest.mark.usefixtures("tools")
 @pytest.mark.parametrize("damage", ["truncated", "other", "missing"])
-def test_a_damaged_backup_is_rejected_and_leaves_nothing(damage, database, empty_url, tmp_path):
+def test_a_damaged_backup_is_rejected_and_leaves_nothing(
+    run, damage, database, empty_url, tmp_path
+):
     store_blob(database, CHUNK)
     backup = tmp_path / "one.backup"
-    command("backup", backup, url=database.url, folder=tmp_path)
+    run("backup", backup, url=database.url, folder=tmp_path)
     data = backup.read_bytes()
     if damage == "missing":
         backup.unlink()
     else:
         backup.write_bytes(data[: len(data) // 2] if damage == "truncated" else b"no backup")
-    end = command("restore", backup, url=empty_url, folder=tmp_path, check=False)
+    end = run("restore", backup, url=empty_url, folder=tmp_path, check=False)
     assert end.returncode == 1, end.stderr
     assert "Traceback" not in end.stderr
     assert str(backup) in end.stderr
@@ -199,10 +196,12 @@ def test_a_backup_of_a_newer_version_is_rejected(tmp_path):
     assert not (tmp_path / "target.db").exists()
 
 
-def test_without_the_tools_of_postgresql_the_command_names_them(postgres, tmp_path, monkeypatch):
+def test_without_the_tools_of_postgresql_the_command_names_them(
+    run, postgres, tmp_path, monkeypatch
+):
     url = postgres.create()
     monkeypatch.setenv("PATH", str(tmp_path))
-    end = command("backup", tmp_path / "one.backup", url=url, folder=tmp_path, check=False)
+    end = run("backup", tmp_path / "one.backup", url=url, folder=tmp_path, check=False)
     assert end.returncode == 1
     assert "pg_dump" in end.stderr
     postgres.drop(url)
