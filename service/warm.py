@@ -1,7 +1,10 @@
 """Compile every numba kernel into the cache: ``python -m service.warm``.
 
-Set-up and the container image run it once, as compilation takes tens of seconds.
+Set-up and the container image run it once, as compilation takes tens of seconds of each core.
 """
+
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
 
@@ -17,6 +20,15 @@ def warm_decimals() -> None:
     count_byte(text, 0)
 
 
+def _run(step: Callable[[], None]) -> None:
+    step()
+
+
+def main() -> None:
+    """Compile all kernels, in a process per core."""
+    with ProcessPoolExecutor() as pool:
+        list(pool.map(_run, (*warm.STEPS, warm_decimals)))  # raises what a step has raised
+
+
 if __name__ == "__main__":
-    warm_decimals()
-    warm.main()
+    main()

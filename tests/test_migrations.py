@@ -278,7 +278,7 @@ def run_at_once(processes: list[subprocess.Popen[str]]) -> list[tuple[int, str]]
 
 def test_processes_that_migrate_at_once_take_turns(database):
     url = database.url
-    assert run_at_once([start_migration(url) for _ in range(8)]) == [(0, "")] * 8
+    assert run_at_once([start_migration(url) for _ in range(4)]) == [(0, "")] * 4
     with database.engine.connect() as connection:
         context = MigrationContext.configure(connection, opts={"compare_type": True})
         assert compare_metadata(context, Row.metadata) == []

@@ -1,8 +1,10 @@
-"""Compile every kernel into the cache on disk: ``python -m algorithms.numerics.warm``.
+"""Compilation of every kernel into the cache on disk.
 
-Installation and the container image run it once. Compilation takes tens of seconds, loading from
-the cache takes milliseconds.
+Installation and the container image run it once, by ``python -m service.warm``. Compilation takes
+tens of seconds, loading from the cache takes milliseconds.
 """
+
+from typing import Final
 
 import numpy as np
 
@@ -52,12 +54,11 @@ def warm_fmtl() -> None:
     )
 
 
+#: Independent of each other, the slowest first.
+STEPS: Final = (warm_fmtl, warm_latent, warm_rmtpca)
+
+
 def main() -> None:
     """Compile all kernels."""
-    warm_rmtpca()
-    warm_latent()
-    warm_fmtl()
-
-
-if __name__ == "__main__":
-    main()
+    for step in STEPS:
+        step()

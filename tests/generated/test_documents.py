@@ -19,11 +19,14 @@ SERVICE = Path(service.__file__).parent
 SHOWS_ALGORITHMS = {"demo.py"}
 
 
-@pytest.mark.parametrize("name", sorted(pages()))
+GENERATED = pages()
+
+
+@pytest.mark.parametrize("name", sorted(GENERATED))
 def test_committed_pages_equal_the_generated_ones(name):
     path = DOCS / name
     assert path.exists(), f"docs/{name} is missing; run `make docs`"
-    is_same = path.read_text(encoding="utf-8") == pages()[name]
+    is_same = path.read_text(encoding="utf-8") == GENERATED[name]
     assert is_same, f"docs/{name} is out of date; run `make docs`"
 
 
@@ -38,12 +41,12 @@ def test_every_error_code_of_jobs_is_documented():
 
 
 def test_generation_is_deterministic():
-    assert pages() == pages()
+    assert pages() == GENERATED
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))
 def test_every_algorithm_has_its_section_with_every_parameter(name):
-    section = pages()["algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
+    section = GENERATED["algorithms.md"].split(f"(`{name}`)")[1].split("\n## ")[0]
     for parameter in ALGORITHMS[name].Params.model_fields:
         assert f"| `{parameter}` |" in section
     for method in ALGORITHMS[name].Model.methods():
@@ -51,7 +54,7 @@ def test_every_algorithm_has_its_section_with_every_parameter(name):
 
 
 def test_every_error_code_has_its_section_with_cause_and_remedy():
-    found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", pages()["errors.md"])
+    found = re.findall(r"(?ms)^## `([^`]+)`\n(.*?)(?=^## |\Z)", GENERATED["errors.md"])
     sections = dict(found)
     known = {code: (spec.cause, spec.remedy) for code, spec in ERRORS.items()} | JOB_CODES
     assert sections.keys() == known.keys()
@@ -85,7 +88,7 @@ def test_every_route_documents_its_errors_as_problems():
 
 
 def test_every_reference_in_the_openapi_document_resolves():
-    document = pages()["openapi.json"]
+    document = GENERATED["openapi.json"]
     schemas = openapi_document()["components"]["schemas"]
     assert set(re.findall(r'"#/components/schemas/([^"]+)"', document)) <= schemas.keys()
     assert "#/$defs" not in document
