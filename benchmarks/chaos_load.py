@@ -18,6 +18,8 @@ CANCELLED = 0.08
 CANCEL_AFTER_S = (0.0, 5.0)
 #: The last job is sent at this part of the time.
 LAST = 0.85
+#: Jobs with one of so many seeds, so that many have the same specification.
+N_SEEDS = 3
 SHORT = {"algorithm": "pca", "params": {"k": 2}}
 LONG = {"algorithm": "rmt-pca", "params": {"k": 5, "selection": "cv", "n_folds": 3}}
 SEARCH = {**SHORT, "search": {"space": {"k": [1, 2, 3]}, "n_folds": 2}}
@@ -80,14 +82,24 @@ class Load:
             self._submit()
         self._cancel_until(time.monotonic() + CANCEL_AFTER_S[1])
 
+    def train_each_once_more(self) -> None:
+        """Submit every specification once, to compare its bytes with those of the chaos."""
+        for kind in (SHORT, LONG, SEARCH):
+            for seed in range(N_SEEDS):
+                owner = next(iter(self._keys))
+                spec = self._spec(owner, kind, seed) | {"model": "undisturbed"}
+                self.accepted.append(self._send(owner, "POST", "/v1/jobs", json=spec)["id"])
+
+    def _spec(self, owner: str, kind: dict[str, Any], seed: int) -> dict[str, Any]:
+        dataset = self._datasets[owner, "large" if kind is LONG else "small"]
+        return {**kind, "dataset_id": dataset, "seed": seed}
+
     def _submit(self) -> None:
         owner = self._rng.choice(list(self._keys))
         kind = self._rng.choices((SHORT, LONG, SEARCH), (70, 22, 8))[0]
         spec = {
-            **kind,
-            "dataset_id": self._datasets[owner, "large" if kind is LONG else "small"],
+            **self._spec(owner, kind, self._rng.randrange(N_SEEDS)),
             "model": f"model-{self._rng.randrange(10)}",
-            "seed": self._rng.randrange(1000),
             "priority": self._rng.choice((0, 0, 0, 10, -10)),
             "max_attempts": 20,
         }

@@ -12,7 +12,23 @@ import sqlalchemy as sa
 
 from service.database import Database
 from service.job_states import FINAL
-from service.rows import AttemptRow, EventRow, JobRow, ModelRow, VersionRow
+from service.rows import (
+    AttemptRow,
+    BlobRow,
+    DatasetRow,
+    EventRow,
+    JobRow,
+    ModelRow,
+    VersionRow,
+)
+
+BLOB_COLUMNS = (
+    DatasetRow.upload_blob_id,
+    DatasetRow.content_blob_id,
+    JobRow.output_blob_id,
+    JobRow.checkpoint_blob_id,
+    VersionRow.artifact_blob_id,
+)
 
 
 def await_ends(database: Database, patience_s: float) -> None:
@@ -40,6 +56,8 @@ def show(
         models = session.scalars(sa.select(ModelRow)).all()
         query = sa.select(EventRow).where(EventRow.kind.in_(("state", "progress")))
         events = session.scalars(query.order_by(EventRow.id)).all()
+        blobs = set(session.scalars(sa.select(BlobRow.id)))
+        used = {i for column in BLOB_COLUMNS for i in session.scalars(sa.select(column)) if i}
     whole = {job.id for job in jobs.values() if job.parent_id is None}
     lost = [i for i in load.accepted if i not in jobs or jobs[i].state not in FINAL]
     stuck = [job for job in jobs.values() if job.state not in FINAL]
@@ -52,6 +70,7 @@ def show(
     states = Counter(jobs[i].state for i in whole)
     causes = Counter((job.error or {}).get("code", "?") for job in failed)
     per_job = Counter(a.job_id for a in attempts)
+    differing = _differing(jobs, versions)
     counts = {
         "accepted": f"{len(load.accepted)}, and {len(jobs) - len(whole)} child jobs",
         "ended": ", ".join(f"{n} {state}" for state, n in sorted(states.items())),
@@ -62,6 +81,8 @@ def show(
         f"most {max(per_job.values())}",
         "unanswered": _counts(load.answers),
         "files left": str(len(files)),
+        "blobs": f"{len(blobs)}, of which {len(blobs - used)} belong to nothing",
+        "bytes": f"{differing[0]} specifications, {len(differing[1])} with different artifacts",
         "lost": str(len(lost)),
         "doubled": str(len(doubled)),
         "stuck": str(len(stuck)),
@@ -75,7 +96,22 @@ def show(
         print("  !", trouble)
     for job in unexplained:
         print("  !", job.id, job.error)
-    return not (lost or doubled or stuck or orphans or unexplained or files)
+    print("".join(f"  ! different bytes: {spec}\n" for spec in differing[1]), end="")
+    is_untidy = bool(files or blobs - used)
+    return not (lost or doubled or stuck or orphans or unexplained or differing[1] or is_untidy)
+
+
+def _differing(
+    jobs: dict[str, JobRow], versions: Sequence[VersionRow]
+) -> tuple[int, list[tuple[str, ...]]]:
+    """Return the number of specifications, and those whose models differ in a byte."""
+    hashes = defaultdict(set)
+    for version in versions:
+        job = jobs[version.job_id]
+        # params are those that a search chose; all of it depends on the specification only
+        spec = (job.algorithm, str(job.params), str(job.plan), str(job.seed))
+        hashes[spec].add(version.artifact_sha256)
+    return len(hashes), [spec for spec, found in hashes.items() if len(found) > 1]
 
 
 def _doubled(

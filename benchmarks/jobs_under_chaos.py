@@ -1,7 +1,9 @@
-"""Jobs of several owners while processes are killed at random, at every layer; then the count.
+"""Jobs of several owners while processes are killed or frozen and the database is away; the count.
 
-Nothing may be lost or doubled. Starts a service of its own: API, scheduler and workers, or with
-``--pool own`` the pool inside the service. Run: python benchmarks/jobs_under_chaos.py
+Nothing may be lost or doubled, equal specifications must give equal bytes, and no blob may be left
+without an owner. At the end each specification is trained once more, undisturbed. Starts a service
+of its own: API, scheduler and workers, or with ``--pool own`` the pool inside the service.
+Run: python benchmarks/jobs_under_chaos.py
 """
 
 import argparse
@@ -39,10 +41,12 @@ parser.add_argument("--seed", type=int, default=0)
 parser.add_argument("--folder", type=Path, help="where to keep data and logs; a fresh one")
 
 #: How often each layer is hit; those that a pool of the service's own has not are left out.
-WEIGHTS = {"child": 8, "worker": 4, "freeze": 3, "nanny": 2, "api": 2, "scheduler": 1}
+WEIGHTS = {"child": 8, "worker": 4, "freeze": 3, "nanny": 2, "api": 2, "scheduler": 1, "outage": 2}
 #: A worker is lost after so long without a heartbeat; some of the frozen ones are.
 STALE_S = 5
 FREEZE_S = (0.5, 9.0)
+#: The database is away for so long: PostgreSQL is frozen, SQLite locked.
+OUTAGE_S = (0.5, 9.0)
 SETTINGS = {
     "SIBLING_REQUIRE_KEYS": "true",
     "SIBLING_HEARTBEAT_TIMEOUT_S": STALE_S,
@@ -87,6 +91,10 @@ class Chaos:
         self._end.set()
 
     def _strike(self, layer: str) -> None:
+        if layer == "outage":
+            self.kills.append(Kill(layer, datetime.now(UTC), []))
+            self._outage(self.random.uniform(*OUTAGE_S))
+            return
         victim = self.random.choice(self._processes(layer))
         family = {victim.pid, victim.ppid() if layer == "child" else victim.pid}
         family |= {p.pid for p in victim.children(recursive=True)}
@@ -96,6 +104,20 @@ class Chaos:
         else:
             victim.kill()
         self.kills.append(kill)
+
+    def _outage(self, seconds: float) -> None:
+        """Let the database not respond for a while."""
+        if self.database.engine.dialect.name == "sqlite":
+            with self.database.write():
+                time.sleep(seconds)
+            return
+        server = [p for p in psutil.process_iter() if "postgres" in p.name()]
+        for process in server:
+            process.suspend()
+        time.sleep(seconds)
+        for process in server:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.resume()
 
     def _processes(self, layer: str) -> list[psutil.Process]:
         """Return what a layer consists of just now; some of it may be starting."""
@@ -175,6 +197,8 @@ def trial(options: argparse.Namespace, folder: Path, database_url: str) -> bool:
     ended_s = time.monotonic() - began - stormed_s
     print(f"{options.pool} pool of {options.workers} on {database.engine.dialect.name}: ", end="")
     print(f"{stormed_s:.0f} s of chaos, {ended_s:.0f} s to end the rest")
+    load.train_each_once_more()
+    chaos_report.await_ends(database, options.patience)
     orphans = programs.stop()
     make_scratch(folder / "data" / "work")  # as the next worker does
     left_files = [p for p in (folder / "data" / "work").rglob("*") if p.is_file()]
