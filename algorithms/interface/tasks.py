@@ -87,8 +87,14 @@ class Task:
         y: object = None,
         feature_names: Sequence[str] | None = None,
         groups: object = None,
+        allows_missing: bool = False,
     ) -> "Task":
         """Return a task with rows X after validating them.
+
+        Parameters
+        ----------
+        allows_missing
+            Whether X may contain NaN, as raw rows do before their preparation.
 
         Raises
         ------
@@ -109,7 +115,8 @@ class Task:
                 task=name,
             )
         _check_size(rows, name)
-        _check_finite(rows, name, names)
+        if not (allows_missing and not np.isinf(rows).any()):
+            _check_finite(rows, name, names)
         targets = _as_targets(y, name, rows.shape[0])
         return cls(name, rows, "rows", targets, names, _as_groups(groups, name, rows.shape[0]))
 

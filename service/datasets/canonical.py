@@ -21,6 +21,7 @@ from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import divisible_rows
 from algorithms.numerics.row_hashes import hash_rows
+from algorithms.preparation.columns import Column
 
 FORMAT: Final = "sibling-dataset/1"
 #: Total number of features above which the manifest has no feature summaries.
@@ -38,8 +39,16 @@ _MAX_ROWS_COMPARED: Final = 10_000_000
 _MAX_GROUPS: Final = 10_000
 
 
-def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
-    """Write tasks to a file and return their manifest."""
+def write_tasks(
+    path: Path, tasks: Sequence[Task], *, columns: Sequence[Column] | None = None
+) -> dict[str, Any]:
+    """Write tasks to a file and return their manifest.
+
+    Parameters
+    ----------
+    columns
+        Kinds of the columns of all tasks; None if all are numbers without missing values.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     owner_of_rows: dict[int, str] = {}
     entries = []
@@ -68,7 +77,8 @@ def write_tasks(path: Path, tasks: Sequence[Task]) -> dict[str, Any]:
     groups = _add_groups(entries, tasks, arrays)
     write_arrays(path, arrays, header={"format": FORMAT})
     names = _add_names(entries, tasks)
-    return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups
+    kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
+    return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups | kinds
 
 
 def _add_groups(

@@ -1,5 +1,7 @@
 """Validation issues of an upload, each with its location."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from typing import Any, Final, NoReturn
 
@@ -19,8 +21,10 @@ CODES: Final[dict[str, str]] = {
     "missing-column": "A column named in an option does not exist.",
     "missing-option": "The layout requires an option that is missing.",
     "unused-option": "An option does not apply to this format or layout.",
-    "empty-cell": "A cell is empty; missing values are not supported.",
+    "empty-cell": "A task, target or group is empty.",
     "not-a-number": "A number was expected, but the value is text.",
+    "not-of-kind": "A value does not have the declared kind of its column.",
+    "too-many-levels": "A category has more distinct values than the limit.",
     "not-finite": "A value is NaN or infinite.",
     "inexact-integer": "An integer is too large for an exact 64-bit float.",
     "mixed-labels": "A target column contains both numbers and text.",
@@ -113,6 +117,14 @@ class ValidationIssues:
         """Add the issues of one part of the upload."""
         for issue in rejected.issues:
             self.add(**issue.to_json())
+
+    @contextmanager
+    def collect(self) -> Iterator[None]:
+        """Add the issues of a part of the upload that is rejected in the block."""
+        try:
+            yield
+        except Rejected as rejected:
+            self.extend(rejected)
 
     def check(self) -> None:
         """Raise Rejected if there are any issues."""

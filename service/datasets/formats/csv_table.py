@@ -4,9 +4,6 @@ A table with several target columns and no task column gives one task per target
 """
 
 import unicodedata
-from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
@@ -19,6 +16,8 @@ from service.datasets.formats.csv_groups import GroupColumn
 from service.datasets.formats.csv_records import Batch, Records
 from service.datasets.formats.csv_targets import TargetColumn
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.formats.validation import (
     check_counts,
     check_name,
@@ -27,26 +26,10 @@ from service.datasets.formats.validation import (
 )
 from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
-_DEFAULT_TASK_COLUMN: Final = "task"
-_MAX_COLUMNS_SHOWN: Final = 20
+_NO_HEADER: Final = "; the first line contains numbers, but must contain the column names"
 
 
-@dataclass(frozen=True, slots=True)
-class _Columns:
-    """Positions of the columns in a record."""
-
-    names: tuple[str, ...]
-    task: int | None
-    targets: tuple[int, ...]
-    group: int | None
-    features: tuple[int, ...]
-
-    @property
-    def feature_names(self) -> tuple[str, ...]:
-        return tuple(self.names[i] for i in self.features)
-
-
-def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """Return the tasks in a CSV file.
 
     Raises
@@ -57,89 +40,21 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     issues = ValidationIssues()
     with path.open("rb") as file:
         records = Records(file)
-        columns = _find_columns(records.header(), options, limits)
+        header = records.header()
+        hint = _NO_HEADER if all(map(is_number, header)) else ""
+        columns = find_columns(header, options, limits, hint=hint)
         table = _Table(columns, options, limits, issues)
         for batch in records.batches(len(columns.names), issues):
             table.add(batch)
     issues.check()
-    return table.tasks()
-
-
-def _find_columns(header: Sequence[str], options: ReadOptions, limits: Limits) -> _Columns:
-    names = _column_names(header, limits)
-    task = options.task_column
-    if task is None and _DEFAULT_TASK_COLUMN in names:
-        task = _DEFAULT_TASK_COLUMN
-    _check_options(names, task, options)
-    special = {task, options.group_column, *options.target_column, *options.ignore_column}
-    features = tuple(i for i, name in enumerate(names) if name not in special)
-    if not features:
-        reject(
-            "no-features",
-            "no feature column is left: every column is task, target, group or ignored",
-        )
-    check_counts(1, len(features), limits)
-    return _Columns(
-        names,
-        None if task is None else names.index(task),
-        tuple(names.index(name) for name in options.target_column),
-        None if options.group_column is None else names.index(options.group_column),
-        features,
-    )
-
-
-def _column_names(header: Sequence[str], limits: Limits) -> tuple[str, ...]:
-    issues = ValidationIssues()
-    names = []
-    for position, text in enumerate(header):
-        try:
-            name = check_name(text.strip(), limits, what="column", place=position)
-        except Rejected as rejected:
-            issues.extend(rejected)
-        else:
-            names.append(name)
-    for name, count in Counter(names).items():
-        if count > 1:
-            detail = f"{count} columns are named '{name}'; column names must be unique"
-            issues.add("duplicate-column", detail, column=name)
-    issues.check()
-    return tuple(names)
-
-
-def _check_options(names: tuple[str, ...], task: str | None, options: ReadOptions) -> None:
-    """Raise Rejected if the options do not match the header."""
-    issues = ValidationIssues()
-    used = [("task_column", task)] if task is not None else []
-    used += [("target_column", name) for name in options.target_column]
-    used += [("group_column", name) for name in (options.group_column,) if name is not None]
-    used += [("ignore_column", name) for name in options.ignore_column]
-    known = ", ".join(f"'{name}'" for name in names[:_MAX_COLUMNS_SHOWN])
-    known += ", ..." if len(names) > _MAX_COLUMNS_SHOWN else ""
-    hint = ""
-    if all(map(is_number, names)):
-        hint = "; the first line contains numbers, but must contain the column names"
-    for parameter, name in used:
-        if name not in names:
-            detail = f"there is no column '{name}'; the columns are {known}{hint}"
-            issues.add("missing-column", detail, column=name, parameter=f"query:{parameter}")
-    for name, count in Counter(name for _, name in used).items():
-        if count > 1:
-            detail = f"column '{name}' is used {count} times in the options; use it once"
-            issues.add("duplicate-column", detail, column=name)
-    if task is None and not options.target_column:
-        detail = f"the table has no column 'task'; name the task column with task_column=NAME{hint}"
-        issues.add("missing-option", detail, parameter="query:task_column")
-    if task is not None and len(options.target_column) > 1:
-        detail = "several target columns need a table without a task column; name one target column"
-        issues.add("unused-option", detail, parameter="query:target_column")
-    issues.check()
+    return Parsed(table.tasks())
 
 
 class _Table:
     """Accumulator of the rows of a table."""
 
     def __init__(
-        self, columns: _Columns, options: ReadOptions, limits: Limits, issues: ValidationIssues
+        self, columns: TableColumns, options: ReadOptions, limits: Limits, issues: ValidationIssues
     ) -> None:
         self._columns = columns
         self._limits = limits

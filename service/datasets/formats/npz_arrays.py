@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from algorithms.interface.tasks import Task
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import (
     aligned,
     as_targets,
@@ -37,7 +38,7 @@ _LAYOUTS: Final = (
 _MAX_EXACT_INTEGER: Final = 2**53
 
 
-def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     """Return the tasks in an .npz file.
 
     Raises
@@ -45,20 +46,32 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> list[Task]:
     Rejected
         With all issues, up to a maximum number.
     """
+    return tasks_of_arrays(read_archive(path, limits), options, limits)
+
+
+def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks of named arrays, the common form of all formats of arrays.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
     _check_options(options)
-    arrays = read_archive(path, limits)
     if not arrays:
-        reject("empty-file", f"the archive contains no arrays; {_LAYOUTS}")
+        reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
     if "X" in arrays or "task" in arrays:
-        return _from_table(arrays, options, limits)
-    return _from_parts(arrays, options, limits)
+        return Parsed(_from_table(arrays, options, limits))
+    return Parsed(_from_parts(arrays, options, limits))
 
 
 def _check_options(options: ReadOptions) -> None:
     issues = ValidationIssues()
-    for name in ("task_column", "target_column", "group_column", "ignore_column"):
+    for name in ("task_column", "target_column", "group_column", "ignore_column", "column_kind"):
         if getattr(options, name):
-            detail = f"{name} applies to CSV only; in .npz, array names define the layout"
+            detail = (
+                f"{name} applies to tables only; in files of arrays, the names define the layout"
+            )
             issues.add("unused-option", detail, parameter=f"query:{name}")
     issues.check()
 

@@ -1,18 +1,22 @@
 """Options and limits of the parsers."""
 
 import unicodedata
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
+
+from algorithms.preparation.columns import ColumnKind
 
 if TYPE_CHECKING:  # the child process does not import the settings
     from service.settings import Settings
 
 TargetKind = Literal["auto", "numbers", "classes"]
 
+_KINDS = get_args(ColumnKind)
+
 
 class ReadOptions(BaseModel):
-    """Options of an upload; those about columns apply to CSV."""
+    """Options of an upload; those about columns apply to tables."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
@@ -33,13 +37,33 @@ class ReadOptions(BaseModel):
         "session) are held out together, across all tasks.",
     )
     ignore_column: tuple[str, ...] = Field((), max_length=1000, description="Columns to ignore.")
+    column_kind: tuple[str, ...] = Field(
+        (),
+        max_length=1000,
+        description="Kinds of columns, each as `NAME:KIND` with number, boolean, category or "
+        "date. Default: found from the values.",
+    )
     target_kind: TargetKind = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
         "classes, other values are numbers, with a warning if they look like class codes.",
     )
 
-    @field_validator("task_column", "target_column", "group_column", "ignore_column")
+    def kinds(self) -> dict[str, ColumnKind]:
+        """Return the declared kind of each column that has one."""
+        pairs = (entry.rpartition(":") for entry in self.column_kind)
+        return {name: cast("ColumnKind", kind) for name, _, kind in pairs}
+
+    @field_validator("column_kind")
+    @classmethod
+    def _check_kinds(cls, entries: tuple[str, ...]) -> tuple[str, ...]:
+        for entry in entries:
+            name, _, kind = entry.rpartition(":")
+            if not name or kind not in _KINDS:
+                raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {_KINDS}")
+        return entries
+
+    @field_validator("task_column", "target_column", "group_column", "ignore_column", "column_kind")
     @classmethod
     def _compose(cls, names: str | tuple[str, ...] | None) -> str | tuple[str, ...] | None:
         """Return names in Unicode normal form C, as column names are."""

@@ -6,11 +6,11 @@ from email.message import Message
 from pathlib import Path
 from typing import Final
 
-from algorithms.interface.tasks import Task
 from service.datasets.formats import csv_table, npz_arrays
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
 
-Parse = Callable[[Path, ReadOptions, Limits], list[Task]]
+Parse = Callable[[Path, ReadOptions, Limits], Parsed]
 
 
 @dataclass(frozen=True, slots=True)

@@ -138,9 +138,11 @@ def rows_task(
     *,
     groups: NDArray[Any] | None = None,
 ) -> Task | None:
-    """Return the task of rows and targets, or None after adding an issue."""
+    """Return the task of rows and targets, or None after adding an issue; X may contain NaN."""
     try:
-        return Task.from_rows(name, X, y=y, feature_names=feature_names, groups=groups)
+        return Task.from_rows(
+            name, X, y=y, feature_names=feature_names, groups=groups, allows_missing=True
+        )
     except InvalidData as error:
         _add_issue(issues, error)
         return None

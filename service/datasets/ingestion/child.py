@@ -46,10 +46,11 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     format_ = find_format(task["media_type"])
     options = ReadOptions.model_validate(task["options"])
     limits = Limits.model_validate(task["limits"])
-    tasks = format_.parse(Path(task["upload"]), options, limits)
-    manifest = write_tasks(Path(task["content"]), tasks)
+    parsed = format_.parse(Path(task["upload"]), options, limits)
+    manifest = write_tasks(Path(task["content"]), parsed.tasks, columns=parsed.columns)
     # an explicit target_kind needs no warning
-    manifest["warnings"] = warn_of_codes(tasks) if options.target_kind == "auto" else []
+    codes = warn_of_codes(parsed.tasks) if options.target_kind == "auto" else []
+    manifest["warnings"] = [*parsed.notes, *codes]
     return manifest
 
 

@@ -1,0 +1,1 @@
+"""Preparation of raw tables: gaps are filled, categories and dates become numbers."""

@@ -1,0 +1,211 @@
+"""Feature columns of an Arrow table: their kinds, and their values as numbers."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from algorithms.preparation.columns import Column, ColumnKind
+from service.datasets.formats.validation import label_problem
+from service.datasets.issues import ValidationIssues, reject
+
+#: Text with more distinct values than this, or with hardly any repeated, is not a category.
+MAX_LEVELS: Final = 200
+MIN_ROWS_PER_LEVEL: Final = 2
+#: Text with so few distinct values is a category in any number of rows.
+_FEW_LEVELS: Final = 20
+_MAX_EXACT_INTEGER: Final = 2**53
+_MICROSECONDS: Final = 1e-6
+#: Words for booleans in text.
+_TRUE: Final = frozenset({"true", "yes", "t", "y", "1"})
+_FALSE: Final = frozenset({"false", "no", "f", "n", "0"})
+
+Values = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """A column that is left out, and why."""
+
+    note: str
+
+
+def read_column(
+    column: pa.ChunkedArray, name: str, kind: ColumnKind | None
+) -> tuple[Column, Values] | Ignored:
+    """Return the kind of a column, and its values as :mod:`algorithms.preparation.columns` says.
+
+    Parameters
+    ----------
+    kind
+        The declared kind; None: it is found from the values.
+
+    Raises
+    ------
+    Rejected
+        Its type is not supported, or a value does not have the declared kind.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    found = kind or _kind_of(column.type, name)
+    if found is None:
+        if column.null_count == len(column):
+            return Ignored(f"column '{name}' has no values and is left out")
+        found = _kind_of_text(column)
+    if found is None:
+        n_levels = pc.count_distinct(column).as_py()
+        return Ignored(
+            f"column '{name}' has {n_levels} different texts in {len(column)} rows and is left "
+            f"out; declare column_kind={name}:category to use it"
+        )
+    return _READERS[found](column, name)
+
+
+def _kind_of(type_: pa.DataType, name: str) -> ColumnKind | None:
+    """Return the kind of all values of a type; None for text."""
+    if pa.types.is_boolean(type_):
+        return "boolean"
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_) or pa.types.is_decimal(type_):
+        return "number"
+    if pa.types.is_timestamp(type_) or pa.types.is_date(type_):
+        return "date"
+    if not (pa.types.is_null(type_) or is_text(type_)):
+        detail = f"column '{name}' has values of type {type_}; expected numbers, text, dates or"
+        reject("unsupported-dtype", f"{detail} booleans: convert it, or ignore it", column=name)
+    return None
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Return whether values of a type are text."""
+    checks = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
+    return any(check(type_) for check in checks)
+
+
+def _kind_of_text(column: pa.ChunkedArray) -> ColumnKind | None:
+    """Return ``category`` for text whose values repeat; None for free text and ids."""
+    n_levels = pc.count_distinct(column, mode="only_valid").as_py()
+    n_values = len(column) - column.null_count
+    repeats = n_levels <= MAX_LEVELS and n_values >= MIN_ROWS_PER_LEVEL * n_levels
+    return "category" if repeats or n_levels <= _FEW_LEVELS else None
+
+
+def _numbers(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
+    if is_text(column.type):
+        column = _cast_text(column, name, pa.float64(), "a number")
+    if pa.types.is_integer(column.type):
+        bounds = pc.min_max(column).as_py()
+        largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
+        if largest > _MAX_EXACT_INTEGER:
+            detail = f"column '{name}' contains the integer {largest}, above 2**53"
+            reject("inexact-integer", f"{detail}; ignore columns of ids", column=name)
+    values = _floats(column)
+    infinite = np.flatnonzero(np.isinf(values))
+    if infinite.size:
+        row = int(infinite[0])
+        detail = f"row {row}, column '{name}': {values[row]} is not a finite number"
+        reject(
+            "not-finite", f"{detail}; leave the cell empty if it is unknown", row=row, column=name
+        )
+    return Column(name), values
+
+
+def _booleans(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
+    if is_text(column.type):
+        words = pc.utf8_lower(pc.utf8_trim_whitespace(column))
+        is_true = pc.is_in(words, pa.array(sorted(_TRUE)))
+        is_known = pc.or_(is_true, pc.is_in(words, pa.array(sorted(_FALSE))))
+        _check_all(column, pc.or_(is_known, pc.is_null(column)), name, "a boolean")
+        column = pc.if_else(pc.is_null(column), pa.scalar(None, pa.bool_()), is_true)
+    elif not pa.types.is_boolean(column.type):
+        numbers = _floats(column)
+        is_bit = np.isnan(numbers) | (numbers == 0) | (numbers == 1)
+        _check_all(column, pa.array(is_bit), name, "a boolean")
+        return Column(name, "boolean"), numbers
+    return Column(name, "boolean"), _floats(column.cast(pa.uint8()))
+
+
+def _dates(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
+    if is_text(column.type):
+        column = _cast_text(column, name, pa.timestamp("us"), "a date such as 2026-01-31")
+    elif not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
+        detail = f"column '{name}' has values of type {column.type}, expected dates"
+        reject("not-of-kind", detail, column=name)
+    instants = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
+    return Column(name, "date"), _floats(instants.cast(pa.int64())) * _MICROSECONDS
+
+
+def _categories(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
+    texts = column if is_text(column.type) else column.cast(pa.string())
+    texts = pc.utf8_trim_whitespace(pc.utf8_normalize(texts, "NFC"))
+    texts = pc.if_else(pc.equal(texts, ""), pa.scalar(None, texts.type), texts)
+    levels = sorted(level for level in pc.unique(texts).to_pylist() if level is not None)
+    if len(levels) > MAX_LEVELS:
+        detail = f"column '{name}' has {len(levels)} different values, more than {MAX_LEVELS}"
+        reject("too-many-levels", f"{detail}; ignore it, or merge rare values", column=name)
+    for level in levels:
+        problem = label_problem(level)
+        if problem is not None:
+            reject("invalid-label", f"column '{name}': {problem}", column=name)
+    positions = pc.index_in(texts, pa.array(levels, texts.type))
+    return Column(name, "category", tuple(levels)), _floats(positions)
+
+
+_READERS: Final[dict[str, Callable[[pa.ChunkedArray, str], tuple[Column, Values]]]] = {
+    "number": _numbers,
+    "boolean": _booleans,
+    "date": _dates,
+    "category": _categories,
+}
+
+
+def _floats(column: Any) -> Values:
+    """Return values as float64, with NaN for missing ones."""
+    values: Values = np.array(column.cast(pa.float64(), safe=False).to_numpy(), np.float64)
+    values[np.isnan(values)] = np.nan  # one bit pattern, so that equal rows have equal hashes
+    return values
+
+
+def _cast_text(
+    column: pa.ChunkedArray, name: str, type_: pa.DataType, what: str
+) -> pa.ChunkedArray:
+    """Return text as values of a type; empty text is a missing value."""
+    trimmed = pc.utf8_trim_whitespace(column)
+    trimmed = pc.if_else(pc.equal(trimmed, ""), pa.scalar(None, trimmed.type), trimmed)
+    try:
+        return trimmed.cast(type_)
+    except pa.ArrowInvalid:
+        issues = ValidationIssues()
+        for row, text in enumerate(trimmed.to_pylist()):
+            if text is not None and not _can_be_cast(text, type_):
+                _add(issues, text, row, name, what)
+        issues.check()
+        raise
+
+
+def _can_be_cast(text: str, type_: pa.DataType) -> bool:
+    try:
+        pa.scalar(text).cast(type_)
+    except pa.ArrowInvalid:
+        return False
+    return True
+
+
+def _check_all(column: pa.ChunkedArray, is_valid: Any, name: str, what: str) -> None:
+    """Raise Rejected with each value that is not valid."""
+    if pc.all(is_valid, min_count=0).as_py():
+        return
+    issues = ValidationIssues()
+    rows = np.flatnonzero(~np.asarray(is_valid, dtype=bool))
+    for row in rows.tolist():
+        _add(issues, column[row].as_py(), row, name, what)
+    issues.check()
+
+
+def _add(issues: ValidationIssues, value: object, row: int, name: str, what: str) -> None:
+    shown = repr(value)[:40]
+    detail = f"row {row}, column '{name}': expected {what}, got {shown}"
+    issues.add("not-of-kind", detail, row=row, column=name)

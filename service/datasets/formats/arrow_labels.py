@@ -1,0 +1,92 @@
+"""Columns of an Arrow table with labels: tasks, targets and groups."""
+
+import unicodedata
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from service.datasets.formats.arrow_columns import is_text
+from service.datasets.formats.options import Limits, TargetKind
+from service.datasets.formats.validation import as_targets, check_name, label_problem
+from service.datasets.issues import Rejected, ValidationIssues, reject
+
+
+def read_task_names(
+    column: pa.ChunkedArray, name: str, limits: Limits
+) -> tuple[NDArray[np.int32], list[str]]:
+    """Return the position of each row's task in the names of the tasks, and these names.
+
+    Tasks keep the order of their first rows.
+    """
+    texts = _texts(column, name, "the name of a task")
+    issues = ValidationIssues()
+    position_of: dict[str, int] = {}
+    found = texts.unique().to_pylist()
+    for text in found:
+        try:
+            task = check_name(unicodedata.normalize("NFC", text.strip()), limits, what="task")
+        except Rejected as rejected:
+            issues.extend(rejected)
+        else:
+            position_of.setdefault(task, len(position_of))
+    issues.check()
+    codes = pc.index_in(texts, pa.array(found, texts.type)).to_numpy()
+    merged = np.array([position_of[unicodedata.normalize("NFC", t.strip())] for t in found])
+    return merged[codes].astype(np.int32), list(position_of)
+
+
+def read_target(column: pa.ChunkedArray, name: str, kind: TargetKind) -> NDArray[Any]:
+    """Return the targets of all rows as numbers, or as labels."""
+    column = _decoded(column)
+    _check_complete(column, name, "the target")
+    if pa.types.is_boolean(column.type) or not is_text(column.type):
+        values = column.to_numpy()
+        if values.dtype.kind not in "biuf":
+            detail = f"column '{name}' has targets of type {column.type}; use numbers or text"
+            reject("unsupported-dtype", detail, column=name)
+        if values.dtype.kind == "f" and not np.isfinite(values).all():
+            row = int(np.flatnonzero(~np.isfinite(values))[0])
+            detail = f"row {row}, column '{name}': the target is {values[row]}"
+            reject("not-finite", f"{detail}, expected a finite number", row=row, column=name)
+        return as_targets(values, kind)
+    texts = np.array([text.strip() for text in column.to_pylist()])
+    return as_targets(texts, kind)
+
+
+def read_groups(column: pa.ChunkedArray, name: str) -> NDArray[Any]:
+    """Return the label of each row's group as text."""
+    texts = _texts(column, name, "the group")
+    labels = np.array([text.strip() for text in texts.to_pylist()])
+    for label in np.unique(labels).tolist():
+        problem = label_problem(label) if label else "a group is empty; give it a name"
+        if problem is not None:
+            reject("invalid-label", f"column '{name}': {problem}", column=name)
+    return labels
+
+
+def _texts(column: pa.ChunkedArray, name: str, what: str) -> pa.ChunkedArray:
+    """Return a column of text or integers as text."""
+    column = _decoded(column)
+    _check_complete(column, name, what)
+    if not (is_text(column.type) or pa.types.is_integer(column.type)):
+        detail = f"column '{name}' has values of type {column.type}; expected {what} as text"
+        reject("unsupported-dtype", f"{detail} or as an integer", column=name)
+    return column.cast(pa.string())
+
+
+def _decoded(column: pa.ChunkedArray) -> pa.ChunkedArray:
+    return column.cast(column.type.value_type) if pa.types.is_dictionary(column.type) else column
+
+
+def _check_complete(column: pa.ChunkedArray, name: str, what: str) -> None:
+    """Raise Rejected with each row that has no value."""
+    if not column.null_count:
+        return
+    issues = ValidationIssues()
+    for row in np.flatnonzero(np.asarray(pc.is_null(column))).tolist():
+        detail = f"row {row}, column '{name}': {what} is missing; add a value or remove the row"
+        issues.add("empty-cell", detail, row=row, column=name)
+    issues.check()

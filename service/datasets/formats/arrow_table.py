@@ -1,0 +1,94 @@
+"""Tasks of an Arrow table, the common form of all tabular formats.
+
+Readers of formats return a :class:`pyarrow.Table`; :func:`tasks_of` finds the kind of each column,
+writes the values as numbers, and splits the rows by task.
+"""
+
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from algorithms.preparation.columns import Column
+from service.datasets.formats.arrow_columns import Ignored, read_column
+from service.datasets.formats.arrow_labels import read_groups, read_target, read_task_names
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.table_columns import TableColumns, find_columns
+from service.datasets.formats.validation import check_counts, split_rows, tasks_of_targets
+from service.datasets.issues import ValidationIssues, reject
+
+
+def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks of a table.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    roles = find_columns(table.column_names, options, limits)
+    if table.num_rows == 0:
+        reject("no-rows", "the table has columns but no rows")
+    issues = ValidationIssues()
+    X, columns, notes = _features(table, roles, options, issues)
+    groups, codes = None, None
+    targets: dict[str, NDArray[Any]] = {}
+    with issues.collect():
+        groups = _groups(table, roles)
+    with issues.collect():
+        codes = _codes(table, roles, limits)
+    for position in roles.targets:
+        name = roles.names[position]
+        with issues.collect():
+            targets[name] = read_target(table.column(position), name, options.target_kind)
+    issues.check()
+    names = tuple(column.name for column in columns)
+    check_counts(len(codes[1]) if codes else 1, len(names), limits)
+    if codes is None:
+        tasks = tasks_of_targets(X, targets, feature_names=names, groups=groups)
+    else:
+        y = next(iter(targets.values()), None)
+        tasks = split_rows(X, codes[0], codes[1], y=y, feature_names=names, groups=groups)
+    is_plain = all(column.kind == "number" for column in columns) and not np.isnan(X).any()
+    return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes))
+
+
+def _features(
+    table: pa.Table, roles: TableColumns, options: ReadOptions, issues: ValidationIssues
+) -> tuple[NDArray[np.float64], list[Column], list[str]]:
+    declared = options.kinds()
+    columns: list[Column] = []
+    notes: list[str] = []
+    values: list[NDArray[np.float64]] = []
+    for position in roles.features:
+        name = roles.names[position]
+        with issues.collect():
+            found = read_column(table.column(position), name, declared.get(name))
+            if isinstance(found, Ignored):
+                notes.append(found.note)
+            else:
+                columns.append(found[0])
+                values.append(found[1])
+    if not values and not issues:
+        reject("no-features", f"no feature column is left: {'; '.join(notes)}")
+    X = np.empty((table.num_rows, len(values)))
+    for j, column in enumerate(values):
+        X[:, j] = column
+    return X, columns, notes
+
+
+def _groups(table: pa.Table, roles: TableColumns) -> NDArray[Any] | None:
+    if roles.group is None:
+        return None
+    return read_groups(table.column(roles.group), roles.names[roles.group])
+
+
+def _codes(
+    table: pa.Table, roles: TableColumns, limits: Limits
+) -> tuple[NDArray[np.int32], list[str]] | None:
+    """Return the position of each row's task in the names of the tasks, and these names."""
+    if roles.task is None:
+        return None
+    return read_task_names(table.column(roles.task), roles.names[roles.task], limits)
