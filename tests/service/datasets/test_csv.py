@@ -293,7 +293,7 @@ def test_a_written_table_is_read_bit_for_bit(tmp_path, rows):
     expected: dict[str, list[tuple[float, ...]]] = {}
     for name, *values in rows:
         expected.setdefault(unicodedata.normalize("NFC", name), []).append(tuple(values))
-    tasks = parse(path, ReadOptions(target_column=("y",)), LIMITS)
+    tasks = parse(path, ReadOptions(target_column=("y",)), LIMITS).tasks
     assert [task.name for task in tasks] == list(expected)
     for task in tasks:
         values = np.array(expected[task.name])

@@ -358,7 +358,7 @@ def test_arrays_survive_upload_and_storage_bit_for_bit(tmp_path, given_tasks, da
     }
     np.savez(path, **arrays)
     content = tmp_path / "content"
-    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS))
+    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS).tasks)
     tasks = read_tasks(content, manifest)
     assert set(tasks.names) == set(given_tasks)
     shapes = [replace(shape, rows_hash=None, n_divisible=None) for shape in summaries(manifest)]
@@ -393,7 +393,7 @@ def test_a_stored_file_is_a_valid_npz_and_is_mapped_read_only(tmp_path):
 
     path = tmp_path / "upload.npz"
     np.savez(path, **{"a/X": X})
-    manifest = write_tasks(tmp_path / "content", parse(path, ReadOptions(), LIMITS))
+    manifest = write_tasks(tmp_path / "content", parse(path, ReadOptions(), LIMITS).tasks)
     assert load_file(tmp_path / "content")["a/X"].tolist() == X.tolist()
     rows = read_tasks(tmp_path / "content", manifest)["a"].X
     assert not rows.flags.writeable
@@ -405,7 +405,7 @@ def test_a_truncated_stored_file_is_detected(tmp_path, size):
     path = tmp_path / "upload.npz"
     np.savez(path, **{"a/X": X})
     content = tmp_path / "content"
-    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS))
+    manifest = write_tasks(content, parse(path, ReadOptions(), LIMITS).tasks)
     content.write_bytes(content.read_bytes()[:size])
     with pytest.raises(InvalidArtifact):
         read_tasks(content, manifest)
