@@ -31,6 +31,8 @@ from algorithms.linear_baselines import (
 )
 from algorithms.mtda import MTDA
 from algorithms.mtfl import MTFL
+from algorithms.preparation.learning import Preparation, without_preparation
+from algorithms.preparation.model import PreparedModel
 from algorithms.rmtpca import RMTPCA
 from algorithms.tlvm import TLVM
 from algorithms.transfer_pca import PPCA, TransferPCA
@@ -99,8 +101,12 @@ def load_model(path: Path) -> Model:
             f"'{path.name}' is a model of the unknown algorithm {header.get('algorithm')!r}; "
             f"known algorithms: {', '.join(sorted(ALGORITHMS))}"
         )
+    values = header.get("model", {})
     try:
-        model: Model = algorithm.Model.from_arrays(arrays, header["model"])
+        model: Model = algorithm.Model.from_arrays(without_preparation(arrays), values)
+        if "preparation" in values:
+            preparation = Preparation.from_arrays(arrays, values["preparation"])
+            model = PreparedModel(model, preparation)
     except (KeyError, TypeError, ValueError) as error:
         raise InvalidArtifact(
             f"a part of the model in '{path.name}' is missing or corrupt: {error!r}"

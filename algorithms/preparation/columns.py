@@ -4,9 +4,14 @@ Raw rows are arrays of floats in which NaN is a missing value. A boolean is 0 or
 number of seconds since 1970 in UTC, and a category is the position of its level.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Literal, Self
+
+import numpy as np
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.tasks import Array
 
 ColumnKind = Literal["number", "boolean", "category", "date"]
 
@@ -37,3 +42,38 @@ class Column:
     def from_json(cls, values: Mapping[str, Any]) -> Self:
         """Return the column from the result of :meth:`to_json`."""
         return cls(values["name"], values["kind"], tuple(values.get("levels", ())))
+
+
+def recode(X: Array, given: Sequence[Column], wanted: Sequence[Column], *, task: str) -> Array:
+    """Return raw rows with the levels of other columns, such as those of a model.
+
+    A level that the wanted column does not have becomes :data:`UNKNOWN_LEVEL`.
+
+    Parameters
+    ----------
+    X : (n_samples, n_columns)
+        Its columns are ``given``; those of ``wanted`` have the same order.
+
+    Raises
+    ------
+    InvalidData
+        A column has another kind.
+    """
+    if list(given) == list(wanted):
+        return X
+    recoded = X.copy()
+    for j, (ours, theirs) in enumerate(zip(given, wanted, strict=True)):
+        if ours.kind != theirs.kind:
+            raise InvalidData(
+                f"task '{task}', column '{theirs.name}' is of the kind {ours.kind}; "
+                f"expected {theirs.kind}",
+                task=task,
+                column=theirs.name,
+            )
+        if ours.kind == "category" and ours.levels != theirs.levels:
+            position_of = {level: float(i) for i, level in enumerate(theirs.levels)}
+            table = [position_of.get(level, UNKNOWN_LEVEL) for level in ours.levels]
+            is_level = X[:, j] >= 0
+            codes = X[is_level, j].astype(np.intp)
+            recoded[is_level, j] = np.array([*table, UNKNOWN_LEVEL])[codes]
+    return recoded

@@ -1,0 +1,109 @@
+"""Any algorithm, trained on raw rows."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from algorithms.interface.algorithm import Algorithm, Baseline
+from algorithms.interface.params import Params
+from algorithms.interface.tasks import Task, TaskSet, TaskSummary
+from algorithms.interface.trace import Trace
+from algorithms.preparation.columns import Column, recode
+from algorithms.preparation.learning import Preparation, columns_of
+from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.recipe import Recipe
+
+
+class PreparedAlgorithm(Algorithm[Any, Any]):
+    """An algorithm whose fit first learns the preparation of the rows it is given.
+
+    Whoever holds rows out gives a fit the training rows only, so nothing of a held-out row is
+    learned.
+
+    Parameters
+    ----------
+    columns
+        Kinds of the raw columns of all tasks; None: all are numbers.
+    """
+
+    def __init__(
+        self, inner: Algorithm[Any, Any], columns: Sequence[Column] | None, recipe: Recipe
+    ) -> None:
+        self._inner = inner
+        self._columns = columns
+        self._recipe = recipe
+        # what describes an algorithm is the same
+        self.name = inner.name  # type: ignore[misc]
+        self.title = inner.title  # type: ignore[misc]
+        self.summary = inner.summary  # type: ignore[misc]
+        self.reference = inner.reference  # type: ignore[misc]
+        self.needs = inner.needs  # type: ignore[misc]
+        self.baselines = inner.baselines  # type: ignore[misc]
+        self.path_param = inner.path_param  # type: ignore[misc]
+        self.monotone = inner.monotone  # type: ignore[misc]
+        self.Params = inner.Params
+        self.Model = inner.Model
+
+    def baselines_for(self, params: Params) -> tuple[Baseline, ...]:
+        """Return the baselines of the algorithm."""
+        return self._inner.baselines_for(params)
+
+    def check(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData or InvalidParams if the algorithm cannot be fitted."""
+        self._inner.check(summaries, params)
+
+    def check_selection(self, summaries: Sequence[TaskSummary], params: Params) -> None:
+        """Raise InvalidData if parameters are to be selected, but no row can be held out."""
+        self._inner.check_selection(summaries, params)
+
+    def check_held_out(self, params: Params) -> None:
+        """Raise InvalidParams if the algorithm cannot be fitted to a part of the rows."""
+        self._inner.check_held_out(params)
+
+    def fit(
+        self, tasks: TaskSet, params: Params, *, trace: Trace, rng: np.random.Generator
+    ) -> PreparedModel:
+        """Return the model trained on the tasks, with the preparation of its rows."""
+        preparation = Preparation.learn(tasks, self._columns, self._recipe)
+        prepared = preparation.apply(tasks.tasks)
+        self._inner.check(prepared.summaries(), params)
+        model = self._inner.fit(prepared, params, trace=trace, rng=rng)
+        return PreparedModel(model, preparation)
+
+    def fit_path(
+        self, tasks: TaskSet, params: Sequence[Params], *, trace: Trace, rng: np.random.Generator
+    ) -> list[PreparedModel]:
+        """Return one model for each of ``params``, all with the same preparation."""
+        preparation = Preparation.learn(tasks, self._columns, self._recipe)
+        prepared = preparation.apply(tasks.tasks)
+        models = self._inner.fit_path(prepared, params, trace=trace, rng=rng)
+        return [PreparedModel(model, preparation) for model in models]
+
+    def supports_adaptation(self) -> bool:
+        """Return whether the algorithm can add a task to a model."""
+        return self._inner.supports_adaptation()
+
+    def adapt(
+        self, model: PreparedModel, task: Task, *, trace: Trace | None = None
+    ) -> PreparedModel:
+        """Return the model with a new task of raw rows, whose columns have the model's order."""
+        wanted = model.preparation.parts[0].columns
+        given = columns_of(task, self._columns)
+        if len(given) == len(wanted):
+            task = replace(task, X=recode(task.X, given, wanted, task=task.name))
+        prepared, preparation = model.prepare_task(task)
+        return PreparedModel(self._inner.adapt(model.inner, prepared, trace=trace), preparation)
+
+
+def prepared(
+    algorithm: Algorithm[Any, Any], columns: Sequence[Column] | None, recipe: Recipe | None
+) -> Algorithm[Any, Any]:
+    """Return the algorithm for raw rows; the algorithm itself where nothing is to be prepared.
+
+    Tables with anything but complete columns of numbers are prepared by default.
+    """
+    if columns is None and recipe is None:
+        return algorithm
+    return PreparedAlgorithm(algorithm, columns, recipe or Recipe())
