@@ -123,6 +123,8 @@ class JobRow(Row):
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
     algorithm: Mapped[str] = mapped_column(sa.String(64))
     params: Mapped[dict[str, Any]]
+    #: Options of the preparation of raw rows; None: the default of the dataset.
+    preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     seed: Mapped[int] = mapped_column(sa.BigInteger)
     model_name: Mapped[str] = mapped_column(sa.String(200))
     priority: Mapped[int] = mapped_column(default=0)
@@ -255,6 +257,8 @@ class VersionRow(Row):
     warnings: Mapped[list[Any]]
     #: Report of search, comparison and evaluation.
     report: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Raw columns and how they were prepared; None for a model of plain numbers.
+    preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     artifact_blob_id: Mapped[str] = mapped_column(ForeignKey("blobs.id"), index=True)
     artifact_sha256: Mapped[str] = mapped_column(sa.String(64))
     artifact_bytes: Mapped[int] = mapped_column(sa.BigInteger)

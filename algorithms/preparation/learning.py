@@ -97,6 +97,24 @@ class Preparation:
             prepared.append(replace(task, X=done[key], feature_names=part.names))
         return TaskSet(tuple(prepared))
 
+    def describe(self) -> dict[str, Any]:
+        """Return what was done, for people, as JSON: options, raw and prepared columns by task."""
+        parts = [
+            {
+                "columns": [column.to_json() for column in part.columns],
+                "prepared": list(part.names),
+                "fill": part.fill.tolist(),
+                "centre": part.centre.tolist(),
+                "scale": part.scale.tolist(),
+            }
+            for part in self.parts
+        ]
+        return {
+            "recipe": self.recipe.model_dump(mode="json"),
+            "parts": parts,
+            "part_of": dict(self.part_of),
+        }
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return the learned numbers by name."""
         return {

@@ -146,6 +146,12 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
     return TaskSet(tuple(tasks))
 
 
+def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | None:
+    """Return the kinds of the columns; None if all are numbers without missing values."""
+    found = manifest.get("columns")
+    return None if found is None else tuple(Column.from_json(column) for column in found)
+
+
 def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
     """Return the warnings about a dataset; older manifests have none."""
     return list(manifest.get("warnings", ()))

@@ -6,6 +6,7 @@ from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.preparation.columns import Column
 from service.errors import Problem
 
 #: Body of a request.
@@ -27,6 +28,8 @@ class InputSpec(NamedTuple):
         Whether NaN is accepted as a missing value.
     columns
         Called only for formats with column names, as the lookup takes time.
+    kinds
+        Raw columns of a model that takes more than numbers; else None.
     """
 
     task: str
@@ -34,9 +37,11 @@ class InputSpec(NamedTuple):
     width: int
     allow_missing: bool
     columns: Columns
+    kinds: tuple[Column, ...] | None = None
 
     def __str__(self) -> str:
-        return f"task '{self.task}' expects rows of {self.width} numbers for {self.method}"
+        what = "numbers" if self.kinds is None else "values"
+        return f"task '{self.task}' expects rows of {self.width} {what} for {self.method}"
 
 
 class Rows(Protocol):

@@ -8,6 +8,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
+from algorithms.preparation.columns import Column
+from algorithms.preparation.model import PreparedModel
 from service.errors import Problem
 from service.inference.call import Call, InferenceResult, InputSpec, Matrix, raise_invalid_data
 from service.inference.context import Services
@@ -46,7 +48,8 @@ def _apply(
         raise Problem("invalid-data", "expected at least one row with a task, got none")
     width = _common_width(model, method, tasks)
     columns = partial(_common_column_names, services, served, method, tasks)
-    spec = InputSpec(tasks[0], method, width, method in model.takes_missing, columns)
+    kinds = _common_kinds(model, method, tasks)
+    spec = InputSpec(tasks[0], method, width, method in model.takes_missing, columns, kinds)
     rows = call.rows.as_matrix(spec)
     limit = services.settings.max_inference_rows
     if len(rows) > limit:
@@ -71,6 +74,21 @@ def _common_width(model: Model, method: str, tasks: list[str]) -> int:
                 task=task,
             )
     return width
+
+
+def _common_kinds(model: Model, method: str, tasks: list[str]) -> tuple[Column, ...] | None:
+    """Return the raw columns, which must be the same for all tasks; None if all are numbers."""
+    if not isinstance(model, PreparedModel) or method not in FEATURE_METHODS:
+        return None
+    columns = model.preparation.of(tasks[0]).columns
+    for task in tasks[1:]:
+        if model.preparation.of(task).columns != columns:
+            raise_invalid_data(
+                f"tasks '{tasks[0]}' and '{task}' were trained on different columns; send the "
+                "tasks in separate requests",
+                task=task,
+            )
+    return None if all(column.kind == "number" for column in columns) else columns
 
 
 def _common_column_names(

@@ -8,6 +8,7 @@ from pydantic import BaseModel, BeforeValidator, Field
 
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
+from algorithms.preparation.recipe import Recipe
 from service.http.schemas import WireModel
 from service.job_states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
@@ -67,6 +68,11 @@ class JobSpec(JobLimits):
     params: dict[str, Any] = Field(
         default_factory=dict,
         description="Algorithm parameters; others keep their defaults.",
+    )
+    preparation: Recipe | None = Field(
+        None,
+        description="How raw rows are prepared, learned from the training rows. Default: as "
+        "described if the dataset has missing values or columns other than numbers, else not.",
     )
     model: str = Field(
         pattern=MODEL_NAME,

@@ -15,7 +15,7 @@ from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
 from service.columns import match_columns, pack_orders
-from service.datasets.canonical import summaries, warnings_of
+from service.datasets.canonical import columns_of_manifest, summaries, warnings_of
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_unready
 from service.errors import Problem, describe, json_pointer
@@ -81,6 +81,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         dataset_id=spec.dataset_id,
         algorithm=spec.algorithm,
         params=checked.params,
+        preparation=None if spec.preparation is None else spec.preparation.model_dump(mode="json"),
         seed=spec.seed,
         model_name=spec.model,
         traceparent=origin.traceparent,
@@ -162,6 +163,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     if options != StudyOptions():
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
+    _check_preparation(session, spec, tasks, owner=owner)
     _check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     complete = params.model_dump(mode="json")
@@ -199,6 +201,30 @@ def _find_tasks(
     # the warnings are about numeric targets
     warnings = warnings_of(manifest) if algorithm.needs.target in ("numbers", "any") else []
     return summaries(manifest), warnings
+
+
+def _check_preparation(
+    session: Session, spec: JobSpec, tasks: Sequence[TaskSummary], *, owner: str
+) -> None:
+    """Raise InvalidData if rows cannot be prepared as the specification says."""
+    columns = columns_of_manifest(find_dataset(session, spec.dataset_id, owner=owner)[1])
+    matrices = next((task.name for task in tasks if task.input != "rows"), None)
+    if spec.preparation is not None and matrices is not None:
+        detail = f"task '{matrices}' has covariance matrices, which cannot be prepared"
+        raise Problem("invalid-request", detail, errors=[place("/preparation", detail)])
+    kinds = {column.name: column for column in columns or ()}
+    for name, order in {} if spec.preparation is None else spec.preparation.orders.items():
+        column = kinds.get(name)
+        missing = [level for level in column.levels if level not in order] if column else []
+        if column is None or column.kind != "category":
+            detail = f"the dataset has no category '{name}'"
+        elif missing:
+            detail = f"the order of column '{name}' lacks its value '{missing[0]}'"
+        else:
+            continue
+        raise Problem(
+            "invalid-request", detail, errors=[place(f"/preparation/orders/{name}", detail)]
+        )
 
 
 def _with_labels(
@@ -241,6 +267,7 @@ def _find_adapted(
         (spec.search, "search"),
         (spec.compare, "compare"),
         (spec.evaluate, "evaluate"),
+        (spec.preparation, "preparation"),
     ):
         if given:
             detail = f"'{field}' cannot be combined with 'adapt': the model keeps its parameters"

@@ -66,6 +66,7 @@ def _version(
         history=result["history"],
         warnings=[*job.warnings, *result["warnings"]],
         report=result["report"],
+        preparation=result.get("preparation"),
         artifact_blob_id=blob.id,
         artifact_sha256=blob.sha256,
         artifact_bytes=blob.size_bytes,

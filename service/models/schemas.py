@@ -46,6 +46,9 @@ class Model(BaseModel):
         "is not a finite number."
     )
     warnings: list[str] = Field(description="Warnings about the data, the parameters and the fit.")
+    preparation: dict[str, Any] | None = Field(
+        description="Options, raw columns and prepared columns; null for a model of plain numbers."
+    )
     stop_reason: str | None = Field(description="converged, stalled or max_iter.")
     lineage: Lineage = Field(description="Job, dataset and parameters of the training.")
     artifact_sha256: str = Field(description="SHA-256 of the artifact.")
@@ -67,6 +70,7 @@ class Model(BaseModel):
             classes=row.classes,
             metrics=row.metrics,
             warnings=row.warnings,
+            preparation=row.preparation,
             stop_reason=row.history["stop_reason"],
             lineage=Lineage(
                 job_id=row.job_id,

@@ -56,8 +56,8 @@ def read_parquet(body: Body, task: str | None) -> Call:
             metadata, schema = file.metadata, file.schema_arrow
         groups = [metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups)]
         _check_size(max(sum(groups), 8 * metadata.num_rows * metadata.num_columns))
-        # tasks stay dictionary-encoded: a long name would otherwise be copied for every row
-        encoded = [f.name for f in schema if f.name == TASK and _is_text(f.type)]
+        # text stays dictionary-encoded: a long one would otherwise be copied for every row
+        encoded = [f.name for f in schema if _is_text(f.type)]
         with _open(body, encoded) as file:
             n_rows = max(1, _MAX_BATCH_CELLS // max(1, metadata.num_columns))
             batches = file.iter_batches(n_rows, use_threads=False)
@@ -93,10 +93,12 @@ def _open(body: Body, dictionaries: list[str]) -> Any:
 
 def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
     for field in schema:
-        is_number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-        if field.name != TASK and not is_number:
+        is_number = _is_number(field.type)
+        if not (is_number or _is_text(field.type) or _is_other(field.type)):
             raise_invalid_data(
-                f"column '{field.name}' has type {field.type}; expected numbers", column=field.name
+                f"column '{field.name}' has type {field.type}; expected numbers, text, booleans "
+                "or dates",
+                column=field.name,
             )
         if (
             field.name == TASK
@@ -114,8 +116,11 @@ def _read(schema: Any, batches: Iterable[Any], task: str | None) -> Call:
     if table.column_names.count(TASK) == 1 and _is_text(schema.field(TASK).type):
         tasks = _task_names(table.column(TASK))
         table = table.drop_columns([TASK])
-    columns = [_numbers(column) for column in table.columns]
-    rows = TableRows(tuple(table.column_names), columns, table.num_rows)
+    columns = [
+        _numbers(column) if _is_number(column.type) else _values(column) for column in table.columns
+    ]
+    types = [str(field.type) for field in table.schema]
+    rows = TableRows(tuple(table.column_names), columns, table.num_rows, types=types)
     return call_of(rows, tasks, task)
 
 
@@ -179,6 +184,31 @@ def _is_text(kind: Any) -> bool:
     if pa.types.is_dictionary(kind):
         kind = kind.value_type
     return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+def _is_number(kind: Any) -> bool:
+    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind))
+
+
+def _is_other(kind: Any) -> bool:
+    return bool(
+        pa.types.is_boolean(kind)
+        or pa.types.is_timestamp(kind)
+        or pa.types.is_date(kind)
+        or pa.types.is_null(kind)
+    )
+
+
+def _values(column: Any) -> list[Any]:
+    """Return the values of a column as Python objects; equal texts are the same object."""
+    if not _is_text(column.type):
+        return list(column.to_pylist())
+    values: list[Any] = []
+    for chunk in column.chunks:
+        texts = chunk if pa.types.is_dictionary(chunk.type) else chunk.dictionary_encode()
+        known = texts.dictionary.to_pylist()
+        values += [None if i is None else known[i] for i in texts.indices.to_pylist()]
+    return values
 
 
 def _numbers(column: Any) -> NDArray[Any]:

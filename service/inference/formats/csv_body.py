@@ -5,15 +5,14 @@ import io
 from typing import Final, NoReturn
 
 import numpy as np
+from numpy.typing import NDArray
 
 from service.errors import Problem
 from service.inference.call import Body, Call, InferenceResult, raise_invalid_data
 from service.inference.formats.table import TASK, TableRows, call_of, columns_of, is_feature
+from service.inference.raw_values import is_number
 
-_MAX_SHOWN: Final = 40
 _MAX_LINES: Final = 1_000_000
-#: Characters of numbers. Python's float() also accepts underscores and digits of other scripts.
-_CHARACTERS: Final = frozenset("0123456789+-.eE \t")
 
 
 def read_csv(body: Body, task: str | None, *, has_header: bool | None = None) -> Call:
@@ -49,15 +48,15 @@ def read_csv(body: Body, task: str | None, *, has_header: bool | None = None) ->
     tasks = None
     position = names.index(TASK) if names is not None and TASK in names else None
     if position is not None:
-        has_numbers = all(_is_number(record[position]) for record in body_records)
+        has_numbers = all(is_number(record[position]) for record in body_records)
         position = None if is_feature(task, has_numbers=has_numbers) else position
     if names is not None and position is not None:
         tasks = [record.pop(position) for record in body_records]
         names.pop(position)
         width -= 1
-    matrix = _numbers(body_records, width, names)
-    rows = TableRows(None if names is None else tuple(names), list(matrix.T), len(matrix))
-    return call_of(rows, tasks, task)
+    columns = [_column([record[j] for record in body_records]) for j in range(width)]
+    given = None if names is None else tuple(names)
+    return call_of(TableRows(given, columns, len(body_records), is_text=True), tasks, task)
 
 
 def write_csv(result: InferenceResult) -> bytes:
@@ -74,38 +73,17 @@ def _header_of(records: list[list[str]], *, has_header: bool | None) -> list[str
     if not records:
         return None
     if has_header is None:
-        has_header = not all(_is_number(cell) for cell in records[0])
+        has_header = not all(is_number(cell) for cell in records[0])
     if not has_header:
         return None
     return [cell.strip() for cell in records[0]]
 
 
-def _numbers(
-    records: list[list[str]], width: int, names: list[str] | None
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
-    matrix = np.empty((len(records), width))
-    for i, record in enumerate(records):
-        for j, cell in enumerate(record):
-            if not _is_number(cell):
-                column = j if names is None else names[j]
-                shown = repr(cell if len(cell) <= _MAX_SHOWN else cell[:_MAX_SHOWN] + "...")
-                detail = f"row {i}, column '{column}': expected a number, got {shown}"
-                raise_invalid_data(detail, row=i, column=column)
-            matrix[i, j] = float(cell) if cell.strip() else np.nan
-    return matrix
-
-
-def _is_number(cell: str) -> bool:
-    """Return whether a cell is a number or a missing value (empty, or NaN)."""
-    if not cell.strip() or cell.strip().lower() == "nan":
-        return True
-    if not _CHARACTERS.issuperset(cell):
-        return False
-    try:
-        float(cell)
-    except ValueError:
-        return False
-    return True
+def _column(cells: list[str]) -> NDArray[np.float64] | list[str]:
+    """Return the numbers of a column, with NaN for missing ones; the cells if one is not one."""
+    if not all(map(is_number, cells)):
+        return cells
+    return np.array([float(cell) if cell.strip() else np.nan for cell in cells])
 
 
 def _raise_malformed(why: str) -> NoReturn:

@@ -25,10 +25,12 @@ from service.inference.call import (
 )
 from service.inference.formats.numbers import PLACEHOLDER, array_pattern, extract_number_array
 from service.inference.formats.table import positions_of
+from service.inference.raw_values import encode_column
 
 _REQUIRED: Final = frozenset({"task", "inputs"})
 _FIELDS: Final = _REQUIRED | {"columns"}
 _INPUTS: Final = array_pattern("inputs")
+_MAX_PROBLEMS: Final = 5
 #: Types of JSON numbers, and names of all JSON types for messages.
 _NUMBERS: Final[frozenset[type]] = frozenset({int, float})
 JSON_NAMES: Final[dict[type, str]] = {
@@ -61,7 +63,7 @@ class ListRows:
     def n_values(self) -> int:
         """Return the number of values; the rows may still be invalid."""
         rows = self.rows if isinstance(self.rows, list) else []
-        return sum(len(row) if isinstance(row, list) else 1 for row in rows)
+        return sum(len(row) if isinstance(row, list | dict) else 1 for row in rows)
 
     def place(self, row: int, column: int) -> str:
         """Return the JSON pointer to a value."""
@@ -75,6 +77,8 @@ class ListRows:
             raise_invalid_request(
                 self.pointer, f"{spec}; '{self.pointer[1:]}' is not a list of rows"
             )
+        if self.rows and all(isinstance(row, dict) for row in self.rows):
+            return self._of_records(spec).as_matrix(spec)
         for i, row in enumerate(self.rows):
             if not isinstance(row, list) or len(row) != spec.width:
                 actual = (
@@ -84,11 +88,43 @@ class ListRows:
                 raise_invalid_data(
                     f"{spec}; row {i} {actual}", task=spec.task, row=i, pointer=place
                 )
+        if spec.kinds is not None:
+            columns = zip(*self.rows, strict=True)
+            return np.column_stack(
+                [
+                    encode_column(values, kind, task=spec.task)
+                    for values, kind in zip(columns, spec.kinds, strict=True)
+                ]
+            )
         # numpy would convert true to 1, and text and null to objects
         allowed = _NUMBERS | {type(None)} if spec.allow_missing else _NUMBERS
         if not set(map(type, chain.from_iterable(self.rows))) <= allowed:
             self._refuse_first(spec, allowed)
         return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
+
+    def _of_records(self, spec: InputSpec) -> "ListRows":
+        """Return the rows of records, with columns in the order of the model."""
+        names = spec.columns()
+        if names is None:
+            raise_invalid_data(
+                f"{spec}, as lists: the training data had no column names", task=spec.task
+            )
+        rows = []
+        for i, record in enumerate(self.rows):
+            if record.keys() != set(names):
+                problems = [
+                    f"the column '{name}' is missing" for name in names if name not in record
+                ]
+                problems += [f"there is no column '{name}'" for name in record if name not in names]
+                raise_invalid_data(
+                    f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}; "
+                    "write null for a missing value",
+                    task=spec.task,
+                    row=i,
+                    pointer=f"{self.pointer}/{i}",
+                )
+            rows.append([record[name] for name in names])
+        return ListRows(rows, self.pointer)
 
     def _refuse_first(self, spec: InputSpec, allowed: frozenset[type]) -> NoReturn:
         row, column, value = next(
@@ -138,6 +174,8 @@ class ParsedRows(NamedTuple):
         if actual != spec.width:
             place = f"{self.pointer}/0"
             raise_invalid_data(f"{spec}; row 0 has {actual}", task=spec.task, row=0, pointer=place)
+        if spec.kinds is not None:
+            return ListRows(self.array.tolist(), self.pointer).as_matrix(spec)
         return self.array
 
 

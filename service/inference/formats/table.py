@@ -7,6 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.preparation.columns import Column
 from service.columns import check_unique, match_columns
 from service.inference.call import (
     Call,
@@ -17,6 +18,7 @@ from service.inference.call import (
     raise_invalid_request,
     to_float64,
 )
+from service.inference.raw_values import encode_column
 
 #: Name of the column with the task of each row.
 TASK: Final = "task"
@@ -31,12 +33,18 @@ class TableRows:
     names
         Column names; None if the table has no header.
     columns
-        Arrays of numbers, each (n_rows,).
+        Arrays of numbers, each (n_rows,), or lists of other values.
+    is_text
+        Whether the lists contain cells of CSV.
+    types
+        Names of the types of the columns, for messages, if the format has types.
     """
 
     names: tuple[str, ...] | None
-    columns: Sequence[NDArray[Any]]
+    columns: Sequence[NDArray[Any] | list[Any]]
     n_rows: int
+    is_text: bool = False
+    types: Sequence[str] = ()
 
     def n_values(self) -> int:
         """Return the number of values."""
@@ -45,10 +53,25 @@ class TableRows:
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
         chosen = positions_of(self.names, len(self.columns), spec)
+        columns = [self.columns[position] for position in chosen]
+        labels = [j if self.names is None else self.names[j] for j in chosen]
+        kinds = spec.kinds or [Column(str(label)) for label in labels]
         matrix = np.empty((self.n_rows, len(chosen)))
-        for j, position in enumerate(chosen):
-            values = to_float64(self.columns[position][:, np.newaxis], task=spec.task)[:, 0]
-            matrix[:, j] = values
+        for j, (values, column) in enumerate(zip(columns, kinds, strict=True)):
+            is_array = isinstance(values, np.ndarray)
+            if isinstance(values, np.ndarray) and column.kind == "number":
+                matrix[:, j] = to_float64(values[:, np.newaxis], task=spec.task)[:, 0]
+            elif not is_array and column.kind == "number" and self.types:
+                detail = f"column '{labels[j]}' has type {self.types[chosen[j]]}; expected numbers"
+                raise_invalid_data(detail, task=spec.task, column=labels[j])
+            else:
+                matrix[:, j] = encode_column(
+                    values.tolist() if isinstance(values, np.ndarray) else values,
+                    column,
+                    task=spec.task,
+                    is_text=self.is_text and not is_array,
+                    label=labels[j],
+                )
         return matrix
 
 

@@ -38,6 +38,8 @@ class NewJob:
     traceparent: str | None
     #: What the job does other than one fit; see :mod:`service.jobs.studies.plans`.
     plan: dict[str, Any] | None = None
+    #: Options of the preparation of raw rows; None: the default of the dataset.
+    preparation: dict[str, Any] | None = None
     warnings: list[str] = field(default_factory=list)
 
 

@@ -189,6 +189,7 @@ class _Attempt:
             "manifest": self._dataset.manifest,
             "algorithm": job.algorithm,
             "params": job.params,
+            "preparation": job.preparation,
             "seed": job.seed,
             "plan": job.plan,
             "child_results": self._child_results,

@@ -16,9 +16,12 @@ from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads
+from algorithms.preparation.algorithm import prepared
+from algorithms.preparation.model import PreparedModel
+from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
-from service.datasets.canonical import read_tasks
+from service.datasets.canonical import columns_of_manifest, read_tasks
 from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
@@ -82,7 +85,7 @@ def _run(request: dict[str, Any], wire: Wire) -> dict[str, Any]:
     checkpoint = Checkpoint(Path(request["checkpoint"]), every_s=request["checkpoint_interval_s"])
     trace = Trace(on_step=on_step, is_cancelled=is_cancelled, checkpoint=checkpoint)
     if kind == plans.SCORE:
-        algorithm = ALGORITHMS[request["algorithm"]]
+        algorithm = _algorithm(request)
         with _fit_span(request):
             result = plans.run_child_job(plan, algorithm, tasks, seed=request["seed"], trace=trace)
         return {"type": "scored", "result": result}
@@ -93,7 +96,7 @@ def _train(
     request: dict[str, Any], kind: str | None, tasks: TaskSet, trace: Trace
 ) -> dict[str, Any]:
     """Fit or adapt a model and save it; return its description."""
-    algorithm = ALGORITHMS[request["algorithm"]]
+    algorithm = _algorithm(request)
     plan, values, report = request["plan"], request["params"], None
     if kind == plans.STUDY:
         best, report = plans.combine_results(plan, request["child_results"], tasks)
@@ -118,9 +121,18 @@ def _train(
         "warnings": [*_search_warnings(report), *model.warnings],
         "history": _history(trace, fit_s),
         "report": report,
+        "preparation": model.preparation.describe() if isinstance(model, PreparedModel) else None,
         "software": {"python": platform.python_version(), "threads": str(blas_threads())}
         | {name: version(name) for name in _DISTRIBUTIONS},
     }
+
+
+def _algorithm(request: dict[str, Any]) -> Algo:
+    """Return the algorithm of a request, which prepares the rows of the dataset if necessary."""
+    columns = columns_of_manifest(request["manifest"])
+    options = request["preparation"]
+    recipe = None if options is None else Recipe.model_validate(options, strict=False)
+    return prepared(ALGORITHMS[request["algorithm"]], columns, recipe)
 
 
 def _fit_span(request: dict[str, Any]) -> AbstractContextManager[Any]:
