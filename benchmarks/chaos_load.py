@@ -22,7 +22,7 @@ LAST = 0.85
 N_SEEDS = 3
 SHORT = {"algorithm": "pca", "params": {"k": 2}}
 LONG = {"algorithm": "rmt-pca", "params": {"k": 5, "selection": "cv", "n_folds": 3}}
-SEARCH = {**SHORT, "search": {"space": {"k": [1, 2, 3]}, "n_folds": 2}}
+SEARCH = {"algorithm": "pca", "search": {"space": {"k": [1, 2, 3]}, "n_folds": 2}}
 
 
 def make_owners(database: Database, names: list[str]) -> dict[str, str]:

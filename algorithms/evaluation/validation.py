@@ -13,6 +13,7 @@ from algorithms.interface.errors import Diverged, InvalidData
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import LoopState, Trace
+from algorithms.preparation.model import unwrap
 
 Array = NDArray[np.float64]
 
@@ -167,8 +168,10 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
+    # raw rows are scored as they were prepared: reconstructions have prepared columns
+    model, test = unwrap(model, split.test)
     for m, metric in enumerate(metrics):
-        suitable = [task for task in split.test if metric.suits(task)]
+        suitable = [task for task in test if metric.suits(task)]
         pairs = [metric.observe(model, task) for task in suitable]
         for task, pair in zip(suitable, pairs, strict=True):
             values[m, names.index(task.name)] = metric.measure(*pair)

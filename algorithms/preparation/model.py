@@ -1,6 +1,6 @@
 """A trained model that takes raw rows."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
@@ -122,3 +122,13 @@ class PreparedModel(Model):
         """Return a new task with prepared rows, and the preparation that includes it."""
         extended = self.preparation.with_task(task)
         return extended.apply([task]).tasks[0], extended
+
+
+def unwrap(model: Model, tasks: Sequence[Task]) -> tuple[Model, Sequence[Task]]:
+    """Return the model of the algorithm and the tasks with prepared rows.
+
+    A model that takes plain numbers, and its tasks, are returned as they are.
+    """
+    if not isinstance(model, PreparedModel):
+        return model, tasks
+    return model.inner, model.preparation.apply(tasks).tasks
