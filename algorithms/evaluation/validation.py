@@ -169,7 +169,7 @@ def mean_known(values: Sequence[float | None]) -> float | None:
 def _values(model: Model, split: Split, names: Sequence[str], metrics: Sequence[Metric]) -> Array:
     values = np.full((len(metrics), len(names) + 1), np.nan)
     # raw rows are scored as they were prepared: reconstructions have prepared columns
-    model, test = unwrap(model, split.test)
+    model, test = unwrap(model, split.test.tasks)
     for m, metric in enumerate(metrics):
         suitable = [task for task in test if metric.suits(task)]
         pairs = [metric.observe(model, task) for task in suitable]
