@@ -7,6 +7,8 @@ from typing import Any
 import numpy as np
 
 from algorithms.interface.algorithm import Algorithm, Baseline
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model
 from algorithms.interface.params import Params
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -95,6 +97,32 @@ class PreparedAlgorithm(Algorithm[Any, Any]):
             task = replace(task, X=recode(task.X, given, wanted, task=task.name))
         prepared, preparation = model.prepare_task(task)
         return PreparedModel(self._inner.adapt(model.inner, prepared, trace=trace), preparation)
+
+
+def for_model(
+    algorithm: Algorithm[Any, Any], model: Model, columns: Sequence[Column] | None
+) -> Algorithm[Any, Any]:
+    """Return the algorithm that adds tasks of some columns to a model.
+
+    Raises
+    ------
+    InvalidData
+        The model takes plain numbers, and a column has another kind.
+    """
+    if isinstance(model, PreparedModel):
+        return PreparedAlgorithm(algorithm, columns, model.preparation.recipe)
+    check_numbers(columns)
+    return algorithm
+
+
+def check_numbers(columns: Sequence[Column] | None) -> None:
+    """Raise InvalidData if a column is not of numbers, as models without preparation need."""
+    for column in columns or ():
+        if column.kind != "number":
+            raise InvalidData(
+                f"column '{column.name}' is of the kind {column.kind}; the model takes numbers",
+                column=column.name,
+            )
 
 
 def prepared(

@@ -27,7 +27,7 @@ class Recipe(StrictModel):
         description="Values of a category in fewer training rows share one column, also with "
         "values that training did not have.",
     )
-    orders: dict[str, tuple[str, ...]] = Field(
+    orders: dict[str, list[str]] = Field(
         default_factory=dict,
         description="Ordered categories: column and its values from low to high. They become "
         "0, 1, 2, ... instead of one column for each value.",

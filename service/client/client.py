@@ -15,13 +15,30 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
-from service.client.frames import read_labels, read_rows
+from service.client.frames import (
+    is_frame,
+    is_raw,
+    join_tables,
+    read_labels,
+    read_rows,
+    table_bytes,
+    to_arrow,
+)
 from service.client.http import Http, path
 from service.client.job import InferenceJob, TrainingJob
 from service.client.model import RemoteModel
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
-_MEDIA_TYPES: Final = {".csv": "text/csv", ".npz": "application/x-npz"}
+_ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
+#: Media types of files by the end of their name.
+MEDIA_TYPES: Final = {
+    ".csv": "text/csv",
+    ".npz": "application/x-npz",
+    ".parquet": "application/vnd.apache.parquet",
+    ".feather": "application/vnd.apache.arrow.file",
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".arrows": _ARROW_STREAM,
+}
 _CHUNK_BYTES: Final = 1024 * 1024
 _UPLOAD_WAIT_S: Final = 0.5
 #: Maximum number of items that the service returns at once.
@@ -99,7 +116,7 @@ class Client:
 
     def upload(
         self,
-        data: Mapping[str, ArrayLike] | str | Path,
+        data: Mapping[str, ArrayLike] | str | Path | Any,
         targets: Mapping[str, ArrayLike] | None = None,
         *,
         groups: Mapping[str, ArrayLike] | None = None,
@@ -111,9 +128,11 @@ class Client:
         Parameters
         ----------
         data
-            ``{task: (n_samples, n_features)}`` arrays or data frames, or the path of a .csv or
-            .npz file. Data frames of pandas, polars or Arrow keep their column names: columns are
-            matched by name between tasks, and between the dataset and rows for inference.
+            ``{task: (n_samples, n_features)}`` arrays or data frames, one data frame of all tasks,
+            or the path of a file (CSV, .npz, Parquet, Feather, Arrow). Data frames of pandas,
+            polars or Arrow keep their column names: columns are matched by name between tasks,
+            and between the dataset and rows for inference. Their columns may have text, dates,
+            booleans and missing values.
         targets
             ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames.
         groups
@@ -122,7 +141,7 @@ class Client:
         name
             Name of the dataset. Default: the name of the file, or ``arrays``.
         options
-            Options for a CSV file: ``task_column="school"``, ``target_column="score"``,
+            Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``.
 
         Raises
@@ -132,18 +151,24 @@ class Client:
         """
         if isinstance(data, str | Path):
             source = Path(data)
-            media_type = _MEDIA_TYPES.get(source.suffix.lower())
+            media_type = MEDIA_TYPES.get(source.suffix.lower())
             if media_type is None:
-                raise ValueError(
-                    f"expected a {' or '.join(_MEDIA_TYPES)} file, got '{source.name}'"
-                )
+                raise ValueError(f"expected a {' or '.join(MEDIA_TYPES)} file, got '{source.name}'")
             query = {"name": name or source.stem, **options}
             with source.open("rb") as file:
                 return self._upload(_read(file), media_type, query)
+        if is_frame(data):
+            query = {"name": name or "table", **options}
+            return self._upload(_read(_stream(to_arrow(data))), _ARROW_STREAM, query)
         if not isinstance(data, Mapping):
             raise TypeError(
-                f"expected a mapping {{task: rows}} or a path, got {type(data).__name__}"
+                "expected a mapping {task: rows}, a data frame or a path, got "
+                f"{type(data).__name__}"
             )
+        if any(map(is_raw, data.values())):
+            table, roles = join_tables(data, targets or {}, groups or {})
+            query = {"name": name or "tables", **roles, **options}
+            return self._upload(_read(_stream(table)), _ARROW_STREAM, query)
         body = _pack(data, targets or {}, groups or {})
         query = {"name": name or "arrays", **options}
         return self._upload(_read(body), "application/x-npz", query)
@@ -174,6 +199,7 @@ class Client:
         search: Mapping[str, Any] | None = None,
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
+        preparation: Mapping[str, Any] | None = None,
         **params: Any,
     ) -> TrainingJob:
         """Submit a job that trains a model, and return the job.
@@ -195,6 +221,9 @@ class Client:
             "min_effect": 0.01}``.
         evaluate
             Evaluate the algorithm on held-out rows. Options: ``{"splits": {...}}``.
+        preparation
+            How raw rows are prepared, such as ``{"scale": "robust", "impute": "mean"}``. Default:
+            a dataset with missing values, text or dates is prepared, and numbers are not.
         params
             Parameters of the algorithm.
         """
@@ -208,6 +237,7 @@ class Client:
             search=search,
             compare=compare,
             evaluate=evaluate,
+            preparation=preparation,
         )
 
     def adapt(
@@ -240,6 +270,7 @@ class Client:
         search: Mapping[str, Any] | None = None,
         compare: bool | Mapping[str, Any] = False,
         evaluate: bool | Mapping[str, Any] = False,
+        preparation: Mapping[str, Any] | None = None,
     ) -> TrainingJob:
         """Submit a training job. Unlike with :meth:`train`, parameters may have any name."""
         spec: dict[str, Any] = {
@@ -254,6 +285,8 @@ class Client:
         }
         if search is not None:
             spec["search"] = dict(search)
+        if preparation is not None:
+            spec["preparation"] = dict(preparation)
         return self._queue(spec)
 
     def infer(
@@ -433,6 +466,10 @@ def _to_json(value: Any) -> Any:
     if isinstance(value, np.generic | np.ndarray):
         return value.tolist()
     raise TypeError(f"expected a parameter that JSON can represent, got {value!r}")
+
+
+def _stream(table: Any) -> io.BytesIO:
+    return io.BytesIO(table_bytes(table))
 
 
 def _read(file: io.BufferedIOBase) -> Iterator[bytes]:

@@ -4,12 +4,17 @@ Data frames are recognised by their methods, so none of these libraries is impor
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+#: Columns that are added to the data frames of tasks.
+TASK: Final = "task"
+TARGET: Final = "target"
+GROUP: Final = "group"
 #: Largest integer up to which float64 represents every integer.
 _MAX_EXACT: Final = 2**53
 
@@ -45,7 +50,7 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     TypeError
         A column name is not a string.
     """
-    if not _is_frame(data):
+    if not is_frame(data):
         array = np.asarray(data)
         if array.dtype.hasobject:
             raise ValueError(f"expected an array of numbers as rows of {of}, got Python objects")
@@ -55,6 +60,79 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     columns = [_numbers(data, label, of) for label in labels]
     array = np.column_stack(columns) if columns else np.empty((len(data), 0))  # type: ignore[arg-type]
     return Rows(array, names)
+
+
+def is_raw(data: Any) -> bool:
+    """Return whether data is a data frame with a column that is not of numbers."""
+    if not is_frame(data) or isinstance(data, np.ndarray):
+        return False
+    if hasattr(data, "column_names"):  # Arrow
+        kinds = [str(field.type) for field in data.schema]
+        return not all(
+            kind.startswith(("int", "uint", "float", "double", "half")) for kind in kinds
+        )
+    types = data.dtypes
+    listed = types if isinstance(types, list) else list(types)
+    return not all(_is_numeric(dtype) for dtype in listed)
+
+
+def to_arrow(data: Any) -> Any:
+    """Return a data frame as an Arrow table, with its own types."""
+    import pyarrow as pa  # slow to import, and not needed for arrays
+
+    if isinstance(data, pa.Table):
+        return data
+    if hasattr(data, "to_arrow"):
+        return data.to_arrow()
+    return pa.Table.from_pandas(data, preserve_index=False)
+
+
+def table_bytes(table: Any) -> bytes:
+    """Return an Arrow table as an IPC stream."""
+    import pyarrow as pa  # as above
+
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, table.schema) as writer:
+        writer.write_table(table)
+    return bytes(sink.getvalue())
+
+
+def join_tables(
+    data: Mapping[str, Any], targets: Mapping[str, Any], groups: Mapping[str, Any]
+) -> tuple[Any, dict[str, str]]:
+    """Return data frames by task as one Arrow table, and the options that describe its columns.
+
+    Raises
+    ------
+    ValueError
+        Only some tasks have targets or groups, or a frame already has a column of that name.
+    """
+    import pyarrow as pa  # as above
+
+    options = {"task_column": TASK}
+    for option, name, labels in (
+        ("target_column", TARGET, targets),
+        ("group_column", GROUP, groups),
+    ):
+        if labels:
+            options[option] = name
+            if labels.keys() != data.keys():
+                missing = sorted(data.keys() - labels.keys()) or sorted(labels.keys() - data.keys())
+                raise ValueError(f"expected a {name} for every task; '{missing[0]}' differs")
+    tables = []
+    for task, frame in data.items():
+        table = to_arrow(frame)
+        own: dict[str, Any] = {TASK: [task] * table.num_rows}
+        own |= {TARGET: targets[task]} if targets else {}
+        own |= {GROUP: groups[task]} if groups else {}
+        for name, values in own.items():
+            if name in table.column_names:
+                raise ValueError(f"the rows of task '{task}' have a column '{name}'; rename it")
+            of = f"{name}s of task '{task}'"
+            entries = values if name == TASK else read_labels(values, frame, of=of)
+            table = table.append_column(name, pa.array(entries))
+        tables.append(table)
+    return pa.concat_tables(tables, promote_options="permissive"), options
 
 
 def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
@@ -83,12 +161,19 @@ def read_labels(values: ArrayLike, rows: ArrayLike, *, of: str) -> NDArray[Any]:
     return array
 
 
-def _is_frame(data: Any) -> bool:
+def is_frame(data: Any) -> bool:
+    """Return whether data is a data frame, or a NumPy structured array."""
     if isinstance(data, np.ndarray):
         return data.dtype.names is not None
     return hasattr(data, "__dataframe__") or (
         hasattr(data, "to_numpy") and hasattr(data, "columns")
     )
+
+
+def _is_numeric(dtype: Any) -> bool:
+    if hasattr(dtype, "is_numeric"):  # polars
+        return bool(dtype.is_numeric()) or str(dtype) == "Boolean"
+    return getattr(dtype, "kind", "O") in "biuf"
 
 
 def _labels(frame: Any) -> list[Any]:

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
-from service.client.frames import read_rows
+from service.client.frames import is_raw, read_rows, table_bytes, to_arrow
 from service.client.http import Http, path
 
 _NPY: Final = "application/x-npy"
@@ -164,6 +164,8 @@ class RemoteModel:
         return outputs
 
     def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
+        if is_raw(data):
+            return self.call(method, table_bytes(to_arrow(data)), _ARROW, task=task)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = _as_arrow(rows.array, rows.names), _ARROW
@@ -183,8 +185,5 @@ def _as_arrow(array: NDArray[Any], names: Sequence[str]) -> bytes:
     """Return an Arrow stream with named columns."""
     import pyarrow as pa  # slow to import, and not needed for arrays
 
-    table = pa.Table.from_arrays([pa.array(column) for column in array.T], names=list(names))
-    sink = pa.BufferOutputStream()
-    with pa.ipc.new_stream(sink, table.schema) as writer:
-        writer.write_table(table)
-    return bytes(sink.getvalue())
+    columns = [pa.array(column) for column in array.T]
+    return table_bytes(pa.Table.from_arrays(columns, names=list(names)))

@@ -240,11 +240,21 @@ def _hash(task: Task) -> str:
 
 
 def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Return statistics of each column, with None for those that are not finite."""
-    with np.errstate(over="ignore", invalid="ignore"):
-        mean = X.mean(0)
-        std = np.sqrt(sum(((part - mean) ** 2).sum(0) for part in _blocks(X)) / len(X))
-        statistics = {"min": X.min(0), "max": X.max(0), "mean": mean, "std": std}
+    """Return statistics of the known values of each column, with None where there is none.
+
+    Statistics that are not finite are None, too.
+    """
+    known = len(X) - sum(np.isnan(part).sum(0) for part in _blocks(X))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
+        squares = sum(np.nansum((part - mean) ** 2, 0) for part in _blocks(X))
+        statistics = {
+            "min": np.fmin.reduce(X),
+            "max": np.fmax.reduce(X),
+            "mean": mean,
+            "std": np.sqrt(squares / known),
+            "missing": len(X) - known,
+        }
     return {
         name: [float(value) if np.isfinite(value) else None for value in values]
         for name, values in statistics.items()

@@ -35,6 +35,7 @@ CODES: Final[dict[str, str]] = {
     "too-many-tasks": "There are more tasks than the limit.",
     "too-many-features": "A task has more columns than the limit.",
     "decompression-limit": "The decompressed size exceeds the limit.",
+    "corrupt-file": "The file is truncated or corrupt.",
     "corrupt-archive": "The zip archive is truncated, corrupt, encrypted or unsupported.",
     "duplicate-array": "Two arrays in the archive have the same name.",
     "unexpected-array": "A member of the archive belongs to neither layout.",

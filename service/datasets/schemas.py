@@ -70,11 +70,22 @@ class Dataset(BaseModel):
 class FeatureSummary(BaseModel):
     """Statistics of each column of a task."""
 
-    min: list[float] = Field(description="Minimum, by column.")
-    max: list[float] = Field(description="Maximum, by column.")
+    min: list[float | None] = Field(description="Minimum, by column; null without a value.")
+    max: list[float | None] = Field(description="Maximum, by column; null without a value.")
     mean: list[float | None] = Field(description="Mean, by column; null if it overflows.")
     std: list[float | None] = Field(
         description="Standard deviation, by column; null if it overflows."
+    )
+    missing: list[int] | None = Field(None, description="Number of missing values, by column.")
+
+
+class Column(BaseModel):
+    """A column of all tasks."""
+
+    name: str = Field(description="Name of the column.")
+    kind: str = Field(description="number, boolean, category or date.")
+    levels: list[str] | None = Field(
+        None, description="Values of a category. Its stored numbers are positions in this list."
     )
 
 
@@ -110,6 +121,9 @@ class Manifest(BaseModel):
     tasks: list[Task] = Field(description="The tasks.")
     feature_names: list[str] | None = Field(
         description="Column names if all tasks share them; null if they differ or are missing."
+    )
+    columns: list[Column] | None = Field(
+        None, description="Kinds of the columns; null if all are numbers without missing values."
     )
     groups: list[str | int | float] | None = Field(
         None, description="Labels of the groups; omitted if there are very many."

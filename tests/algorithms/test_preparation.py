@@ -106,14 +106,14 @@ def test_rare_and_unknown_values_of_a_category_share_a_column():
 
 def test_an_ordered_category_is_a_number_and_its_unknown_value_is_missing():
     column = Column("size", "category", ("L", "M", "S"))
-    recipe = Recipe(orders={"size": ("S", "M", "L")}, scale="none")
+    recipe = Recipe(orders={"size": ["S", "M", "L"]}, scale="none")
     ours = RowPreparation.learn(np.array([[0.0], [1.0], [2.0], [2.0]]), (column,), recipe)
     assert ours.names == ("size",)
     np.testing.assert_array_equal(ours.apply(np.array([[2.0], [1.0], [0.0]]))[:, 0], [0, 1, 2])
     assert ours.apply(np.array([[UNKNOWN_LEVEL]]))[0, 0] == 0.5  # the median of 2, 1, 0, 0
 
 
-@pytest.mark.parametrize("order", [("S", "M"), ("S", "M", "L")])
+@pytest.mark.parametrize("order", [["S", "M"], ["S", "M", "L"]])
 def test_an_order_needs_all_values_of_a_category(order):
     column = Column("size", "category", ("L", "M", "S")) if len(order) == 2 else Column("size")
     match = "lacks its value 'L'" if len(order) == 2 else "is not a category"

@@ -6,7 +6,7 @@ from email.message import Message
 from pathlib import Path
 from typing import Final
 
-from service.datasets.formats import csv_table, npz_arrays
+from service.datasets.formats import arrow_ipc, csv_table, npz_arrays, parquet
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 
@@ -40,6 +40,19 @@ FORMATS: Final = (
         (b"PK\x03\x04", b"PK\x05\x06"),
         npz_arrays.parse,
     ),
+    Format("Parquet", ("application/vnd.apache.parquet",), (b"PAR1",), parquet.parse),
+    Format(
+        "Arrow IPC file, or Feather",
+        ("application/vnd.apache.arrow.file",),
+        (b"ARROW1", b"FEA1"),
+        arrow_ipc.parse,
+    ),
+    Format(
+        "Arrow IPC stream",
+        ("application/vnd.apache.arrow.stream",),
+        (b"\xff\xff\xff\xff",),
+        arrow_ipc.parse,
+    ),
 )
 
 #: First bytes of unsupported formats, with the reason.
@@ -50,8 +63,6 @@ UNSUPPORTED: Final = (
         b"\x1f\x8b",
         "compressed files are not unpacked; upload the file inside",
     ),
-    (b"PAR1", "Parquet is not supported"),
-    (b"ARROW1", "Arrow is not supported"),
     (b"\x89HDF", "HDF5 and MATLAB 7.3 files are not supported"),
     (b"MATLAB 5.0", "MATLAB files are not supported"),
 )

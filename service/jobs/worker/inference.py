@@ -14,12 +14,15 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from algorithms.interface.errors import Cancelled, InvalidData
-from algorithms.interface.model import CLASS_METHODS, Model, apply
+from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from algorithms.interface.trace import Step
+from algorithms.preparation.algorithm import check_numbers
+from algorithms.preparation.columns import Column, recode
+from algorithms.preparation.model import PreparedModel
 from algorithms.registry import load_model
 from service.columns import unpack_orders
 from service.datasets.blocks import DatasetReader, DatasetWriter, Layout
-from service.datasets.canonical import FORMAT
+from service.datasets.canonical import FORMAT, columns_of_manifest
 from service.jobs.worker.output_file import OutputFile
 
 #: Rows per block, similar to one inference request over HTTP.
@@ -71,7 +74,10 @@ def infer(
     plan, started = request["plan"], time.monotonic()
     model = load_model(Path(request["base"]))
     reader = DatasetReader(Path(request["dataset"]), request["manifest"])
-    source = _Source(reader, unpack_orders(plan["columns"]))
+    columns = columns_of_manifest(request["manifest"])
+    if not isinstance(model, PreparedModel):
+        check_numbers(columns)
+    source = _Source(reader, unpack_orders(plan["columns"]), model, plan["method"], columns)
     # with as many threads as a request over HTTP: with others, sums round differently
     with threadpool_limits(plan["threads"], user_api="blas"), ExitStack() as stack:
         work = _prepare(request, model, source)
@@ -109,7 +115,7 @@ def _prepare(request: Mapping[str, Any], model: Model, source: "_Source") -> lis
     method = request["plan"]["method"]
     work = []
     for name, model_task in request["plan"]["tasks"].items():
-        sample = apply(model, method, source.first(name), task=model_task)
+        sample = apply(model, method, source.first(name, model_task), task=model_task)
         work.append(_TaskWork(name, model_task, entries[name], sample))
     n_bytes = sum(task.n_rows * task.sample.nbytes for task in work)
     if n_bytes > request["max_bytes"]:
@@ -131,7 +137,7 @@ def _outputs(
     table, dataset = to
     for task in work:
         first = 0
-        for rows in source.blocks(task.name, task.block_rows()):
+        for rows in source.blocks(task.name, task.model_task, task.block_rows()):
             outputs = apply(model, method, rows, task=task.model_task)
             table.add(task.name, first, outputs)
             if dataset is not None:
@@ -146,20 +152,34 @@ def _outputs(
 
 @dataclass(frozen=True, slots=True)
 class _Source:
-    """Rows of the dataset, with columns in the order of the model."""
+    """Rows of the dataset, with columns in the order and with the levels of the model."""
 
     reader: DatasetReader
     orders: Mapping[str, list[int]]
+    model: Model
+    method: str
+    columns: tuple[Column, ...] | None
 
-    def blocks(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
+    def blocks(self, task: str, model_task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
         """Yield the rows of a task, at most ``n_rows`` at a time."""
         order = self.orders.get(task)
         for rows in self.reader.rows(task, n_rows):
-            yield rows if order is None else np.ascontiguousarray(rows[:, order])
+            ordered = rows if order is None else np.ascontiguousarray(rows[:, order])
+            yield self._recode(ordered, order, task, model_task)
 
-    def first(self, task: str) -> NDArray[np.float64]:
+    def first(self, task: str, model_task: str) -> NDArray[np.float64]:
         """Return the first row of a task."""
-        return next(self.blocks(task, 1))
+        return next(self.blocks(task, model_task, 1))
+
+    def _recode(
+        self, rows: NDArray[np.float64], order: list[int] | None, task: str, model_task: str
+    ) -> NDArray[np.float64]:
+        if not isinstance(self.model, PreparedModel) or self.method not in FEATURE_METHODS:
+            return rows
+        wanted = self.model.preparation.of(model_task).columns
+        given = self.columns or tuple(Column(column.name) for column in wanted)
+        ordered = given if order is None else [given[position] for position in order]
+        return recode(rows, ordered, wanted, task=task)
 
 
 def _header(model: Model, plan: Mapping[str, Any]) -> dict[str, Any]:

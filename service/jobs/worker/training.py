@@ -16,7 +16,7 @@ from algorithms.interface.errors import AlgorithmError, Cancelled
 from algorithms.interface.tasks import TaskSet
 from algorithms.interface.trace import Checkpoint, Step, Trace
 from algorithms.numerics.threads import blas_threads
-from algorithms.preparation.algorithm import prepared
+from algorithms.preparation.algorithm import for_model, prepared
 from algorithms.preparation.model import PreparedModel
 from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, load_model, save_model
@@ -105,7 +105,10 @@ def _train(
     started = time.monotonic()
     with _fit_span(request):
         if kind == ADAPT:
-            model = _adapt(load_model(Path(request["base"])), algorithm, plan, tasks, trace)
+            base = load_model(Path(request["base"]))
+            columns = columns_of_manifest(request["manifest"])
+            adapting = for_model(ALGORITHMS[request["algorithm"]], base, columns)
+            model = _adapt(base, adapting, plan, tasks, trace)
         else:
             algorithm.check(tasks.summaries(), params)
             rng = np.random.default_rng(request["seed"])

@@ -1,0 +1,54 @@
+"""Parser of Arrow IPC files (Feather) and streams: one table of all tasks."""
+
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+
+from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parquet import CORRUPT, first_line
+from service.datasets.formats.parsed import Parsed
+from service.datasets.issues import reject
+
+_FILE_MAGIC: Final = b"ARROW1"
+_FEATHER_1: Final = b"FEA1"
+
+
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in an Arrow IPC file or stream.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    with path.open("rb") as file:
+        head = file.read(len(_FILE_MAGIC))
+    if head.startswith(_FEATHER_1):
+        reject("corrupt-file", "the file is Feather of version 1; write it as version 2")
+    try:
+        with pa.OSFile(str(path)) as source:
+            open_ = pa.ipc.open_file if head == _FILE_MAGIC else pa.ipc.open_stream
+            with open_(source) as reader:
+                table = _read(reader, limits)
+        table.validate(full=True)
+    except CORRUPT as error:
+        what = "Arrow IPC file or stream"
+        reject("corrupt-file", f"the file is not a complete {what}: {first_line(error)}")
+    return tasks_of(table, options, limits)
+
+
+def _read(reader: Any, limits: Limits) -> pa.Table:
+    """Return the batches of a file or stream, as long as they are not too large."""
+    is_file = hasattr(reader, "num_record_batches")
+    indices = range(reader.num_record_batches) if is_file else None
+    batches = (reader.get_batch(i) for i in indices) if indices is not None else iter(reader)
+    kept, n_bytes = [], 0
+    for batch in batches:
+        n_bytes += batch.nbytes
+        if n_bytes > limits.decompressed_bytes:
+            detail = f"the columns take more than the limit of {limits.decompressed_bytes} bytes"
+            reject("decompression-limit", detail)
+        kept.append(batch)
+    return pa.Table.from_batches(kept, reader.schema)

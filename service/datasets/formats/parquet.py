@@ -1,0 +1,75 @@
+"""Parser of Parquet files: one table of all tasks."""
+
+import struct
+from pathlib import Path
+from typing import Any, Final
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.validation import check_counts
+from service.datasets.issues import reject
+
+#: Size of the metadata that is read; far above that of any table within the limits.
+_MAX_THRIFT_BYTES: Final = 64 * 1024 * 1024
+_VALUE_BYTES: Final = 8
+#: Errors that pyarrow raises for corrupt files; UnicodeDecodeError is a ValueError.
+CORRUPT: Final = (
+    pa.ArrowException,
+    OSError,
+    EOFError,
+    ValueError,
+    KeyError,
+    OverflowError,
+    IndexError,
+    struct.error,
+)
+
+
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in a Parquet file.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    try:
+        with _open(path, []) as file:
+            _check_size(file.metadata, limits)
+            # text stays dictionary-encoded: a long one would otherwise be copied for every row
+            texts = [f.name for f in file.schema_arrow if pa.types.is_string(f.type)]
+        with _open(path, texts) as file:
+            table = file.read(use_threads=False)
+        table.validate(full=True)
+    except CORRUPT as error:
+        reject("corrupt-file", f"the file is not a complete Parquet file: {first_line(error)}")
+    return tasks_of(table, options, limits)
+
+
+def first_line(error: Exception) -> str:
+    """Return the start of an error's message, for people."""
+    lines = str(error).splitlines()
+    return lines[0][:200] if lines else type(error).__name__
+
+
+def _open(path: Path, dictionaries: list[str]) -> Any:
+    return pq.ParquetFile(
+        path,
+        read_dictionary=dictionaries,
+        thrift_string_size_limit=_MAX_THRIFT_BYTES,
+        thrift_container_size_limit=_MAX_THRIFT_BYTES,
+    )
+
+
+def _check_size(metadata: Any, limits: Limits) -> None:
+    """Raise Rejected if the table is too large, before any of it is read."""
+    check_counts(1, metadata.num_columns - 1, limits)
+    groups = sum(metadata.row_group(i).total_byte_size for i in range(metadata.num_row_groups))
+    n_bytes = max(groups, _VALUE_BYTES * metadata.num_rows * metadata.num_columns)
+    if n_bytes > limits.decompressed_bytes:
+        detail = f"the decoded columns take {n_bytes} bytes, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")

@@ -1,0 +1,294 @@
+"""Tables with categories, dates and gaps: uploaded raw, trained by default, called by name."""
+
+import io
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+
+from service.client import Client, JobFailed, ServiceError
+
+PARQUET = "application/vnd.apache.parquet"
+STREAM = "application/vnd.apache.arrow.stream"
+
+
+def patients(n=120, seed=0):
+    """Return a table of two hospitals, whose columns have several kinds and gaps."""
+    rng = np.random.default_rng(seed)
+    table = pd.DataFrame(
+        {
+            "task": rng.choice(["north", "south"], n),
+            "age": rng.integers(20, 90, n).astype(float),
+            "sex": rng.choice(["F", "M"], n),
+            "smokes": pd.array(rng.random(n) < 0.4, dtype="boolean"),
+            "seen": pd.Timestamp("2026-01-01") + pd.to_timedelta(rng.integers(0, 300, n), "D"),
+            "note": [f"text {i}" for i in range(n)],
+        }
+    )
+    table["y"] = table["age"] / 10 + (table["sex"] == "F") * 3.0 + rng.normal(0, 0.2, n)
+    table.loc[rng.random(n) < 0.1, "age"] = np.nan
+    table.loc[rng.random(n) < 0.1, "sex"] = None
+    table.loc[rng.random(n) < 0.1, "smokes"] = pd.NA
+    return table
+
+
+def as_parquet(table):
+    return table.to_parquet(index=False)
+
+
+def as_feather(table):
+    file = io.BytesIO()
+    table.to_feather(file)
+    return file.getvalue()
+
+
+def as_stream(table):
+    sink = pa.BufferOutputStream()
+    arrow = pa.Table.from_pandas(table, preserve_index=False)
+    with pa.ipc.new_stream(sink, arrow.schema) as writer:
+        writer.write_table(arrow)
+    return sink.getvalue().to_pybytes()
+
+
+@pytest.fixture(scope="module")
+def http(service):
+    import httpx
+
+    with httpx.Client(base_url=service.url, timeout=120) as client:
+        yield client
+
+
+def upload(http, body, media_type=PARQUET, **query):
+    params = {"name": "patients", "target_column": "y", **query}
+    response = http.post(
+        "/v1/datasets", params=params, content=body, headers={"Content-Type": media_type}
+    )
+    assert response.status_code in (200, 201, 202), response.text
+    return http.get(f"/v1/datasets/{response.json()['id']}", params={"wait": 60}).json()
+
+
+def train(http, dataset, model, **spec):
+    spec = {"dataset_id": dataset["id"], "algorithm": "fmtl", "model": model, **spec}
+    response = http.post("/v1/jobs", json=spec)
+    assert response.status_code in (200, 201, 202), response.text
+    job = response.json()
+    while not job["is_final"]:
+        job = http.get(f"/v1/jobs/{job['id']}", params={"wait": 30}).json()
+    return job
+
+
+@pytest.fixture(scope="module")
+def model(http):
+    """A model of a mixed table, trained without any option."""
+    job = train(http, upload(http, as_parquet(patients())), "mixed")
+    assert job["state"] == "succeeded", job
+    return http.get("/v1/models/mixed").json()
+
+
+def call(http, body, media_type="application/json", *, method="predict", name="mixed", **params):
+    if media_type == "application/json":
+        return http.post(f"/v1/models/{name}/{method}", json=body)
+    headers = {"Content-Type": media_type, "Accept": "application/json"}
+    return http.post(f"/v1/models/{name}/{method}", content=body, headers=headers, params=params)
+
+
+RECORD = {"age": 61.0, "sex": "F", "smokes": True, "seen": "2026-03-01"}
+
+
+@pytest.mark.parametrize(
+    ("write", "media_type"),
+    [
+        (as_parquet, PARQUET),
+        (as_feather, "application/vnd.apache.arrow.file"),
+        (as_stream, STREAM),
+    ],
+)
+def test_every_format_has_the_same_columns(http, write, media_type):
+    dataset = upload(http, write(patients(seed=3)), media_type)
+    assert dataset["state"] == "ready", dataset
+    manifest = http.get(f"/v1/datasets/{dataset['id']}/manifest").json()
+    assert [(c["name"], c["kind"], c["levels"]) for c in manifest["columns"]] == [
+        ("age", "number", None),
+        ("sex", "category", ["F", "M"]),
+        ("smokes", "boolean", None),
+        ("seen", "date", None),
+    ]
+    assert any("'note' has 120 different texts" in text for text in dataset["warnings"])
+    n_missing = sum(sum(task["features"]["missing"]) for task in manifest["tasks"])
+    assert n_missing == patients(seed=3)[["age", "sex", "smokes"]].isna().sum().sum()
+
+
+def test_the_model_says_how_its_columns_were_prepared(model):
+    (part,) = model["preparation"]["parts"]
+    assert part["prepared"] == [
+        "age", "age is missing", "sex = F", "sex = M", "sex is missing",
+        "smokes", "smokes is missing", "seen",
+    ]  # fmt: skip
+
+
+@pytest.mark.usefixtures("model")
+def test_records_and_tables_in_any_order_have_the_same_outputs(http):
+    rows = patients(seed=5).drop(columns=["task", "y", "note"])
+    records = [
+        {
+            "age": None if pd.isna(r.age) else r.age,
+            "sex": None if pd.isna(r.sex) else r.sex,
+            "smokes": None if pd.isna(r.smokes) else bool(r.smokes),
+            "seen": r.seen.isoformat(),
+        }
+        for r in rows.itertuples()
+    ]
+    expected = call(http, {"task": "north", "inputs": records})
+    assert expected.status_code == 200, expected.text
+    outputs = expected.json()["outputs"]
+    assert np.std(outputs) > 0.5
+    lists = [list(record.values()) for record in records]
+    shuffled = rows[["seen", "sex", "age", "smokes"]]
+    answers = [
+        call(http, {"task": "north", "inputs": lists}),
+        call(http, as_parquet(shuffled), PARQUET, task="north"),
+        call(http, as_stream(shuffled), STREAM, task="north"),
+        call(http, shuffled.to_csv(index=False), "text/csv", task="north"),
+    ]
+    for answer in answers:
+        assert answer.status_code == 200, answer.text
+        assert answer.json()["outputs"] == outputs
+
+
+@pytest.mark.usefixtures("model")
+def test_the_model_has_learned_from_numbers_and_categories(http):
+    records = [RECORD, RECORD | {"age": 81.0}, RECORD | {"sex": "M"}]
+    young, old, man = call(http, {"task": "south", "inputs": records}).json()["outputs"]
+    assert 1 < old - young < 3
+    assert 1.5 < young - man < 4
+
+
+@pytest.mark.usefixtures("model")
+def test_an_unknown_value_of_a_category_is_like_no_other(http):
+    answer = call(http, {"task": "north", "inputs": [RECORD | {"sex": "X"}]})
+    assert answer.status_code == 200, answer.text
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"age": "sixty"}, "row 0, column 'age': expected a number, got 'sixty'"),
+        ({"age": True}, "row 0, column 'age': expected a number, got True"),
+        ({"smokes": "maybe"}, "row 0, column 'smokes': expected true or false, got 'maybe'"),
+        ({"seen": "soon"}, "row 0, column 'seen': expected a date such as 2026-01-31, got 'soon'"),
+        ({"sex": [1]}, "row 0, column 'sex': expected text, got [1]"),
+        ({"size": 3}, "there is no column 'size'"),
+        ({"sex": ...}, "the column 'sex' is missing; write null for a missing value"),
+    ],
+)
+def test_a_wrong_value_or_column_is_named(http, change, words):
+    record = {name: value for name, value in (RECORD | change).items() if value is not ...}
+    answer = call(http, {"task": "north", "inputs": [record]})
+    assert answer.status_code == 422
+    assert words in answer.json()["detail"]
+
+
+@pytest.mark.usefixtures("model")
+def test_a_new_task_may_have_other_values_of_a_category(http):
+    table = patients(60, seed=8).assign(task="east")
+    table["sex"] = table["sex"].replace({"F": "other"})
+    spec = {"adapt": {"model": "mixed", "version": 1}}
+    job = train(http, upload(http, as_parquet(table)), "mixed-east", **spec)
+    assert job["state"] == "succeeded", job
+    answer = call(http, {"task": "east", "inputs": [RECORD | {"sex": "M"}]}, name="mixed-east")
+    assert np.isfinite(answer.json()["outputs"]).all()
+
+
+def test_searches_comparisons_and_evaluations_prepare_in_every_split(http):
+    dataset = upload(http, as_parquet(patients(seed=6)))
+    job = train(
+        http,
+        dataset,
+        "studied",
+        algorithm="mtfl",
+        evaluate=True,
+        compare=True,
+        preparation={"scale": "robust", "impute": "mean"},
+    )
+    assert job["state"] == "succeeded", job
+    model = http.get("/v1/models/studied").json()
+    assert model["preparation"]["recipe"]["scale"] == "robust"
+    report = http.get("/v1/models/studied/versions/1/report")
+    assert report.status_code == 200, report.text
+
+
+@pytest.mark.parametrize(
+    ("preparation", "words"),
+    [
+        ({"scale": "log"}, "preparation"),
+        ({"orders": {"age": ["a"]}}, "no category 'age'"),
+        ({"orders": {"sex": ["F"]}}, "lacks its value 'M'"),
+    ],
+)
+def test_an_unsuitable_preparation_is_refused_at_submission(http, preparation, words):
+    dataset = upload(http, as_parquet(patients(seed=6)))
+    spec = {"dataset_id": dataset["id"], "algorithm": "ridge", "model": "none"}
+    answer = http.post("/v1/jobs", json={**spec, "preparation": preparation})
+    assert answer.status_code == 422
+    assert words in answer.text
+
+
+@pytest.mark.usefixtures("model")
+@pytest.mark.parametrize("library", ["pandas", "polars", "arrow"])
+def test_frames_of_the_client_keep_their_kinds(service, library):
+    table = patients(seed=11)
+    as_frame = {
+        "pandas": lambda frame: frame,
+        "polars": pl.from_pandas,
+        "arrow": lambda frame: pa.Table.from_pandas(frame, preserve_index=False),
+    }[library]
+    parts = {task: part.reset_index(drop=True) for task, part in table.groupby("task")}
+    rows = {task: as_frame(part.drop(columns=["task", "y"])) for task, part in parts.items()}
+    targets = {task: part["y"].to_numpy() for task, part in parts.items()}
+    with Client(service.url) as client:
+        whole = client.upload(as_frame(table), target_column="y", name=f"whole {library}")
+        split = client.upload(rows, targets, name=f"split {library}")
+        assert sorted(whole.tasks) == sorted(split.tasks) == ["north", "south"]
+        one = client.train(whole, "ridge", model=f"whole-{library}").wait()
+        other = client.train(split, "ridge", model=f"split-{library}").wait()
+        new = as_frame(patients(seed=12)[["seen", "sex", "age", "smokes"]])
+        outputs = one.predict(new, task="south")
+        assert np.std(outputs) > 0.5
+        np.testing.assert_allclose(outputs, other.predict(new, task="south"), rtol=1e-9)
+
+
+@pytest.mark.usefixtures("model")
+def test_a_batch_has_the_outputs_of_calls_also_with_other_values_of_a_category(
+    service, http, tmp_path
+):
+    table = patients(seed=13)
+    table["sex"] = table["sex"].replace({"F": "A", "M": "F"})  # the levels are A, F
+    with Client(service.url) as client:
+        dataset = client.upload(table.drop(columns="note"), target_column="y")
+        outputs = client.infer(client.model("mixed"), "predict", dataset).wait()
+        stored = pq.read_table(outputs.download(tmp_path / "outputs.parquet")).to_pandas()
+    rows = table[table["task"] == "south"]
+    named = rows[["age", "sex", "smokes", "seen"]]
+    answer = call(http, as_parquet(named), PARQUET, task="south")
+    assert stored.loc[stored["task"] == "south", "predict"].tolist() == answer.json()["outputs"]
+
+
+def test_a_model_of_numbers_refuses_other_kinds(service):
+    rng = np.random.default_rng(0)
+    with Client(service.url) as client:
+        numbers = pd.DataFrame(rng.normal(size=(30, 2)), columns=["a", "b"])
+        data = client.upload({"t": numbers}, {"t": rng.normal(size=30)})
+        client.train(data, "fmtl", model="of-numbers").wait()
+        mixed = numbers.assign(b=rng.choice(["x", "y"], 30))
+        model = client.model("of-numbers")
+        with pytest.raises(ServiceError, match=r"column 'b' has type .*; expected numbers"):
+            model.predict(mixed, task="t")
+        other = client.upload({"t": mixed, "u": mixed})
+        job = client.infer(model, "predict", other, tasks={"t": "t"})
+        with pytest.raises(JobFailed, match="column 'b' is of the kind category"):
+            job.wait()
