@@ -34,6 +34,12 @@ _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 MEDIA_TYPES: Final = {
     ".csv": "text/csv",
     ".npz": "application/x-npz",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".mat": "application/x-matlab-data",
+    ".ndjson": "application/x-ndjson",
+    ".safetensors": "application/vnd.safetensors",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
     ".parquet": "application/vnd.apache.parquet",
     ".feather": "application/vnd.apache.arrow.file",
     ".arrow": "application/vnd.apache.arrow.file",

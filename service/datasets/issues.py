@@ -27,6 +27,7 @@ CODES: Final[dict[str, str]] = {
     "too-many-levels": "A category has more distinct values than the limit.",
     "not-finite": "A value is NaN or infinite.",
     "inexact-integer": "An integer is too large for an exact 64-bit float.",
+    "mixed-types": "A column has values of several types.",
     "mixed-labels": "A target column contains both numbers and text.",
     "invalid-label": "A value cannot be a class label or group label.",
     "too-many-classes": "The targets have more distinct labels than the limit.",

@@ -44,6 +44,15 @@ def read_archive(path: Path, limits: Limits) -> Arrays:
         reject("corrupt-archive", f"the directory of the archive is corrupt: {error}")
 
 
+def check_archive_size(path: Path, limits: Limits) -> None:
+    """Raise Rejected if a zip file is corrupt, or too large when decompressed."""
+    try:
+        with zipfile.ZipFile(path) as archive:
+            _check_size(archive.infolist(), path.stat().st_size, limits)
+    except (zipfile.BadZipFile, OSError, ValueError, NotImplementedError) as error:
+        reject("corrupt-file", f"the file is not a complete zip archive: {error}")
+
+
 def _read_members(
     archive: zipfile.ZipFile, members: list[zipfile.ZipInfo], limits: Limits
 ) -> Arrays:
@@ -65,6 +74,19 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
     if len(members) > max_members:
         detail = f"the archive has {len(members)} arrays, the maximum is {max_members}"
         reject("too-many-tasks", f"{detail}; upload fewer tasks")
+    _check_size(members, size, limits)
+    issues = ValidationIssues()
+    seen: set[str] = set()
+    for member in members:
+        if member.filename in seen:
+            issues.add("duplicate-array", f"two arrays are named '{member.filename}'")
+        seen.add(member.filename)
+        _check_member(member, issues)
+    issues.check()
+
+
+def _check_size(members: list[zipfile.ZipInfo], size: int, limits: Limits) -> None:
+    """Raise Rejected if the members are too large when decompressed."""
     n_bytes = sum(member.file_size for member in members)
     if n_bytes > limits.decompressed_bytes:
         detail = f"the decompressed arrays have {n_bytes} bytes, more than the limit of"
@@ -76,14 +98,6 @@ def _check_directory(members: list[zipfile.ZipInfo], size: int, limits: Limits) 
             f"file, more than {limits.decompression_ratio:g} times; upload them uncompressed "
             "(np.savez)",
         )
-    issues = ValidationIssues()
-    seen: set[str] = set()
-    for member in members:
-        if member.filename in seen:
-            issues.add("duplicate-array", f"two arrays are named '{member.filename}'")
-        seen.add(member.filename)
-        _check_member(member, issues)
-    issues.check()
 
 
 def _check_member(member: zipfile.ZipInfo, issues: ValidationIssues) -> None:

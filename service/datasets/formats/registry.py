@@ -6,7 +6,16 @@ from email.message import Message
 from pathlib import Path
 from typing import Final
 
-from service.datasets.formats import arrow_ipc, csv_table, npz_arrays, parquet
+from service.datasets.formats import (
+    arrow_ipc,
+    csv_table,
+    json_records,
+    matlab,
+    npz_arrays,
+    parquet,
+    safetensors_arrays,
+    xlsx,
+)
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 
@@ -40,6 +49,21 @@ FORMATS: Final = (
         (b"PK\x03\x04", b"PK\x05\x06"),
         npz_arrays.parse,
     ),
+    Format(
+        "Excel workbook",
+        ("application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",),
+        (b"PK\x03\x04",),
+        xlsx.parse,
+    ),
+    Format(
+        "MATLAB 5 to 7.3",
+        ("application/x-matlab-data",),
+        (b"MATLAB ", b"\x89HDF"),
+        matlab.parse,
+    ),
+    Format("safetensors", ("application/vnd.safetensors",), (), safetensors_arrays.parse),
+    Format("JSON records", ("application/json",), (), json_records.parse),
+    Format("JSON, one record a line", ("application/x-ndjson",), (), json_records.parse_lines),
     Format("Parquet", ("application/vnd.apache.parquet",), (b"PAR1",), parquet.parse),
     Format(
         "Arrow IPC file, or Feather",
@@ -63,8 +87,6 @@ UNSUPPORTED: Final = (
         b"\x1f\x8b",
         "compressed files are not unpacked; upload the file inside",
     ),
-    (b"\x89HDF", "HDF5 and MATLAB 7.3 files are not supported"),
-    (b"MATLAB 5.0", "MATLAB files are not supported"),
 )
 #: Charsets that are UTF-8 or a subset of it.
 _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})

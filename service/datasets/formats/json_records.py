@@ -1,0 +1,146 @@
+"""Parser of JSON: a list of records, records by task, or one record a line."""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import orjson
+import pyarrow as pa
+
+from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.validation import check_counts
+from service.datasets.issues import ValidationIssues, reject
+
+Record = dict[str, Any]
+
+_EXPECTED: Final = (
+    'expected a list of records such as [{"task": "a", "x": 1}], or {"a": [records of task a]}'
+)
+_TYPES: Final[dict[type, tuple[str, pa.DataType]]] = {
+    bool: ("a boolean", pa.bool_()),
+    int: ("a number", pa.float64()),
+    float: ("a number", pa.float64()),
+    str: ("text", pa.string()),
+}
+_TASK: Final = "task"
+_MAX_EXACT_INTEGER: Final = 2**53
+
+
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in a JSON document.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    try:
+        document = orjson.loads(path.read_bytes())
+    except orjson.JSONDecodeError as error:
+        reject("corrupt-file", f"the file is not valid JSON: {error}")
+    return tasks_of(_table(_records(document), limits), options, limits)
+
+
+def parse_lines(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in a file with one JSON record on each line.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    return tasks_of(_table(list(_lines(path)), limits), options, limits)
+
+
+def _lines(path: Path) -> Iterator[Record]:
+    with path.open("rb") as file:
+        for number, line in enumerate(file, start=1):
+            if not line.strip():
+                continue
+            try:
+                record = orjson.loads(line)
+            except orjson.JSONDecodeError as error:
+                reject("corrupt-file", f"line {number} is not valid JSON: {error}")
+            if not isinstance(record, dict):
+                reject("corrupt-file", f"line {number} is not an object")
+            yield record
+
+
+def _records(document: Any) -> list[Record]:
+    """Return the records of a document; those by task get a column with it."""
+    if isinstance(document, dict):
+        records = []
+        for task, rows in document.items():
+            for record in _as_records(rows, f"task '{task}': "):
+                if _TASK in record:
+                    reject("duplicate-column", f"task '{task}': a record has a field 'task', too")
+                records.append({_TASK: task, **record})
+        return records
+    return list(_as_records(document, ""))
+
+
+def _as_records(rows: Any, where: str) -> list[Record]:
+    if not isinstance(rows, list):
+        reject("corrupt-file", f"{where}{_EXPECTED}")
+    for row, record in enumerate(rows):
+        if not isinstance(record, dict):
+            reject("corrupt-file", f"{where}row {row} is not a record; {_EXPECTED}", row=row)
+    return rows
+
+
+def _table(records: list[Record], limits: Limits) -> pa.Table:
+    """Return records as a table; a field that a record does not have is missing."""
+    if not records:
+        reject("no-rows", "the file has no records")
+    names = list(dict.fromkeys(name for record in records for name in record))
+    check_counts(1, len(names), limits)
+    issues = ValidationIssues()
+    columns = {}
+    for name in names:
+        values = [record.get(name) for record in records]
+        with issues.collect():
+            columns[name] = _column(values, name)
+    issues.check()
+    return pa.table(columns)
+
+
+def _column(values: list[Any], name: str) -> pa.Array:
+    """Return values of one type as an Arrow array; text that is all dates becomes dates."""
+    first: tuple[int, str, pa.DataType] | None = None
+    for row, value in enumerate(values):
+        if value is None:
+            continue
+        found = _TYPES.get(type(value))
+        if found is None:
+            what = "a list" if isinstance(value, list) else "an object"
+            detail = f"row {row}, column '{name}' is {what}; expected a number, text, true, false"
+            reject("unsupported-dtype", f"{detail} or null", row=row, column=name)
+        if first is None:
+            first = row, *found
+        elif found[0] != first[1]:
+            detail = f"column '{name}' is {first[1]} in row {first[0]} and {found[0]} in row {row}"
+            reject("mixed-types", f"{detail}; write all values in one way", row=row, column=name)
+        if type(value) is int and abs(value) > _MAX_EXACT_INTEGER:
+            detail = f"row {row}, column '{name}' is {value}, above 2**53; ignore columns of ids"
+            reject("inexact-integer", detail, row=row, column=name)
+    if first is None:
+        return pa.nulls(len(values))
+    if first[2] == pa.string():
+        return _dates(values) or pa.array(values, pa.string())
+    return pa.array(values, first[2])
+
+
+def _dates(values: list[str | None]) -> pa.Array | None:
+    """Return dates if all texts are ISO dates, else None."""
+    try:
+        found = [None if text is None else datetime.fromisoformat(text) for text in values]
+    except ValueError:
+        return None
+    return pa.array([None if time is None else _as_utc(time) for time in found], pa.timestamp("us"))
+
+
+def _as_utc(time: datetime) -> datetime:
+    return time if time.tzinfo is None else time.astimezone(UTC).replace(tzinfo=None)

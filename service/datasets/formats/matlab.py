@@ -1,0 +1,168 @@
+"""Parser of MATLAB files, versions 5 and 7.3: cell arrays ``X{t}`` and ``Y{t}``, or matrices."""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import h5py
+import numpy as np
+from numpy.typing import NDArray
+from scipy.io import loadmat, whosmat
+from scipy.io.matlab import MatReadError
+
+from service.datasets.formats.npz_arrays import tasks_of_arrays
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.issues import reject
+
+_HDF5: Final = b"\x89HDF"
+#: MATLAB writes the HDF5 data of version 7.3 behind a text header of this size.
+_USER_BLOCK: Final = 512
+#: Names of variables in lower case, with the part of a task that they are.
+_PARTS: Final = {"x": "X", "data": "X", "y": "y", "target": "y", "targets": "y", "labels": "y"}
+_TASK_NAMES: Final = ("tasks", "names", "task_names")
+_TABLE_TASK: Final = "task"
+_LAYOUTS: Final = (
+    "expected cell arrays X{t} and Y{t} with one cell for each task, or a matrix X and a vector "
+    "'task' with the task of each row"
+)
+_CORRUPT: Final = (
+    MatReadError,
+    OSError,
+    ValueError,
+    TypeError,
+    KeyError,
+    IndexError,
+    NotImplementedError,
+    EOFError,
+    RuntimeError,
+    OverflowError,
+    UnicodeError,
+)
+
+Variables = dict[str, Any]
+
+
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in a MATLAB file.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    try:
+        variables = _read_hdf5(path, limits) if _is_hdf5(path) else _read_old(path, limits)
+    except _CORRUPT as error:
+        reject("corrupt-file", f"the file is not a readable MATLAB file: {error}")
+    return tasks_of_arrays(_named(variables), options, limits)
+
+
+def _is_hdf5(path: Path) -> bool:
+    with path.open("rb") as file:
+        head = file.read(_USER_BLOCK + len(_HDF5))
+    return head.startswith(_HDF5) or head[_USER_BLOCK:].startswith(_HDF5)
+
+
+def _read_old(path: Path, limits: Limits) -> Variables:
+    """Return the variables of a file of version 4 to 7."""
+    n_values = sum(int(np.prod(shape)) for _, shape, _ in whosmat(path))
+    _check_size(8 * n_values, limits)
+    found = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
+    return {name: value for name, value in found.items() if not name.startswith("__")}
+
+
+def _read_hdf5(path: Path, limits: Limits) -> Variables:
+    """Return the variables of a file of version 7.3, whose matrices are stored transposed."""
+    with h5py.File(path, "r") as file:
+        sizes: list[int] = []
+        file.visititems(lambda _, item: sizes.append(getattr(item, "size", 0) or 0))
+        _check_size(8 * sum(sizes), limits)
+        return {
+            name: _hdf5_value(file, file[name], name) for name in file if not name.startswith("#")
+        }
+
+
+def _hdf5_value(file: h5py.File, item: Any, name: str) -> Any:
+    if not isinstance(item, h5py.Dataset):
+        reject("unexpected-array", f"the variable '{name}' is a structure; {_LAYOUTS}")
+    if h5py.check_ref_dtype(item.dtype) is not None:
+        cells = np.empty(item.shape, dtype=object)
+        for place in np.ndindex(*item.shape):
+            cells[place] = _hdf5_value(file, file[item[place]], name)
+        return cells
+    if item.attrs.get("MATLAB_empty", 0):
+        return np.empty((0, 0))
+    values: NDArray[Any] = item[()]
+    if item.attrs.get("MATLAB_class") == b"char":
+        return np.array(["".join(map(chr, row)) for row in np.atleast_2d(values.T)])
+    return values.T
+
+
+def _check_size(n_bytes: int, limits: Limits) -> None:
+    if n_bytes > limits.decompressed_bytes:
+        detail = f"the variables have {n_bytes} bytes as 64-bit floats, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+
+
+def _named(variables: Variables) -> dict[str, NDArray[Any]]:
+    """Return the variables as arrays named by task and part, as in .npz."""
+    names = _task_names(variables)
+    parts = {_PARTS[n.lower()]: (n, v) for n, v in variables.items() if n.lower() in _PARTS}
+    task = next((v for n, v in variables.items() if n.lower() == _TABLE_TASK), None)
+    known = {*_PARTS, *_TASK_NAMES, _TABLE_TASK}
+    unknown = sorted(name for name in variables if name.lower() not in known)
+    if unknown:
+        reject("unexpected-array", f"the variable '{unknown[0]}' is not known; {_LAYOUTS}")
+    if "X" not in parts:
+        reject("missing-array", f"the file has no variable 'X'; {_LAYOUTS}")
+    if task is not None:
+        return _table(parts, task)
+    arrays = {}
+    n_tasks = None
+    for part, (variable, cells) in parts.items():
+        if not (isinstance(cells, np.ndarray) and cells.dtype.hasobject):
+            reject("wrong-shape", f"'{variable}' is not a cell array; {_LAYOUTS}")
+        listed = cells.ravel(order="F").tolist()
+        n_tasks = len(listed) if n_tasks is None else n_tasks
+        if len(listed) != n_tasks:
+            detail = f"'{variable}' has {len(listed)} cells, but X has {n_tasks}"
+            reject("wrong-shape", f"{detail}; one for each task is expected")
+        for t, values in enumerate(listed):
+            name = names[t] if t < len(names) else str(t + 1)
+            arrays[f"{name}/{part}"] = _array(
+                values, f"{variable}{{{t + 1}}}", is_vector=part == "y"
+            )
+    return arrays
+
+
+def _table(parts: Mapping[str, tuple[str, Any]], task: Any) -> dict[str, NDArray[Any]]:
+    arrays = {
+        part: _array(values, name, is_vector=part == "y") for part, (name, values) in parts.items()
+    }
+    labels = _array(task, _TABLE_TASK, is_vector=True)
+    is_whole = labels.dtype.kind == "f" and bool((labels == np.rint(labels)).all())
+    return arrays | {"task": labels.astype(np.int64) if is_whole else labels}
+
+
+def _task_names(variables: Variables) -> list[str]:
+    """Return the names of the tasks, if the file has them."""
+    for variable, values in variables.items():
+        if variable.lower() in _TASK_NAMES:
+            cells = np.asarray(values).ravel(order="F").tolist()
+            return [str(np.asarray(cell).ravel()[0]).strip() for cell in cells]
+    return []
+
+
+def _array(values: Any, name: str, *, is_vector: bool) -> NDArray[Any]:
+    """Return a matrix, or a column or row of labels as a vector."""
+    dense: Any = values.toarray() if hasattr(values, "toarray") else values
+    array = np.asarray(dense)
+    if array.dtype.names is not None or array.dtype.hasobject:
+        cells = array.ravel().tolist() if is_vector and array.dtype.names is None else [None]
+        if not all(np.asarray(cell).dtype.kind == "U" for cell in cells):
+            reject("unsupported-dtype", f"'{name}' is neither numeric nor text; {_LAYOUTS}")
+        array = np.array([str(np.asarray(cell).ravel()[0]) for cell in cells])
+    if is_vector:
+        return array.ravel()
+    return array

@@ -1,0 +1,64 @@
+"""Parser of safetensors: arrays named as in .npz."""
+
+import json
+import math
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from safetensors import SafetensorError, safe_open
+
+from service.datasets.formats.npz_arrays import tasks_of_arrays
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.parsed import Parsed
+from service.datasets.issues import reject
+
+#: Number of tensors of a task: ``X``, ``y``, ``C`` and ``groups``.
+_MAX_ARRAYS_PER_TASK: Final = 4
+
+
+def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+    """Return the tasks in a safetensors file.
+
+    Names of columns are JSON lists in the metadata, by the name that the array has in .npz:
+    ``feature_names`` or ``<task>/feature_names``.
+
+    Raises
+    ------
+    Rejected
+        With all issues, up to a maximum number.
+    """
+    arrays: dict[str, Any] = {}
+    try:
+        with safe_open(path, framework="numpy") as file:
+            names = list(file.keys())
+            _check_size(file, names, limits)
+            for name in names:
+                arrays[name] = file.get_tensor(name)
+            metadata = file.metadata() or {}
+    except (SafetensorError, TypeError, ValueError, KeyError, AttributeError) as error:
+        reject("corrupt-file", f"the file is not readable as safetensors: {error}")
+    for name, text in metadata.items():
+        if name.rpartition("/")[2] == "feature_names":
+            arrays[name] = _column_names(name, text)
+    return tasks_of_arrays(arrays, options, limits)
+
+
+def _check_size(file: Any, names: list[str], limits: Limits) -> None:
+    if len(names) > _MAX_ARRAYS_PER_TASK * limits.tasks:
+        detail = f"{len(names)} arrays exceed the limit of {limits.tasks} tasks"
+        reject("too-many-tasks", detail)
+    n_bytes = sum(8 * math.prod(file.get_slice(name).get_shape()) for name in names)
+    if n_bytes > limits.decompressed_bytes:
+        detail = f"the arrays have {n_bytes} bytes as 64-bit floats, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+
+
+def _column_names(name: str, text: str) -> Any:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        found = None
+    if not isinstance(found, list) or not all(isinstance(one, str) for one in found):
+        reject("wrong-shape", f"'{name}' in the metadata is not a JSON list of texts")
+    return np.array(found, dtype=str)

@@ -1,0 +1,456 @@
+"""Every format is read to the bit as the library wrote it that people use to write it."""
+
+import io
+import json
+import pickle
+import zipfile
+from datetime import UTC, datetime
+
+import h5py
+import numpy as np
+import openpyxl
+import pandas as pd
+import polars as pl
+import pyarrow as pa
+import pyarrow.feather
+import pyarrow.parquet as pq
+import pytest
+import safetensors.numpy
+import scipy.io
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+PARQUET = "application/vnd.apache.parquet"
+FILE = "application/vnd.apache.arrow.file"
+STREAM = "application/vnd.apache.arrow.stream"
+XLSX = "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"
+MATLAB = "application/x-matlab-data"
+SAFETENSORS = "application/vnd.safetensors"
+JSON = "application/json"
+SAME_READER = [HealthCheck.function_scoped_fixture]
+LINES = "application/x-ndjson"
+
+
+def table(seed=0, n=40):
+    rng = np.random.default_rng(seed)
+    return pd.DataFrame(
+        {
+            "task": rng.choice(["north", "söuth"], n),
+            "x": rng.normal(size=n) * 10.0 ** rng.integers(-200, 200, n),
+            "n": rng.integers(-5, 5, n),
+            "y": rng.normal(size=n),
+        }
+    )
+
+
+def to_bytes(write):
+    """Return what a function writes to a file-like object."""
+    file = io.BytesIO()
+    write(file)
+    return file.getvalue()
+
+
+def stream(frame):
+    arrow = pa.Table.from_pandas(frame, preserve_index=False)
+
+    def write(file):
+        with pa.ipc.new_stream(file, arrow.schema) as writer:
+            writer.write_table(arrow, max_chunksize=7)
+
+    return to_bytes(write)
+
+
+def as_lines(frame):
+    return frame.to_json(orient="records", lines=True, date_format="iso").encode()
+
+
+def records(frame):
+    return frame.to_dict("records")
+
+
+WRITERS = {
+    "pandas parquet": (PARQUET, lambda f: f.to_parquet(index=False)),
+    "polars parquet": (PARQUET, lambda f: to_bytes(pl.from_pandas(f).write_parquet)),
+    "feather": (FILE, lambda f: to_bytes(f.to_feather)),
+    "feather, compressed": (
+        FILE,
+        lambda f: to_bytes(lambda b: f.to_feather(b, compression="zstd")),
+    ),
+    "polars ipc": (FILE, lambda f: to_bytes(pl.from_pandas(f).write_ipc)),
+    "arrow stream": (STREAM, stream),
+    "excel": (XLSX, lambda f: to_bytes(lambda b: f.to_excel(b, index=False))),
+    "json": (JSON, lambda f: json.dumps(records(f)).encode()),
+    "json by task": (
+        JSON,
+        lambda f: json.dumps(
+            {t: records(p.drop(columns="task")) for t, p in f.groupby("task", sort=False)}
+        ).encode(),
+    ),
+    "json lines": (LINES, lambda f: b"\n".join(json.dumps(r).encode() for r in records(f))),
+    "polars json lines": (LINES, lambda f: to_bytes(pl.from_pandas(f).write_ndjson)),
+}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_a_table_is_read_to_the_bit(reader, name):
+    frame = table()
+    media_type, write = WRITERS[name]
+    body = write(frame)
+    if media_type == XLSX:  # openpyxl writes 16 digits
+        frame = pd.read_excel(io.BytesIO(body), engine="openpyxl")
+    result = reader.read(body, media_type, target_column="y")
+    tasks = reader.tasks(result)
+    assert [task.name for task in tasks] == list(dict.fromkeys(frame["task"]))
+    for task in tasks:
+        own = frame[frame["task"] == task.name]
+        assert task.X.tobytes() == own[["x", "n"]].to_numpy(np.float64).tobytes()
+        assert task.y.tobytes() == own["y"].to_numpy().tobytes()
+        assert task.feature_names == ("x", "n")
+    assert "columns" not in result["manifest"]
+
+
+KINDS = {
+    "parquet": (PARQUET, lambda f: f.to_parquet(index=False)),
+    "arrow stream": (STREAM, stream),
+    "excel": (XLSX, lambda f: to_bytes(lambda b: f.to_excel(b, index=False))),
+    "json lines": (LINES, as_lines),
+}
+
+
+@pytest.mark.parametrize("name", KINDS)
+def test_columns_have_kinds_and_missing_values(reader, name):
+    n = 12
+    frame = pd.DataFrame(
+        {
+            "task": ["a", "b"] * 6,
+            "age": [None, *np.arange(n - 1.0)],
+            "sex": ["F", "M", None] * 4,
+            "smokes": np.arange(n) % 2 == 0,
+            "seen": pd.date_range("1969-12-30T12:30", periods=n, freq="36h"),
+        }
+    )
+    media_type, write = KINDS[name]
+    result = reader.read(write(frame), media_type)
+    columns = {column["name"]: column for column in result["manifest"]["columns"]}
+    assert {name: column["kind"] for name, column in columns.items()} == {
+        "age": "number",
+        "sex": "category",
+        "smokes": "boolean",
+        "seen": "date",
+    }
+    assert columns["sex"]["levels"] == ["F", "M"]
+    first = reader.tasks(result)["a"].X
+    own = frame[::2]
+    np.testing.assert_array_equal(first[:, 0], own["age"])
+    np.testing.assert_array_equal(first[:, 1], own["sex"].map({"F": 0, "M": 1}))
+    np.testing.assert_array_equal(first[:, 2], own["smokes"])
+    epoch = [moment.replace(tzinfo=UTC).timestamp() for moment in own["seen"].dt.to_pydatetime()]
+    np.testing.assert_allclose(first[:, 3], epoch, rtol=0, atol=1e-3)
+
+
+def test_declared_kinds_replace_those_that_were_found(reader):
+    frame = pd.DataFrame(
+        {
+            "task": ["a"] * 4,
+            "zip": [1010, 1010, 8020, 1010],
+            "day": ["2026-01-02"] * 4,
+            "on": [0, 1] * 2,
+        }
+    )
+    kinds = ["zip:category", "day:date", "on:boolean"]
+    result = reader.read(frame.to_parquet(index=False), PARQUET, column_kind=kinds)
+    assert [c["kind"] for c in result["manifest"]["columns"]] == ["category", "date", "boolean"]
+    assert result["manifest"]["columns"][0]["levels"] == ["1010", "8020"]
+    day = datetime(2026, 1, 2, tzinfo=UTC).timestamp()
+    np.testing.assert_array_equal(reader.tasks(result)["a"].X[2], [1, day, 0])
+
+
+@settings(max_examples=25, deadline=None, derandomize=True, suppress_health_check=SAME_READER)
+@given(
+    X=arrays(np.float64, (5, 2), elements=st.floats(allow_infinity=False)),
+    texts=st.lists(st.sampled_from(["u", "v", "é", None]), min_size=5, max_size=5),
+)
+def test_any_table_survives_parquet(reader, X, texts):
+    frame = pa.table(
+        {"task": ["t"] * 5, "a": X[:, 0], "b": X[:, 1], "c": pa.array(texts, pa.string())}
+    )
+    result = reader.read(to_bytes(lambda file: pq.write_table(frame, file)), PARQUET)
+    rows = reader.tasks(result)["t"].X
+    np.testing.assert_array_equal(rows[:, :2], X)
+    columns = result["manifest"]["columns"]
+    if len(columns) == 3:
+        read = [None if np.isnan(i) else columns[2]["levels"][int(i)] for i in rows[:, 2]]
+        assert read == texts
+    else:
+        assert set(texts) == {None}
+
+
+def tasks_of_matlab():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(5, 3)), rng.normal(size=(4, 3))], [
+        rng.normal(size=5),
+        rng.normal(size=4),
+    ]
+
+
+def cells(values):
+    found = np.empty(len(values), dtype=object)
+    for i, value in enumerate(values):
+        found[i] = value
+    return found
+
+
+def matlab_5(**variables):
+    return to_bytes(lambda file: scipy.io.savemat(file, variables))
+
+
+def matlab_73(**variables):
+    """Return a file as MATLAB writes it: matrices transposed, cells as references."""
+    file = io.BytesIO()
+    with h5py.File(file, "w", userblock_size=512) as out:
+        stored = out.create_group("#refs#")
+        for name, values in variables.items():
+            if isinstance(values, np.ndarray) and values.dtype.hasobject:
+                references = []
+                for i, value in enumerate(values):
+                    key = f"{name}{i}"
+                    stored[key] = np.atleast_2d(np.asarray(value)).T
+                    references.append(stored[key].ref)
+                out.create_dataset(name, data=np.array([references], dtype=h5py.ref_dtype))
+                out[name].attrs["MATLAB_class"] = np.bytes_("cell")
+            else:
+                out[name] = np.atleast_2d(values).T
+                out[name].attrs["MATLAB_class"] = np.bytes_("double")
+    head = b"MATLAB 7.3 MAT-file, Platform: GLNXA64".ljust(512)
+    return head + file.getvalue()[512:]
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+def test_cell_arrays_of_matlab_are_tasks(reader, write):
+    Xs, ys = tasks_of_matlab()
+    tasks = reader.tasks(reader.read(write(X=cells(Xs), Y=cells(ys)), MATLAB))
+    assert [task.name for task in tasks] == ["1", "2"]
+    for task, X, y in zip(tasks, Xs, ys, strict=True):
+        assert task.X.tobytes() == X.tobytes()
+        assert task.y.tobytes() == y.tobytes()
+
+
+@pytest.mark.parametrize("write", [matlab_5, matlab_73])
+def test_a_matrix_of_matlab_is_divided_by_task(reader, write):
+    X = np.random.default_rng(0).normal(size=(6, 2))
+    tasks = reader.tasks(reader.read(write(X=X, task=np.array([2.0, 1, 2, 1, 2, 2])), MATLAB))
+    assert [task.name for task in tasks] == ["2", "1"]
+    assert tasks["1"].X.tobytes() == X[[1, 3]].tobytes()
+
+
+def test_tasks_and_labels_of_matlab_may_have_names(reader):
+    Xs, _ = tasks_of_matlab()
+    labels = cells([cells(list("abcab")), cells(list("abba"))])
+    body = matlab_5(X=cells(Xs), names=cells(["left", "right"]), labels=labels)
+    tasks = reader.tasks(reader.read(body, MATLAB))
+    assert tasks.names == ("left", "right")
+    assert tasks["right"].y.tolist() == ["a", "b", "b", "a"]
+
+
+@pytest.mark.parametrize(
+    "dtype", [np.float16, np.float32, np.float64, np.int8, np.uint32, np.bool_]
+)
+def test_safetensors_have_the_arrays_of_npz(reader, dtype):
+    X = (np.random.default_rng(0).normal(size=(6, 2)) * 3).astype(dtype)
+    body = safetensors.numpy.save(
+        {"a/X": X, "a/y": np.arange(6.0)}, metadata={"feature_names": '["u", "v"]'}
+    )
+    task = reader.tasks(reader.read(body, SAFETENSORS))["a"]
+    assert task.X.tobytes() == X.astype(np.float64).tobytes()
+    assert task.feature_names == ("u", "v")
+
+
+def test_sheets_of_a_workbook_are_tasks(reader):
+    frame = table().drop(columns=["y"])
+    parts = dict(iter(frame.groupby("task", sort=False)))
+
+    def write(file):
+        with pd.ExcelWriter(file) as book:
+            for name, part in parts.items():
+                part.drop(columns="task").to_excel(book, sheet_name=name, index=False)
+
+    body = to_bytes(write)
+    tasks = reader.tasks(reader.read(body, XLSX))
+    assert list(tasks.names) == list(parts)
+    for task in tasks:
+        sheet = pd.read_excel(io.BytesIO(body), engine="openpyxl", sheet_name=task.name)
+        assert task.X.tobytes() == sheet.to_numpy(np.float64).tobytes()
+
+
+def workbook(rows, title="Sheet"):
+    book = openpyxl.Workbook()
+    book.active.title = title
+    for row in rows:
+        book.active.append(row)
+    return to_bytes(book.save)
+
+
+def bomb(size=200 * 2**20):
+    def write(file):
+        with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
+            archive.writestr("xl/workbook.xml", b"\0" * size)
+
+    return to_bytes(write)
+
+
+def feather_1():
+    return b"FEA1" + bytes(64) + b"FEA1"
+
+
+FRAME = table()
+BROKEN = {
+    "parquet cut": (PARQUET, FRAME.to_parquet(index=False)[:-9], "corrupt-file", "Parquet"),
+    "parquet of zeros": (PARQUET, b"PAR1" + bytes(500) + b"PAR1", "corrupt-file", "Parquet"),
+    "parquet without rows": (PARQUET, FRAME[:0].to_parquet(index=False), "no-rows", "no rows"),
+    "parquet of lists": (
+        PARQUET,
+        pd.DataFrame({"task": ["a"], "x": [[1.0, 2.0]]}).to_parquet(index=False),
+        "unsupported-dtype",
+        "column 'x' has values of type list",
+    ),
+    "parquet with infinity": (
+        PARQUET,
+        pd.DataFrame({"task": ["a", "a"], "x": [1.0, np.inf]}).to_parquet(index=False),
+        "not-finite",
+        "row 1, column 'x'",
+    ),
+    "parquet without tasks": (
+        PARQUET,
+        FRAME.drop(columns="task").to_parquet(index=False),
+        "missing-option",
+        "no column 'task'",
+    ),
+    "parquet with a row without task": (
+        PARQUET,
+        pd.DataFrame({"task": ["a", None], "x": [1.0, 2.0]}).to_parquet(index=False),
+        "empty-cell",
+        "row 1, column 'task'",
+    ),
+    "parquet of ids": (
+        PARQUET,
+        pd.DataFrame({"task": ["a"], "id": [2**60 + 1]}).to_parquet(index=False),
+        "inexact-integer",
+        "column 'id'",
+    ),
+    "feather 1": (FILE, feather_1(), "corrupt-file", "version 1"),
+    "feather cut": (FILE, to_bytes(FRAME.to_feather)[:-20], "corrupt-file", "Arrow IPC"),
+    "stream cut": (STREAM, stream(FRAME)[:700], "corrupt-file", "Arrow IPC"),
+    "workbook cut": (XLSX, workbook([["task", "x"], ["a", 1]])[:-30], "corrupt-file", "zip"),
+    "workbook without sheet": (XLSX, workbook([]), "empty-file", "no sheet"),
+    "workbook of mixed cells": (
+        XLSX,
+        workbook([["task", "x"], ["a", 1], ["a", "one"]]),
+        "mixed-types",
+        "a number in row 0 and text in row 1",
+    ),
+    "workbook with two equal columns": (
+        XLSX,
+        workbook([["task", "x", "x"], ["a", 1, 2]]),
+        "duplicate-column",
+        "2 columns are named 'x'",
+    ),
+    "workbook that is a bomb": (XLSX, bomb(), "decompression-limit", "times as large"),
+    "json cut": (JSON, b'[{"task": "a", "x": 1}', "corrupt-file", "not valid JSON"),
+    "json of a number": (JSON, b"3", "corrupt-file", "expected a list of records"),
+    "json with nesting": (
+        JSON,
+        b'[{"task": "a", "x": [1]}]',
+        "unsupported-dtype",
+        "row 0, column 'x' is a list",
+    ),
+    "json of mixed types": (
+        JSON,
+        b'[{"task": "a", "x": 1}, {"task": "a", "x": "1"}]',
+        "mixed-types",
+        "a number in row 0 and text in row 1",
+    ),
+    "json of a large id": (
+        JSON,
+        b'[{"task": "a", "x": 9007199254740993}]',
+        "inexact-integer",
+        "row 0, column 'x'",
+    ),
+    "json lines cut": (LINES, b'{"task": "a", "x": 1}\n{"task":', "corrupt-file", "line 2"),
+    "json lines of lists": (LINES, b"[1]\n", "corrupt-file", "line 1 is not an object"),
+    "json without records": (JSON, b"[]", "no-rows", "no records"),
+    "matlab cut": (
+        MATLAB,
+        matlab_5(X=np.ones((50, 50)), task=np.ones(50))[:3000],
+        "corrupt-file",
+        "MATLAB",
+    ),
+    "matlab of zeros": (MATLAB, b"MATLAB 5.0 MAT-file".ljust(600, b"\0"), "corrupt-file", "MATLAB"),
+    "matlab 7.3 cut": (MATLAB, matlab_73(X=np.ones((50, 50)))[:3000], "corrupt-file", "MATLAB"),
+    "matlab without X": (
+        MATLAB,
+        matlab_5(Y=cells([np.ones(2)])),
+        "missing-array",
+        "no variable 'X'",
+    ),
+    "matlab of a structure": (
+        MATLAB,
+        matlab_5(X=cells([{"a": 1}])),
+        "unsupported-dtype",
+        "'X{1}' is neither numeric nor text",
+    ),
+    "matlab with other variables": (
+        MATLAB,
+        matlab_5(X=cells([np.ones((2, 2))]), weights=np.ones(2)),
+        "unexpected-array",
+        "'weights'",
+    ),
+    "matlab with fewer targets": (
+        MATLAB,
+        matlab_5(X=cells([np.ones((2, 2))] * 2), Y=cells([np.ones(2)])),
+        "wrong-shape",
+        "'Y' has 1 cells, but X has 2",
+    ),
+    "safetensors cut": (
+        SAFETENSORS,
+        safetensors.numpy.save({"a/X": np.ones((9, 9))})[:-8],
+        "corrupt-file",
+        "safetensors",
+    ),
+    "safetensors with other names": (
+        SAFETENSORS,
+        safetensors.numpy.save({"weights": np.ones((2, 2))}),
+        "unexpected-array",
+        "'weights'",
+    ),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_broken_file_gets_a_complaint(reader, name):
+    media_type, body, code, words = BROKEN[name]
+    reader.assert_rejected(reader.read(body, media_type), code, words)
+
+
+@pytest.mark.parametrize(
+    "media_type", [PARQUET, FILE, STREAM, XLSX, MATLAB, SAFETENSORS, JSON, LINES]
+)
+@settings(max_examples=30, deadline=None, derandomize=True, suppress_health_check=SAME_READER)
+@given(data=st.data())
+def test_damaged_bytes_never_crash_a_reader(reader, media_type, data):
+    writers = {
+        SAFETENSORS: safetensors.numpy.save({"a/X": np.ones((3, 2))}),
+        MATLAB: matlab_5(X=cells([np.ones((3, 2))])),
+    }
+    write = next((write for own, write in WRITERS.values() if own == media_type), None)
+    body = bytearray(writers[media_type] if write is None else write(table(n=6)))
+    for _ in range(data.draw(st.integers(1, 6))):
+        body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
+    result = reader.read(bytes(body), media_type, target_column="y")
+    assert result.keys() in ({"manifest"}, {"issues"})
+
+
+def test_objects_of_python_are_not_loaded(reader):
+    body = pickle.dumps({"X": [1]})
+    for media_type in (PARQUET, FILE, XLSX, MATLAB, SAFETENSORS, JSON):
+        assert reader.read(body, media_type)["issues"][0]["code"] == "corrupt-file"
