@@ -159,13 +159,16 @@ class Client:
             source = Path(data)
             media_type = MEDIA_TYPES.get(source.suffix.lower())
             if media_type is None:
-                raise ValueError(f"expected a {' or '.join(MEDIA_TYPES)} file, got '{source.name}'")
+                known = ", ".join(MEDIA_TYPES)
+                raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
             query = {"name": name or source.stem, **options}
             with source.open("rb") as file:
                 return self._upload(_read(file), media_type, query)
         if is_frame(data):
             query = {"name": name or "table", **options}
-            return self._upload(_read(_stream(to_arrow(data))), _ARROW_STREAM, query)
+            return self._upload(
+                _read(_stream(to_arrow(data, of="the table"))), _ARROW_STREAM, query
+            )
         if not isinstance(data, Mapping):
             raise TypeError(
                 "expected a mapping {task: rows}, a data frame or a path, got "

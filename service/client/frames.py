@@ -76,15 +76,29 @@ def is_raw(data: Any) -> bool:
     return not all(_is_numeric(dtype) for dtype in listed)
 
 
-def to_arrow(data: Any) -> Any:
-    """Return a data frame as an Arrow table, with its own types."""
+def to_arrow(data: Any, *, of: str) -> Any:
+    """Return a data frame as an Arrow table, with its own types.
+
+    Raises
+    ------
+    ValueError
+        A column has values of several types, or two columns have the same name.
+    TypeError
+        A column name is not a string.
+    """
     import pyarrow as pa  # slow to import, and not needed for arrays
 
+    if _names(_labels(data), of) is None:
+        raise TypeError(f"expected strings as column names of {of}; rename the columns")
     if isinstance(data, pa.Table):
         return data
     if hasattr(data, "to_arrow"):
         return data.to_arrow()
-    return pa.Table.from_pandas(data, preserve_index=False)
+    try:
+        return pa.Table.from_pandas(data, preserve_index=False)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        why = "; ".join(map(str, error.args))
+        raise ValueError(f"a column of {of} has values of several types: {why}") from None
 
 
 def table_bytes(table: Any) -> bytes:
@@ -121,7 +135,7 @@ def join_tables(
                 raise ValueError(f"expected a {name} for every task; '{missing[0]}' differs")
     tables = []
     for task, frame in data.items():
-        table = to_arrow(frame)
+        table = to_arrow(frame, of=f"task '{task}'")
         own: dict[str, Any] = {TASK: [task] * table.num_rows}
         own |= {TARGET: targets[task]} if targets else {}
         own |= {GROUP: groups[task]} if groups else {}

@@ -165,7 +165,7 @@ class RemoteModel:
 
     def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
         if is_raw(data):
-            return self.call(method, table_bytes(to_arrow(data)), _ARROW, task=task)
+            return self.call(method, table_bytes(to_arrow(data, of=method)), _ARROW, task=task)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = _as_arrow(rows.array, rows.names), _ARROW

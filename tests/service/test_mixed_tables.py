@@ -275,7 +275,7 @@ def test_a_batch_has_the_outputs_of_calls_also_with_other_values_of_a_category(
     rows = table[table["task"] == "south"]
     named = rows[["age", "sex", "smokes", "seen"]]
     answer = call(http, as_parquet(named), PARQUET, task="south")
-    assert stored.loc[stored["task"] == "south", "predict"].tolist() == answer.json()["outputs"]
+    assert stored.loc[stored["task"] == "south", "outputs"].tolist() == answer.json()["outputs"]
 
 
 def test_a_model_of_numbers_refuses_other_kinds(service):

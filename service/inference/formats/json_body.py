@@ -107,7 +107,10 @@ class ListRows:
         names = spec.columns()
         if names is None:
             raise_invalid_data(
-                f"{spec}, as lists: the training data had no column names", task=spec.task
+                f"{spec}; row 0 is an object, but the training data had no column names",
+                task=spec.task,
+                row=0,
+                pointer=f"{self.pointer}/0",
             )
         rows = []
         for i, record in enumerate(self.rows):

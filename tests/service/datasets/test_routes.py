@@ -95,7 +95,7 @@ def test_the_manifest_lists_every_task(app):
     (task,) = manifest["tasks"]
     assert (task["name"], task["n_samples"], task["target"]) == ("a", 2, "classes")
     assert task["classes"] == ["cat", "dog"]
-    assert task["features"] == {"min": [1], "max": [3], "mean": [2], "std": [1]}
+    assert task["features"] == {"min": [1], "max": [3], "mean": [2], "std": [1], "missing": [0]}
     assert manifest["feature_names"] == ["x"]
 
 
@@ -187,7 +187,7 @@ def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
     [
         ("", TABLE),
         ("application/octet-stream", TABLE),
-        ("application/json", b"{}"),
+        ("application/xml", b"<rows/>"),
         ("application/x-npy", b"\x93NUMPY"),
         ("text/csv; charset=latin-1", TABLE),
         ("text/csv", b"PK\x03\x04" + bytes(40)),
