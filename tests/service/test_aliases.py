@@ -268,6 +268,7 @@ def test_relations_and_their_diagram_are_available_by_alias(http, client, datase
         assert_rejected(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
 
 
+@needs_production
 def test_the_report_is_available_by_alias(http, client, dataset):
     assert_rejected(http.get("/v1/models/aliased@production/report"), 404, "no-report")
     evaluated = client.train(dataset, "pca", model="aliased-report", evaluate=True, k=1).wait()

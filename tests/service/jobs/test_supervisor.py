@@ -50,6 +50,7 @@ def request_for(tmp_path):
             "manifest": write_tasks(dataset, tasks),
             "algorithm": algorithm,
             "params": params,
+            "preparation": None,
             "seed": 0,
             "plan": None,
             "artifact": str(tmp_path / "model"),
