@@ -18,6 +18,7 @@ from service.audit.cli import audit as audit_command
 from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
+from service.datasets.cli import Read, read_options
 from service.inference.cli import Url, inference, split_version
 from service.operations.cli import operations
 
@@ -223,7 +224,7 @@ def alias(
 
 @app.command()
 def train(
-    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or a dataset id.")],
+    data: Annotated[str, typer.Argument(help="A file (CSV, Parquet, .npz, ...), or a dataset id.")],
     algorithm: Annotated[
         str, typer.Option("--algorithm", "-a", help="Algorithm, see 'sibling algorithms'.")
     ],
@@ -253,15 +254,23 @@ def train(
     model: Annotated[
         str | None, typer.Option(help="Name of the model. Default: name of the algorithm.")
     ] = None,
-    task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
+    task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
     target_kind: Annotated[
         str | None,
         typer.Option(help="Kind of targets: auto, numbers or classes. Default: auto."),
     ] = None,
     group_column: Annotated[
         str | None,
-        typer.Option(help="CSV column of the group; rows of a group stay in one split."),
+        typer.Option(help="Column of the group; rows of a group stay in one split."),
+    ] = None,
+    read: Read = None,
+    preparation: Annotated[
+        str | None,
+        typer.Option(
+            help='How raw rows are prepared, as JSON, such as {"scale":"robust"}. Default: missing '
+            "values are filled, text and dates become numbers."
+        ),
     ] = None,
     seed: Annotated[int, typer.Option(help="Random seed.")] = 0,
     url: Url = DEFAULT_URL,
@@ -277,6 +286,8 @@ def train(
         "group_column": group_column,
     }
     options: Any = {name: value for name, value in given.items() if value is not None}
+    options |= read_options(read)
+    recipe = None if preparation is None else _param(f"preparation={preparation}")[1]
     with _client(url) as client:
         dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
         space = dict(_param(text) for text in search or [])
@@ -289,6 +300,7 @@ def train(
             search={"space": space, "method": method} if space else None,
             compare=compare,
             evaluate=evaluate,
+            preparation=recipe,
         )
         trained = job.wait(progress=True)
         _out.print(f"model {trained.name}, version {trained.version}", markup=False)

@@ -8,6 +8,7 @@ from rich.console import Console
 
 from service.client import Client
 from service.client.client import DEFAULT_URL
+from service.datasets.cli import Read, read_options
 from service.inference.cli import Url, split_version
 
 batch = typer.Typer()
@@ -18,7 +19,7 @@ _out = Console(highlight=False, soft_wrap=True, markup=False)
 def infer(
     model: Annotated[str, typer.Argument(help="Model name, NAME@ALIAS, or NAME/VERSION.")],
     method: Annotated[str, typer.Argument(help="Method, such as transform or predict.")],
-    data: Annotated[str, typer.Argument(help="A .csv or .npz file, or a dataset id.")],
+    data: Annotated[str, typer.Argument(help="A file (CSV, Parquet, .npz, ...), or a dataset id.")],
     *,
     task: Annotated[
         list[str] | None,
@@ -29,8 +30,9 @@ def infer(
             "repeated. Default: all tasks.",
         ),
     ] = None,
-    task_column: Annotated[str | None, typer.Option(help="CSV column of the task.")] = None,
-    target_column: Annotated[str | None, typer.Option(help="CSV column of the target.")] = None,
+    task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
+    read: Read = None,
     output: Annotated[
         Path | None,
         typer.Option(
@@ -47,6 +49,7 @@ def infer(
     tasks = dict(_task(text) for text in task) if task else None
     columns = {"task_column": task_column, "target_column": target_column}
     options: Any = {key: value for key, value in columns.items() if value is not None}
+    options |= read_options(read)
     with Client(url) as client:
         source: Any = data if data.startswith("ds_") else client.upload(data, **options)
         called = name if version is None else client.model(name, version)

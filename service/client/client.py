@@ -3,7 +3,7 @@
 import io
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -33,6 +33,9 @@ _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 #: Media types of files by the end of their name.
 MEDIA_TYPES: Final = {
     ".csv": "text/csv",
+    ".tsv": "text/csv",
+    ".csv.gz": "text/csv",
+    ".csv.zst": "text/csv",
     ".npz": "application/x-npz",
     ".json": "application/json",
     ".jsonl": "application/x-ndjson",
@@ -127,7 +130,7 @@ class Client:
         *,
         groups: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
-        **options: str,
+        **options: str | Sequence[str],
     ) -> Dataset:
         """Upload a dataset and return it when the service has validated it.
 
@@ -135,7 +138,7 @@ class Client:
         ----------
         data
             ``{task: (n_samples, n_features)}`` arrays or data frames, one data frame of all tasks,
-            or the path of a file (CSV, .npz, Parquet, Feather, Arrow). Data frames of pandas,
+            or the path of a file, in a format by the end of its name. Data frames of pandas,
             polars or Arrow keep their column names: columns are matched by name between tasks,
             and between the dataset and rows for inference. Their columns may have text, dates,
             booleans and missing values.
@@ -148,7 +151,8 @@ class Client:
             Name of the dataset. Default: the name of the file, or ``arrays``.
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
-            ``group_column="patient"``.
+            ``group_column="patient"``, ``column_kind=["zip:category"]``; and for CSV
+            ``delimiter=";"``, ``decimal=","``, ``encoding="latin-1"``, ``missing_marker=["-999"]``.
 
         Raises
         ------
@@ -157,7 +161,10 @@ class Client:
         """
         if isinstance(data, str | Path):
             source = Path(data)
-            media_type = MEDIA_TYPES.get(source.suffix.lower())
+            file_name = source.name.lower()
+            media_type = next(
+                (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
+            )
             if media_type is None:
                 known = ", ".join(MEDIA_TYPES)
                 raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
@@ -422,7 +429,7 @@ class Client:
         return self._http.pages("/v1/audit", page_size=_MAX_PAGE_SIZE, **query)
 
     def _upload(
-        self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str]
+        self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str | Sequence[str]]
     ) -> Dataset:
         response = self._http.send(
             "POST",

@@ -52,9 +52,9 @@ def read_column(
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     found = kind or _kind_of(column.type, name)
+    if kind is None and column.null_count == len(column):
+        return Ignored(f"column '{name}' has no values and is left out")
     if found is None:
-        if column.null_count == len(column):
-            return Ignored(f"column '{name}' has no values and is left out")
         found = _kind_of_text(column)
     if found is None:
         n_levels = pc.count_distinct(column).as_py()

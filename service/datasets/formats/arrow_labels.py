@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from service.datasets.formats.arrow_columns import is_text
 from service.datasets.formats.options import Limits, TargetKind
-from service.datasets.formats.validation import as_targets, check_name, label_problem
+from service.datasets.formats.validation import Target, as_targets, check_name, label_problem
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
 
@@ -29,7 +29,10 @@ def read_task_names(
         try:
             task = check_name(unicodedata.normalize("NFC", text.strip()), limits, what="task")
         except Rejected as rejected:
-            issues.extend(rejected)
+            row = int(pc.index(texts, text).as_py())
+            code = rejected.issues[0].code if text.strip() else "empty-cell"
+            detail = f"row {row}, column '{name}': {rejected.issues[0].detail}"
+            issues.add(code, detail, row=row, column=name)
         else:
             position_of.setdefault(task, len(position_of))
     issues.check()
@@ -38,18 +41,33 @@ def read_task_names(
     return merged[codes].astype(np.int32), list(position_of)
 
 
-def read_target(column: pa.ChunkedArray, name: str, kind: TargetKind) -> NDArray[Any]:
-    """Return the targets of all rows as numbers, or as labels."""
+def read_target(column: pa.ChunkedArray, name: str, kind: TargetKind) -> Target:
+    """Return the targets of the rows that have one as numbers, or as labels."""
     column = _decoded(column)
-    _check_complete(column, name, "the target")
+    if pa.types.is_floating(column.type):
+        column = pc.if_else(pc.is_nan(column), pa.scalar(None, column.type), column)
+    if column.null_count == len(column):
+        detail = f"the target column '{name}' has no values; fill in the targets of some rows"
+        reject("empty-cell", detail, column=name)
+    if not column.null_count:
+        return Target(_targets(column, name, kind))
+    rows = np.flatnonzero(np.asarray(pc.is_valid(column)))
+    return Target(_targets(column.drop_null(), name, kind, rows), rows)
+
+
+def _targets(
+    column: pa.ChunkedArray, name: str, kind: TargetKind, rows: NDArray[np.intp] | None = None
+) -> NDArray[Any]:
+    """Return complete targets as numbers, or as labels."""
     if pa.types.is_boolean(column.type) or not is_text(column.type):
         values = column.to_numpy()
         if values.dtype.kind not in "biuf":
             detail = f"column '{name}' has targets of type {column.type}; use numbers or text"
             reject("unsupported-dtype", detail, column=name)
         if values.dtype.kind == "f" and not np.isfinite(values).all():
-            row = int(np.flatnonzero(~np.isfinite(values))[0])
-            detail = f"row {row}, column '{name}': the target is {values[row]}"
+            wrong = int(np.flatnonzero(~np.isfinite(values))[0])
+            row = wrong if rows is None else int(rows[wrong])
+            detail = f"row {row}, column '{name}': the target is {values[wrong]}"
             reject("not-finite", f"{detail}, expected a finite number", row=row, column=name)
         return as_targets(values, kind)
     texts = np.array([text.strip() for text in column.to_pylist()])

@@ -4,6 +4,7 @@ Readers of formats return a :class:`pyarrow.Table`; :func:`tasks_of` finds the k
 writes the values as numbers, and splits the rows by task.
 """
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -12,11 +13,20 @@ from numpy.typing import NDArray
 
 from algorithms.preparation.columns import Column
 from service.datasets.formats.arrow_columns import Ignored, read_column
-from service.datasets.formats.arrow_labels import read_groups, read_target, read_task_names
+from service.datasets.formats.arrow_labels import (
+    read_groups,
+    read_target,
+    read_task_names,
+)
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.table_columns import TableColumns, find_columns
-from service.datasets.formats.validation import check_counts, split_rows, tasks_of_targets
+from service.datasets.formats.validation import (
+    Target,
+    check_counts,
+    split_rows,
+    tasks_of_targets,
+)
 from service.datasets.issues import ValidationIssues, reject
 
 
@@ -34,7 +44,7 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     issues = ValidationIssues()
     X, columns, notes = _features(table, roles, options, issues)
     groups, codes = None, None
-    targets: dict[str, NDArray[Any]] = {}
+    targets: dict[str, Target] = {}
     with issues.collect():
         groups = _groups(table, roles)
     with issues.collect():
@@ -49,10 +59,31 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     if codes is None:
         tasks = tasks_of_targets(X, targets, feature_names=names, groups=groups)
     else:
-        y = next(iter(targets.values()), None)
-        tasks = split_rows(X, codes[0], codes[1], y=y, feature_names=names, groups=groups)
-    is_plain = all(column.kind == "number" for column in columns) and not np.isnan(X).any()
+        target = next(iter(targets.values()), None)
+        tasks = split_rows(X, codes[0], codes[1], target=target, feature_names=names, groups=groups)
+    names_left = {task.name for task in tasks}
+    empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]
+    notes += _missing_targets(targets, table.num_rows)
+    notes += [f"task '{name}' has no targets and is left out" for name in empty]
+    is_plain = all(column.kind == "number" for column in columns) and not any(
+        np.isnan(task.X).any() for task in tasks
+    )
     return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes))
+
+
+def _missing_targets(targets: Mapping[str, Target], n_rows: int) -> list[str]:
+    """Return notes about rows that are left out for want of a target."""
+    notes = []
+    for name, target in targets.items():
+        n_missing = 0 if target.rows is None else n_rows - len(target.rows)
+        if n_missing:
+            rows = "1 row has" if n_missing == 1 else f"{n_missing} rows have"
+            verb = "is" if n_missing == 1 else "are"
+            notes.append(
+                f"{rows} no value in the target column '{name}' and {verb} left out; without a "
+                "target column, methods that need no targets can use all rows"
+            )
+    return notes
 
 
 def _features(
@@ -61,7 +92,7 @@ def _features(
     declared = options.kinds()
     columns: list[Column] = []
     notes: list[str] = []
-    values: list[NDArray[np.float64]] = []
+    X = np.empty((table.num_rows, len(roles.features)))
     for position in roles.features:
         name = roles.names[position]
         with issues.collect():
@@ -69,14 +100,12 @@ def _features(
             if isinstance(found, Ignored):
                 notes.append(found.note)
             else:
+                X[:, len(columns)] = found[1]
                 columns.append(found[0])
-                values.append(found[1])
-    if not values and not issues:
+    if not columns and not issues:
         reject("no-features", f"no feature column is left: {'; '.join(notes)}")
-    X = np.empty((table.num_rows, len(values)))
-    for j, column in enumerate(values):
-        X[:, j] = column
-    return X, columns, notes
+    is_whole = len(columns) == X.shape[1]
+    return X if is_whole else np.ascontiguousarray(X[:, : len(columns)]), columns, notes
 
 
 def _groups(table: pa.Table, roles: TableColumns) -> NDArray[Any] | None:

@@ -1,32 +1,32 @@
 """Parser of CSV: one table of all tasks, with a task column, target columns and feature columns.
 
-A table with several target columns and no task column gives one task per target; all share X.
+A table with several target columns and no task column gives one task per target.
 """
 
-import unicodedata
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
-import numpy as np
-from numpy.typing import NDArray
+import pyarrow as pa
+import pyarrow.csv as pv
 
-from algorithms.interface.tasks import Task
-from service.datasets.formats.csv_cells import TaskOf, is_number, read_numbers
-from service.datasets.formats.csv_groups import GroupColumn
-from service.datasets.formats.csv_records import Batch, Records
-from service.datasets.formats.csv_targets import TargetColumn
+from service.datasets.formats.arrow_columns import MAX_LEVELS
+from service.datasets.formats.arrow_table import tasks_of
+from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
+from service.datasets.formats.csv_numbers import Texts, typed, typed_target
+from service.datasets.formats.csv_places import Places
+from service.datasets.formats.csv_text import CsvText, read_text
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.table_columns import TableColumns, find_columns
-from service.datasets.formats.validation import (
-    check_counts,
-    check_name,
-    split_rows,
-    tasks_of_targets,
-)
-from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssues, reject
 
 _NO_HEADER: Final = "; the first line contains numbers, but must contain the column names"
+#: A record must fit a block.
+_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_SAMPLE_BYTES: Final = 1024 * 1024
+#: Each text is in memory once.
+_TEXT: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
@@ -37,112 +37,163 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
+    text = read_text(path, options.encoding, limits)
+    dialect = find_dialect(text.path, options)
+    hint = _NO_HEADER if dialect.has_numeric_header else ""
+    roles = find_columns(dialect.header, options, limits, hint=hint)
+    table = _Table(text, dialect, roles, options)
+    places = Places(text.path, dialect, roles.task)
+    if text.has_odd_quotes:
+        places.check()
     issues = ValidationIssues()
-    with path.open("rb") as file:
-        records = Records(file)
-        header = records.header()
-        hint = _NO_HEADER if all(map(is_number, header)) else ""
-        columns = find_columns(header, options, limits, hint=hint)
-        table = _Table(columns, options, limits, issues)
-        for batch in records.batches(len(columns.names), issues):
-            table.add(batch)
-    issues.check()
-    return Parsed(table.tasks())
-
-
-class _Table:
-    """Accumulator of the rows of a table."""
-
-    def __init__(
-        self, columns: TableColumns, options: ReadOptions, limits: Limits, issues: ValidationIssues
-    ) -> None:
-        self._columns = columns
-        self._limits = limits
-        self._issues = issues
-        self._features: list[NDArray[np.float64]] = []
-        self._codes: list[NDArray[np.int32]] = []
-        self._code_of: dict[str, int] = {}
-        self._code_of_cell: dict[str, int] = {}
-        self._groups = None if columns.group is None else GroupColumn(columns.group, columns.names)
-        self._targets = [
-            TargetColumn(i, columns.names, options.target_kind) for i in columns.targets
-        ]
-
-    def add(self, batch: Batch) -> None:
-        """Add records; after the first issue, only check them for further issues."""
-        columns, issues = self._columns, self._issues
-        task_of = _task_of(batch, columns.task)
-        if columns.task is not None:
-            self._add_codes(batch, columns.task)
-        features = read_numbers(
-            batch, columns.features, columns.names, task_of=task_of, issues=issues
-        )
-        for target in self._targets:
-            target.add(batch, task_of=task_of, issues=issues)
-        if self._groups is not None:
-            self._groups.add(batch, task_of=task_of, issues=issues)
-        if not issues:
-            self._features.append(features)
-
-    def tasks(self) -> list[Task]:
-        """Return the tasks, in the order of their first rows."""
-        if not self._features:
-            reject("no-rows", "the table has a header but no rows")
-        names = self._columns.feature_names
-        X = self._take_features()
-        groups = None if self._groups is None else self._groups.values()
-        if self._columns.task is None:
-            targets = {target.name: target.values() for target in self._targets}
-            return tasks_of_targets(X, targets, feature_names=names, groups=groups)
-        return split_rows(
-            X,
-            np.concatenate(self._codes),
-            list(self._code_of),
-            y=self._targets[0].values() if self._targets else None,
-            feature_names=names,
-            groups=groups,
-        )
-
-    def _take_features(self) -> NDArray[np.float64]:
-        """Return all rows as one array, freeing each part once it is copied."""
-        n_rows = sum(len(part) for part in self._features)
-        X = np.empty((n_rows, len(self._columns.features)))
-        row = 0
-        self._features.reverse()
-        while self._features:
-            part = self._features.pop()
-            X[row : row + len(part)] = part
-            row += len(part)
-        return X
-
-    def _add_codes(self, batch: Batch, position: int) -> None:
-        cells = [record[position] for record in batch.records]
-        for i, cell in enumerate(cells):
-            if cell not in self._code_of_cell:
-                name = _task_name(cell)
-                self._check_task(name, batch, i, position)
-                self._code_of_cell[cell] = self._code_of.setdefault(name, len(self._code_of))
-        check_counts(len(self._code_of), len(self._columns.features), self._limits)
-        codes = map(self._code_of_cell.__getitem__, cells)
-        self._codes.append(np.fromiter(codes, np.int32, len(cells)))
-
-    def _check_task(self, name: str, batch: Batch, i: int, position: int) -> None:
+    rows = table.read(places)
+    if table.has_wrong_widths:
+        with issues.collect():
+            places.check()
+    with issues.collect():
         try:
-            check_name(name, self._limits, what="task")
+            left = options.model_copy(update={"ignore_column": ()})  # they were not read
+            parsed = tasks_of(table.typed(rows), left, limits)
         except Rejected as rejected:
-            issue = rejected.issues[0]
-            column = self._columns.names[position]
-            code = issue.code if name else "empty-cell"
-            detail = f"{batch.place(i)}, column '{column}': {issue.detail}"
-            located = ValidationIssue(code, detail, row=batch.numbers[i], column=column)
-            self._issues.extend(Rejected(located))
+            raise places.located(rejected) from None
+    issues.check()
+    return Parsed(parsed.tasks, parsed.columns, (*table.notes(), *parsed.notes))
 
 
-def _task_name(cell: str) -> str:
-    return unicodedata.normalize("NFC", cell.strip())
+@dataclass(slots=True)
+class _Table:
+    """A table on its way from text to columns with types."""
+
+    text: CsvText
+    dialect: Dialect
+    roles: TableColumns
+    options: ReadOptions
+    has_wrong_widths: bool = False
+    n_missing: int = 0
+
+    def read(self, places: Places) -> pa.Table:
+        """Return the rows, with columns of numbers as such where all cells are numbers."""
+        kinds = self._sample()
+        texts = dict.fromkeys(kinds, _TEXT)
+        try:
+            try:
+                return self._read(kinds)
+            except pa.ArrowInvalid:
+                # a cell after the sample is of another kind: its column is found among all columns
+                return self._read(texts)
+        except pa.ArrowInvalid as error:
+            places.check()
+            reject("corrupt-file", f"the table cannot be read: {str(error)[:200]}")
+
+    def typed(self, rows: pa.Table) -> pa.Table:
+        """Return the rows with the type of each column that was read as text.
+
+        Raises
+        ------
+        Rejected
+            Cells are of another kind than the rest of their column.
+        """
+        issues = ValidationIssues()
+        columns = {}
+        declared = self.options.kinds()
+        targets = {self.roles.names[i] for i in self.roles.targets}
+        labels = {self.roles.names[i] for i in (self.roles.task, self.roles.group) if i is not None}
+        for name, column in zip(rows.column_names, rows.columns, strict=True):
+            columns[name] = column
+            if column.type != _TEXT:
+                self.n_missing += column.null_count
+                continue
+            texts = Texts.of(column, name, () if name in labels else markers_of(self.options))
+            self.n_missing += texts.n_missing
+            with issues.collect():
+                if name in targets:
+                    kind = self.options.target_kind
+                    columns[name] = typed_target(texts, self.dialect.decimal, kind)
+                elif name in labels or name in declared:
+                    columns[name] = texts.all()
+                else:
+                    columns[name] = typed(texts, self.dialect.decimal)
+        issues.check()
+        return pa.table(columns)
+
+    def notes(self) -> list[str]:
+        """Return how the table was read, where that is not what one would expect."""
+        parts = []
+        if self.text.compression is not None:
+            parts.append(self.text.compression)
+        if self.dialect.delimiter != ",":
+            parts.append(f"delimiter {self.dialect.delimiter!r}")
+        if self.dialect.decimal != ".":
+            parts.append(f"decimal {self.dialect.decimal!r}")
+        if self.text.encoding != "utf-8":
+            parts.append(f"encoding {self.text.encoding}")
+        found = ", ".join(map(repr, self.dialect.markers))
+        if found:
+            parts.append(f"{self.n_missing} missing values, such as {found}")
+        return [f"read with {', '.join(parts)}"] if parts else []
+
+    def _sample(self) -> dict[str, pa.DataType]:
+        """Return the types of the columns by the start of the file, all that are used."""
+        texts = {name: _TEXT for name in self._used() if self._is_text(name)}
+        with self.text.path.open("rb") as file:
+            data = file.read(_SAMPLE_BYTES)
+            if file.read(1):
+                data = data[: data.rfind(b"\n") + 1] or data
+        try:
+            found = self._reader(pa.BufferReader(data), texts).read_all().schema
+        except pa.ArrowInvalid:
+            return dict.fromkeys(self._used(), _TEXT)
+        return {name: _wide(found.field(name).type) for name in self._used()}
+
+    def _is_text(self, name: str) -> bool:
+        """Return whether the cells of a column are kept as they are written."""
+        roles = (self.roles.task, self.roles.group, *self.roles.targets)
+        return name in {self.roles.names[i] for i in roles if i is not None} | {
+            *self.options.kinds()
+        }
+
+    def _used(self) -> list[str]:
+        ignored = {*self.options.ignore_column}
+        return [name for name in self.roles.names if name not in ignored]
+
+    def _read(self, types: dict[str, pa.DataType]) -> pa.Table:
+        with pa.OSFile(str(self.text.path)) as file:
+            return self._reader(file, types).read_all().unify_dictionaries()
+
+    def _reader(self, source: Any, types: dict[str, pa.DataType]) -> Any:
+        self.has_wrong_widths = False
+        return pv.open_csv(
+            source,
+            read_options=pv.ReadOptions(
+                use_threads=False,
+                block_size=_BLOCK_BYTES,
+                column_names=list(self.roles.names),  # as find_columns writes them
+                skip_rows=self.dialect.n_blank,
+                skip_rows_after_names=1,
+            ),
+            parse_options=pv.ParseOptions(
+                delimiter=self.dialect.delimiter,
+                newlines_in_values=True,
+                invalid_row_handler=self._skip,
+            ),
+            convert_options=pv.ConvertOptions(
+                column_types=types,
+                include_columns=self._used(),
+                null_values=["", *markers_of(self.options)],
+                strings_can_be_null=False,
+                decimal_point=self.dialect.decimal,
+                auto_dict_encode=True,
+                auto_dict_max_cardinality=MAX_LEVELS,
+            ),
+        )
+
+    def _skip(self, _: Any) -> str:
+        self.has_wrong_widths = True
+        return "skip"
 
 
-def _task_of(batch: Batch, position: int | None) -> TaskOf:
-    if position is None:
-        return lambda _: None
-    return lambda i: _task_name(batch.records[i][position])
+def _wide(type_: pa.DataType) -> pa.DataType:
+    """Return the type of a whole column whose start has a type."""
+    if pa.types.is_integer(type_) or pa.types.is_floating(type_):
+        return pa.float64()
+    return type_ if pa.types.is_boolean(type_) else _TEXT

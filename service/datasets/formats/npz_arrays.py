@@ -16,6 +16,7 @@ from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import (
+    Target,
     aligned,
     as_targets,
     check_counts,
@@ -91,8 +92,10 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
     position = np.empty(len(order), np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
     names = _task_names([str(found[i]) for i in order], limits)
+    target = None if targets is None else Target(targets)
+    groups = _groups(arrays, None)
     return split_rows(
-        X, position[which], names, y=targets, feature_names=features, groups=_groups(arrays, None)
+        X, position[which], names, target=target, feature_names=features, groups=groups
     )
 
 

@@ -1,11 +1,13 @@
 """Options and limits of the parsers."""
 
+import codecs
 import unicodedata
 from typing import TYPE_CHECKING, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
 from algorithms.preparation.columns import ColumnKind
+from service.datasets.issues import ValidationIssues
 
 if TYPE_CHECKING:  # the child process does not import the settings
     from service.settings import Settings
@@ -43,11 +45,47 @@ class ReadOptions(BaseModel):
         description="Kinds of columns, each as `NAME:KIND` with number, boolean, category or "
         "date. Default: found from the values.",
     )
+    delimiter: str | None = Field(
+        None,
+        min_length=1,
+        max_length=1,
+        description="Delimiter of CSV cells. Default: found among comma, semicolon, tab and |.",
+    )
+    decimal: Literal[".", ","] | None = Field(
+        None, description="Decimal separator of CSV numbers. Default: found."
+    )
+    encoding: str | None = Field(
+        None,
+        max_length=40,
+        description="Encoding of CSV, such as latin-1. Default: UTF-8 or UTF-16, if the file is in "
+        "one of them, else windows-1252.",
+    )
+    missing_marker: tuple[str, ...] | None = Field(
+        None,
+        max_length=100,
+        description="CSV cells that are missing values, beside empty ones. Default: NA, NaN, null, "
+        "None, ? and the like.",
+    )
     target_kind: TargetKind = Field(
         "auto",
         description="Whether targets are numbers or classes. auto: text and booleans are "
         "classes, other values are numbers, with a warning if they look like class codes.",
     )
+
+    def check_no_dialect(self, title: str) -> None:
+        """Raise Rejected if an option is set that is for CSV only.
+
+        Parameters
+        ----------
+        title
+            The format that was uploaded.
+        """
+        issues = ValidationIssues()
+        for name in ("delimiter", "decimal", "encoding", "missing_marker"):
+            if getattr(self, name) is not None:
+                detail = f"{name} applies to CSV only, not to {title}"
+                issues.add("unused-option", detail, parameter=f"query:{name}")
+        issues.check()
 
     def kinds(self) -> dict[str, ColumnKind]:
         """Return the declared kind of each column that has one."""
@@ -62,6 +100,18 @@ class ReadOptions(BaseModel):
             if not name or kind not in _KINDS:
                 raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {_KINDS}")
         return entries
+
+    @field_validator("encoding")
+    @classmethod
+    def _check_encoding(cls, encoding: str | None) -> str | None:
+        """Return the usual name of an encoding of text."""
+        if encoding is None:
+            return None
+        try:
+            "".encode(encoding)  # unlike a look-up, this refuses encodings of bytes
+        except LookupError:
+            raise ValueError(f"{encoding!r} is not the name of a text encoding") from None
+        return codecs.lookup(encoding).name
 
     @field_validator("task_column", "target_column", "group_column", "ignore_column", "column_kind")
     @classmethod

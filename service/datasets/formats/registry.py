@@ -9,6 +9,7 @@ from typing import Final
 from service.datasets.formats import (
     arrow_ipc,
     csv_table,
+    csv_text,
     json_records,
     matlab,
     npz_arrays,
@@ -33,16 +34,37 @@ class Format:
     parse
         Parser of a file, which runs in the child process and raises ``Rejected``. To add a format,
         write such a function and add a line to :data:`FORMATS`.
+    has_dialect
+        Whether delimiter, decimal separator, encoding and missing markers can be declared.
     """
 
     title: str
     media_types: tuple[str, ...]
     magic: tuple[bytes, ...]
     parse: Parse
+    has_dialect: bool = False
+
+    def read(self, path: Path, options: ReadOptions, limits: Limits) -> Parsed:
+        """Return the tasks of a file.
+
+        Raises
+        ------
+        Rejected
+            With all issues, up to a maximum number.
+        """
+        if not self.has_dialect:
+            options.check_no_dialect(self.title)
+        return self.parse(path, options, limits)
 
 
 FORMATS: Final = (
-    Format("CSV, one table of all tasks", ("text/csv",), (), csv_table.parse),
+    Format(
+        "CSV, one table of all tasks",
+        ("text/csv", "text/tab-separated-values"),
+        (),
+        csv_table.parse,
+        has_dialect=True,
+    ),
     Format(
         "NumPy .npz",
         ("application/x-npz", "application/zip"),
@@ -83,10 +105,8 @@ FORMATS: Final = (
 UNSUPPORTED: Final = (
     (b"\x80", "pickle and joblib files are not supported, since loading them can run code"),
     (b"\x93NUMPY", "a single .npy array has no task names; use .npz with arrays named by task"),
-    (
-        b"\x1f\x8b",
-        "compressed files are not unpacked; upload the file inside",
-    ),
+    (b"\x1f\x8b", "only CSV is unpacked; upload the file inside"),
+    (b"\x28\xb5\x2f\xfd", "only CSV is unpacked; upload the file inside"),
 )
 #: Charsets that are UTF-8 or a subset of it.
 _UTF8: Final = frozenset({"utf-8", "utf8", "us-ascii", "ascii"})
@@ -128,6 +148,8 @@ def check_magic(format_: Format, head: bytes) -> None:
         They belong to another format or to an unsupported one.
     """
     if not head or head.startswith(format_.magic):
+        return
+    if format_.has_dialect and head.startswith(csv_text.COMPRESSED):
         return
     reason = next((why for magic, why in UNSUPPORTED if head.startswith(magic)), None)
     other = next((f.title for f in FORMATS if f.magic and head.startswith(f.magic)), None)

@@ -2,6 +2,7 @@
 
 import unicodedata
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
@@ -13,6 +14,27 @@ from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.issues import ValidationIssues, reject
 
 Labels = NDArray[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """The targets of a table.
+
+    Attributes
+    ----------
+    values : (n_known,)
+        The targets of the rows that have one.
+    rows : (n_known,) or None
+        These rows; None for all rows.
+    """
+
+    values: Labels
+    rows: NDArray[np.intp] | None = None
+
+    def take(self, array: NDArray[Any]) -> NDArray[Any]:
+        """Return the entries of the rows that have a target."""
+        return array if self.rows is None else array[self.rows]
+
 
 MAX_LABEL_LENGTH: Final = 200
 MAX_CLASSES: Final = 10_000
@@ -81,11 +103,13 @@ def split_rows(
     codes: NDArray[np.int32],
     names: Sequence[str],
     *,
-    y: Labels | None,
+    target: Target | None,
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
     """Split a table of all tasks into tasks, in the order of names.
+
+    Rows without a target are left out, and so are tasks without any other row.
 
     Parameters
     ----------
@@ -93,13 +117,18 @@ def split_rows(
     codes : (n_rows,)
         Index of each row's task in ``names``.
     """
+    if target is not None:
+        X, codes = target.take(X), target.take(codes)
+        groups = None if groups is None else target.take(groups)
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
     issues = ValidationIssues()
     tasks = []
     for code, name in enumerate(names):
+        if ends[code] == ends[code + 1]:
+            continue
         rows = _as_slice(order[ends[code] : ends[code + 1]])
-        targets = None if y is None else y[rows]
+        targets = None if target is None else target.values[rows]
         own = None if groups is None else groups[rows]
         tasks.append(rows_task(name, X[rows], targets, feature_names, issues, groups=own))
     issues.check()
@@ -115,16 +144,21 @@ def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
 
 def tasks_of_targets(
     X: NDArray[np.float64],
-    targets: Mapping[str, Labels],
+    targets: Mapping[str, Target],
     *,
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
 ) -> list[Task]:
-    """Return one task per target; all have the very same X."""
+    """Return one task per target, with the rows that have it; complete ones share the very same X.
+
+    Targets without any value are left out.
+    """
     issues = ValidationIssues()
-    tasks = [
-        rows_task(name, X, y, feature_names, issues, groups=groups) for name, y in targets.items()
-    ]
+    tasks = []
+    for name, y in targets.items():
+        if len(y.values):
+            own = None if groups is None else y.take(groups)
+            tasks.append(rows_task(name, y.take(X), y.values, feature_names, issues, groups=own))
     issues.check()
     return [task for task in tasks if task is not None]
 

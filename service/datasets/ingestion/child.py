@@ -46,7 +46,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     format_ = find_format(task["media_type"])
     options = ReadOptions.model_validate(task["options"])
     limits = Limits.model_validate(task["limits"])
-    parsed = format_.parse(Path(task["upload"]), options, limits)
+    parsed = format_.read(Path(task["upload"]), options, limits)
     manifest = write_tasks(Path(task["content"]), parsed.tasks, columns=parsed.columns)
     # an explicit target_kind needs no warning
     codes = warn_of_codes(parsed.tasks) if options.target_kind == "auto" else []

@@ -17,9 +17,20 @@ _MAX_LOGGED_BYTES: Final = 2000
 #: Environment variables that the child gets: search paths and locale. It gets no settings, so a
 #: process that reads untrusted bytes has no database password.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
-#: Thread pools would take memory that counts against the limit.
-_ONE_THREAD: Final = {"OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
-_OUT_OF_MEMORY: Final = ("memory allocation of", "MemoryError", "Cannot allocate memory")
+#: Thread pools, and memory that is kept for later, would count against the limit.
+_FRUGAL: Final = {
+    "OMP_NUM_THREADS": "1",
+    "OPENBLAS_NUM_THREADS": "1",
+    "MKL_NUM_THREADS": "1",
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
+}
+_OUT_OF_MEMORY: Final = (
+    "memory allocation of",
+    "MemoryError",
+    "Cannot allocate memory",
+    "realloc of size",
+    "malloc of size",
+)
 
 #: ``{"manifest": ...}`` of a dataset, or ``{"issues": [...]}`` of a rejected upload.
 IngestResult = dict[str, Any]
@@ -73,7 +84,7 @@ def read_upload(task: IngestTask) -> IngestResult:
             stdout=output,
             stderr=subprocess.STDOUT,
             start_new_session=True,
-            env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _ONE_THREAD,
+            env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _FRUGAL,
         )
     try:
         code = process.wait(task.timeout_s)

@@ -1,12 +1,16 @@
 import contextlib
 import csv
+import gzip
+import io
 import time
 import unicodedata
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from pydantic import ValidationError
 
 from service.datasets.formats.csv_table import parse
 from service.datasets.formats.options import Limits, ReadOptions
@@ -16,6 +20,11 @@ LIMITS = Limits(
     decompressed_bytes=10**9, decompression_ratio=200, tasks=50, features=50, name_length=30
 )
 GOOD = b"task,x1,x2,y\na,1,2,0.5\na,3,4,1.5\nb,5,6,2.5\n"
+
+
+def zstd(body):
+    """Return compressed bytes."""
+    return pa.compress(body, "zstd", asbytes=True)
 
 
 def test_a_valid_table_is_read(reader):
@@ -37,20 +46,53 @@ def test_text_in_a_numeric_column_is_located_by_line_column_and_task(reader):
     reader.assert_rejected(result, "not-a-number", "line 3", "'four'", "'x2'", "'b'", **place)
 
 
-@pytest.mark.parametrize("cell", ["nan", "NaN", "inf", "-Infinity", "1e999"])
+@pytest.mark.parametrize("cell", ["inf", "-Infinity", "1e999"])
 def test_a_non_finite_cell_is_rejected(reader, cell):
     result = reader.read(f"task,x\na,1\na,{cell}\n".encode())
-    reader.assert_rejected(result, "not-finite", cell, task="a", row=1, column="x")
+    reader.assert_rejected(result, "not-finite", "line 3", "inf", task="a", row=1, column="x")
 
 
-def test_an_empty_cell_is_rejected(reader):
-    result = reader.read(b"task,x1,x2\na,1,\n")
-    reader.assert_rejected(result, "empty-cell", "line 2", task="a", row=0, column="x2")
+@pytest.mark.parametrize("cell", ["", "  ", "NA", "nan", "NaN", "null", "?", '"NA"'])
+def test_an_empty_cell_or_a_marker_is_a_missing_value(reader, cell):
+    result = reader.read(f"task,x1,x2\na,1,2\na,3,{cell}\n".encode())
+    assert [entry["features"]["missing"] for entry in result["manifest"]["tasks"]] == [[0, 1]]
+    X = reader.tasks(result)["a"].X
+    assert X[0].tolist() == [1, 2]
+    assert np.isnan(X[1]).tolist() == [False, True]
 
 
-def test_an_empty_target_is_rejected(reader):
-    result = reader.read(b"task,x,y\na,1,2\na,3,\n", target_column="y")
-    reader.assert_rejected(result, "empty-cell", "line 3", task="a", row=1, column="y")
+def test_missing_markers_may_be_declared(reader):
+    body = b"task,x,c\na,1,NA\na,-999,u\na,3,NA\na,4,u\n"
+    result = reader.read(body, missing_marker=["-999"])
+    assert np.isnan(reader.tasks(result)["a"].X[:, 0]).tolist() == [False, True, False, False]
+    assert result["manifest"]["columns"][1]["levels"] == ["NA", "u"]
+    assert "1 missing values, such as '-999'" in result["manifest"]["warnings"][0]
+
+
+@pytest.mark.parametrize("target", ["2", "cat"])
+def test_a_row_without_a_target_is_left_out_with_a_note(reader, target):
+    result = reader.read(f"task,x,y\na,1,{target}\na,3,\n".encode(), target_column="y")
+    assert reader.tasks(result)["a"].X.tolist() == [[1]]
+    (note,) = result["manifest"]["warnings"]
+    assert "1 row has no value in the target column 'y' and is left out" in note
+
+
+def test_a_task_without_any_target_is_left_out_with_a_note(reader):
+    result = reader.read(b"task,x,y\na,1,2\nb,3,\n", target_column="y")
+    assert reader.tasks(result).names == ("a",)
+    assert "task 'b' has no targets and is left out" in result["manifest"]["warnings"]
+
+
+def test_a_table_without_any_target_is_rejected(reader):
+    result = reader.read(b"task,x,y\na,1,\nb,3,\n", target_column="y")
+    reader.assert_rejected(result, "empty-cell", "'y' has no values", column="y")
+
+
+def test_each_target_of_shared_rows_leaves_out_its_own_missing_ones(reader):
+    result = reader.read(b"x,y,z,w\n1,1,,5\n2,,3,6\n", target_column=["y", "z", "w"])
+    tasks = reader.tasks(result)
+    assert [task.X.tolist() for task in tasks] == [[[1]], [[2]], [[1], [2]]]
+    assert [task.y.tolist() for task in tasks] == [[1], [3], [5, 6]]
 
 
 def test_an_empty_task_is_rejected(reader):
@@ -89,7 +131,7 @@ def test_a_table_without_a_header_is_rejected(reader):
 
 
 def test_a_table_with_only_a_header_is_rejected(reader):
-    reader.assert_rejected(reader.read(b"task,x\n"), "no-rows", "header but no rows")
+    reader.assert_rejected(reader.read(b"task,x\n"), "no-rows", "but no rows")
 
 
 def test_an_empty_body_is_rejected(reader):
@@ -100,24 +142,127 @@ def test_only_blank_lines_are_an_empty_file(reader):
     reader.assert_rejected(reader.read(b"\n\n"), "empty-file")
 
 
-def test_invalid_utf8_is_located_by_line(reader):
-    result = reader.read(b"task,x\na,1\nb\xe9,2\n")
-    reader.assert_rejected(result, "not-utf8", "line 3 is not UTF-8 at byte 1")
+def test_a_line_that_is_not_utf8_like_the_others_is_located(reader):
+    result = reader.read("task,x\né,1\n".encode() + b"b\xe9,2\n")
+    reader.assert_rejected(result, "not-utf8", "line 3 is not UTF-8 at byte 1", "encoding=NAME")
 
 
-def test_utf16_is_rejected(reader):
-    result = reader.read("task,x\na,1\n".encode("utf-16"))
-    reader.assert_rejected(
-        result, "not-utf8", "line 1 is not UTF-8 at byte 0", "save the table as UTF-8"
+def test_declared_utf8_is_checked(reader):
+    result = reader.read(b"task,x\nb\xe9,2\n", encoding="utf8")
+    reader.assert_rejected(result, "not-utf8", "line 2 is not UTF-8 at byte 1")
+
+
+TEXT = "task;größe;y\na;1,5;ä\nb;2,25;n\n"
+
+
+@pytest.mark.parametrize(
+    ("encoding", "options", "told"),
+    [
+        ("utf-8", {}, ""),
+        ("utf-8-sig", {}, "encoding utf-8-sig"),
+        ("utf-16", {}, ", encoding utf-16"),
+        ("utf-16-le", {}, ", encoding utf-16-le"),
+        ("utf-16-be", {}, ", encoding utf-16-be"),
+        ("utf-32", {}, ", encoding utf-32"),
+        ("windows-1252", {}, ", encoding windows-1252"),
+        ("latin-1", {"encoding": "latin-1"}, ", encoding iso8859-1"),
+        ("cp850", {"encoding": "cp850"}, ", encoding cp850"),
+    ],
+)
+@pytest.mark.parametrize(
+    "compress", [bytes, gzip.compress, lambda b: pa.compress(b, "zstd", asbytes=True)]
+)
+def test_dialect_encoding_and_compression_are_detected(reader, encoding, options, told, compress):
+    result = reader.read(compress(TEXT.encode(encoding)), target_column="y", **options)
+    tasks = reader.tasks(result)
+    assert [task.X.tolist() for task in tasks] == [[[1.5]], [[2.25]]]
+    assert [task.y.tolist() for task in tasks] == [["ä"], ["n"]]
+    assert tasks["a"].feature_names == ("größe",)
+    (note,) = result["manifest"]["warnings"]
+    assert "delimiter ';', decimal ','" in note
+    assert encoding in {"utf-8", "utf-8-sig"} or told in note
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("decimal", [".", ","])
+def test_delimiter_and_decimal_are_detected(reader, delimiter, decimal):
+    rows = [("task", "x", "text; with, all| of them"), ("a", 1.25, "u;,|"), ("b", -3.5, "v\t")]
+    file = io.StringIO()
+    csv.writer(file, delimiter=delimiter).writerows(
+        [str(cell).replace(".", decimal) for cell in row] for row in rows
     )
+    declared = {"decimal": ","} if (delimiter, decimal) == (",", ",") else {}
+    tasks = reader.tasks(reader.read(file.getvalue().encode(), **declared))
+    assert [task.X[0, 0] for task in tasks] == [1.25, -3.5]
+
+
+def test_what_may_be_a_thousands_separator_is_not_taken_for_a_decimal(reader):
+    result = reader.read(b"task;x\na;1,234\nb;5,678\n")
+    reader.assert_rejected(result, "not-a-number", "line 2", "'1,234'", "decimal '.'", column="x")
+    tasks = reader.tasks(reader.read(b"task;x\na;1,234\nb;5,678\n", decimal=","))
+    assert [task.X.tolist() for task in tasks] == [[[1.234]], [[5.678]]]
+
+
+def test_another_delimiter_may_be_declared(reader):
+    tasks = reader.tasks(reader.read(b"task:x\na:1\n", delimiter=":"))
+    assert tasks["a"].X.tolist() == [[1]]
+
+
+@pytest.mark.parametrize("encoding", ["no such", "hex", ""])
+def test_an_unknown_encoding_is_rejected(encoding):
+    with pytest.raises(ValidationError, match="text encoding"):
+        ReadOptions(encoding=encoding)
+
+
+@pytest.mark.parametrize("option", ["delimiter", "decimal", "encoding"])
+def test_options_of_csv_do_not_apply_to_other_formats(reader, option):
+    value = {"delimiter": ";", "decimal": ",", "encoding": "utf-8"}[option]
+    result = reader.read(b"[]", "application/json", **{option: value})
+    reader.assert_rejected(result, "unused-option", "CSV only", parameter=f"query:{option}")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_cut_off_compressed_table_is_rejected(reader, kind):
+    body = GOOD * 500
+    packed = gzip.compress(body) if kind == "gzip" else zstd(body)
+    result = reader.read(packed[:-7])
+    reader.assert_rejected(result, "corrupt-file", f"not complete {kind}")
+
+
+@pytest.mark.parametrize("kind", ["gzip", "zstd"])
+def test_a_decompression_bomb_is_rejected(reader, kind):
+    body = b"task,x\n" + b"a,1\n" * 3_000_000
+    packed = gzip.compress(body) if kind == "gzip" else zstd(body)
+    assert len(body) > 200 * len(packed)
+    reader.assert_rejected(reader.read(packed), "decompression-limit", kind)
+
+
+def test_kinds_of_columns_are_found(reader):
+    body = (
+        b"task,n,b,d,t,c,e,id\na,1,true,2020-01-31,2020-01-31T10:00:00Z,u,,r1\nb,,false,,,v,,r2\n"
+    )
+    manifest = reader.read(body, ignore_column="id")["manifest"]
+    kinds = {column["name"]: column["kind"] for column in manifest["columns"]}
+    expected = {"n": "number", "b": "boolean", "d": "date", "t": "date", "c": "category"}
+    assert kinds == expected
+    assert "column 'e' has no values and is left out" in manifest["warnings"]
+
+
+def test_kinds_may_change_after_the_start_of_a_large_table(reader):
+    """The start of the file decides first; a later cell of another kind is no mistake of it."""
+    rows = b"a,1,,1,x\n" * 200_000
+    manifest = reader.read(b"task,n,e,c,s\n" + rows + b"a,2.5,7.5,low,\n" * 210_000)["manifest"]
+    assert [column["kind"] for column in manifest["columns"]] == ["number"] * 2 + ["category"] * 2
+
+
+def test_one_mistake_far_down_a_column_of_numbers_is_located(reader):
+    result = reader.read(b"task,x\n" + b"a,1\n" * 400_000 + b"b,l\n")
+    place = {"task": "b", "row": 400_000, "column": "x"}
+    reader.assert_rejected(result, "not-a-number", "line 400002", "got 'l'", **place)
 
 
 def test_an_unclosed_quote_is_rejected(reader):
     reader.assert_rejected(reader.read(b'task,x\n"a,1\nb,2\n'), "invalid-quoting", "line 3")
-
-
-def test_text_after_a_quote_is_rejected(reader):
-    reader.assert_rejected(reader.read(b'task,x\n"a"b,1\n'), "invalid-quoting", "line 2")
 
 
 def test_a_number_among_labels_is_rejected(reader):
@@ -157,28 +302,32 @@ def test_a_task_with_a_control_character_is_rejected(reader):
 
 
 def test_all_issues_are_reported_at_once(reader):
-    result = reader.read(b"task,x,y\na,one,2\na,1\nb,nan,\n", target_column="y")
-    errors = result["issues"]
-    assert {e["code"] for e in errors} == {
-        "not-a-number",
-        "wrong-width",
-        "not-finite",
-        "empty-cell",
+    body = b"task,x,z,y\na,one,inf,2\na,1\nb,2,2,\nb,4,3,cat\n"
+    errors = reader.read(body, target_column="y")["issues"]
+    places = {(e["code"], e["row"], e.get("task")) for e in errors}
+    assert places == {
+        ("wrong-width", 1, None),
+        ("not-a-number", 0, "a"),
+        ("mixed-labels", 3, "b"),
     }
 
 
 def test_the_number_of_issues_is_limited(reader):
-    result = reader.read(b"task,x\n" + b"a,bad\n" * 1000)
+    result = reader.read(b"task,x\n" + b"a,bad\na,1\n" * 1000)
     reader.assert_rejected(result, "not-a-number", row=0)
     assert len(result["issues"]) == MAX_ISSUES
 
 
 OTHER_TABLES = {
     "too wide": (b"task,a\ns,1\ns,1,2\n", "wrong-width", "3 cells"),
-    "a blank cell": (b"task,a\ns,  \n", "empty-cell", "line 2"),
-    "a NUL": (b"task,a\ns,1\0\n", "not-a-number", "line 2"),
-    "a huge cell": (b"task,a\ns," + b"1" * 200_000 + b"\n", "invalid-quoting", "131072"),
-    "not UTF-8 far down": (b"task,a\n" + b"s,1\n" * 9000 + b"\xff,1\n", "not-utf8", "line 9002"),
+    "no value": (b"task,a\ns,  \n", "no-features", "has no values"),
+    "a NUL": (b"task,a\ns,1\0\n", "invalid-label", "control character"),
+    "a huge number": (b"task,a\ns," + b"1" * 200_000 + b"\n", "not-finite", "inf"),
+    "not UTF-8 far down": (
+        "task,a\né,1\n".encode() + b"s,1\n" * 9000 + b"\xff,1\n",
+        "not-utf8",
+        "line 9003",
+    ),
 }
 
 
@@ -204,9 +353,8 @@ def test_invalid_target_columns_are_rejected(reader, column, code, word):
 @pytest.mark.parametrize(
     ("cells", "kind", "row", "word"),
     [
-        (["1", "", "2"], "auto", 1, "empty"),
         (["1", "2", "x"], "numbers", 2, "'x'"),
-        (["1", "nan", "2"], "auto", 1, "nan"),
+        (["1", "inf", "2"], "auto", 1, "inf"),
     ],
 )
 def test_an_invalid_target_is_located_by_row_and_column(reader, cells, kind, row, word):
@@ -217,8 +365,8 @@ def test_an_invalid_target_is_located_by_row_and_column(reader, cells, kind, row
     assert (first["task"], first["row"], first["column"]) == ("t", row + 1, "y")
 
 
-@pytest.mark.parametrize("cell", ["1_000", "\u0661", "0x10", "1,5", "1.5.2", "--1"])
-def test_numbers_in_python_or_locale_syntax_are_rejected(reader, cell):
+@pytest.mark.parametrize("cell", ["1_000", "1,5", "1,234.5", "1 000", "12 %"])
+def test_numbers_written_otherwise_are_rejected(reader, cell):
     result = reader.read(f'task,x\na,"{cell}"\n'.encode())
     reader.assert_rejected(result, "not-a-number", task="a", row=0, column="x")
 

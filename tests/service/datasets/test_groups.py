@@ -36,7 +36,7 @@ def test_tasks_of_a_multi_target_table_share_the_groups(reader) -> None:
         (
             CSV.replace("p2\ns", "\ns"),
             "person",
-            "line 4, column 'person', task 'n': the group is empty",
+            "line 4, task 'n', column 'person': the group is missing",
         ),
         (CSV, "task", "column 'task' is used 2 times"),
     ],

@@ -202,7 +202,7 @@ def test_a_dataset_being_ingested_can_be_neither_deleted_nor_used(slow):
 
 
 def test_a_rejected_dataset_remains_with_its_issues_until_it_is_deleted(slow):
-    body = b"task,a\ns,oops\n"
+    body = b"task,a\ns,oops\ns,1\n"
     before = slow.traces()
     first = slow.post(body)
     assert first.status_code == 202

@@ -76,7 +76,7 @@ def test_an_idempotency_key_returns_the_same_dataset_and_rejects_another_upload(
 
 def test_a_rejected_upload_releases_its_idempotency_key(app):
     key = {"idempotency-key": "k1"}
-    app.assert_rejected(app.upload(b"task,x\na,no\n", headers=key), "not-a-number")
+    app.assert_rejected(app.upload(b"task,x\na,no\na,1\n", headers=key), "not-a-number")
     assert app.upload(TABLE, headers=key).status_code == 201
 
 
@@ -193,7 +193,7 @@ def test_a_dataset_of_ended_jobs_can_be_deleted_and_the_jobs_remain(app):
         ("text/csv", b"PK\x03\x04" + bytes(40)),
         ("text/csv", b"\x93NUMPY" + bytes(40)),
         ("text/csv", b"\x80\x04\x95" + bytes(40)),
-        ("text/csv", b"\x1f\x8b" + bytes(40)),
+        ("application/x-npz", b"\x1f\x8b" + bytes(40)),
         ("application/x-npz", TABLE),
         ("application/x-npz", b"\x93NUMPY" + bytes(40)),
         ("application/x-npz", b"P"),
@@ -276,7 +276,7 @@ def test_a_slow_upload_is_202_and_becomes_ready(make_app):
 
 def test_a_rejected_slow_upload_remains_with_its_issues(make_app):
     app = make_app(ingest_wait_s=0)
-    url = app.upload(b"task,x\na,no\n").headers["location"]
+    url = app.upload(b"task,x\na,no\na,1\n").headers["location"]
     issue = wait_for(app, url, "rejected")["issues"][0]
     assert (issue["code"], issue["task"], issue["row"]) == ("not-a-number", "a", 0)
     assert app.send("GET", f"{url}/manifest").status_code == 409

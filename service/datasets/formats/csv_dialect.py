@@ -1,0 +1,113 @@
+"""The dialect of a CSV file: declared, or detected in its first lines."""
+
+import csv
+import re
+from collections import Counter
+from dataclasses import dataclass
+from itertools import islice, takewhile
+from pathlib import Path
+from typing import Final
+
+from service.datasets.formats.options import ReadOptions
+from service.datasets.issues import reject
+
+#: Cells that are a missing value in columns of numbers and of text, beside empty ones.
+_MISSING: Final = (
+    *("NA", "N/A", "n/a", "<NA>", "#N/A", "#NA", "NaN", "nan", "NAN", "-nan"),
+    *("NULL", "Null", "null", "None", "?"),
+)
+_DELIMITERS: Final = ",;\t|"
+_SAMPLE_CHARACTERS: Final = 256 * 1024
+_SAMPLE_RECORDS: Final = 200
+_NUMBER: Final = re.compile(r"\s*[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?\s*")
+_WITH_COMMA: Final = re.compile(r"\s*[+-]?[0-9]*,[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
+_WITH_POINT: Final = re.compile(r"\s*[+-]?[0-9]*\.[0-9]+(?:[eE][+-]?[0-9]+)?\s*")
+#: 1,234 may be a number above 1000 as well as one near 1.
+_THOUSANDS: Final = re.compile(r"\s*[+-]?[1-9][0-9]{0,2}(?:,[0-9]{3})+\s*")
+
+
+@dataclass(frozen=True, slots=True)
+class Dialect:
+    """How the cells of a table are written.
+
+    Attributes
+    ----------
+    header
+        The cells of the first line.
+    markers
+        Missing markers among the first records.
+    n_blank
+        Number of blank lines before the header.
+    """
+
+    delimiter: str
+    decimal: str
+    header: tuple[str, ...]
+    markers: tuple[str, ...]
+    n_blank: int = 0
+
+    @property
+    def has_numeric_header(self) -> bool:
+        """Whether the first line has numbers only, so that it is no header."""
+        return all(_NUMBER.fullmatch(cell) for cell in self.header)
+
+
+def find_dialect(path: Path, options: ReadOptions) -> Dialect:
+    """Return the dialect of a table in UTF-8.
+
+    Raises
+    ------
+    Rejected
+        The file has no header.
+    """
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        text = file.read(_SAMPLE_CHARACTERS)
+        is_whole = not file.read(1)
+    lines = text.splitlines(keepends=True)
+    if not is_whole and len(lines) > 1:
+        lines.pop()  # may be cut off
+    delimiter = options.delimiter or max(_DELIMITERS, key=lambda d: _consistency(lines, d))
+    records = _records(lines, delimiter)
+    if not records:
+        reject("empty-file", "the file is empty; the first line must contain the column names")
+    decimal = options.decimal or _decimal(records[1:], delimiter)
+    cells = {cell.strip() for record in records[1:] for cell in record}
+    markers = tuple(marker for marker in markers_of(options) if marker in cells)
+    n_blank = len(list(takewhile(lambda line: not line.strip("\r\n"), lines)))
+    return Dialect(delimiter, decimal, tuple(records[0]), markers, n_blank)
+
+
+def markers_of(options: ReadOptions) -> tuple[str, ...]:
+    """Return the cells that are a missing value, beside empty ones."""
+    return _MISSING if options.missing_marker is None else options.missing_marker
+
+
+def _records(lines: list[str], delimiter: str) -> list[list[str]]:
+    """Return the first records, as far as they can be read."""
+    records: list[list[str]] = []
+    try:
+        found = (record for record in csv.reader(lines, delimiter=delimiter) if record)
+        records.extend(islice(found, _SAMPLE_RECORDS))
+    except csv.Error:
+        pass  # the whole file is read, and complained about, later
+    return records
+
+
+def _consistency(lines: list[str], delimiter: str) -> tuple[bool, float, int]:
+    """Return a key that is largest for the delimiter of the table.
+
+    That is the one which divides the header, and as many records as possible into as many cells.
+    """
+    records = _records(lines, delimiter)
+    width = len(records[0]) if records else 0
+    widths = Counter(map(len, records))
+    return width > 1, widths[width] / max(1, len(records)), width
+
+
+def _decimal(records: list[list[str]], delimiter: str) -> str:
+    """Return the decimal separator; a comma only if that cannot separate thousands."""
+    cells = [cell for record in records for cell in record]
+    commas = [cell for cell in cells if _WITH_COMMA.fullmatch(cell)]
+    n_points = sum(_WITH_POINT.fullmatch(cell) is not None for cell in cells)
+    is_clear = any(not _THOUSANDS.fullmatch(cell) for cell in commas)
+    return "," if delimiter != "," and is_clear and len(commas) > n_points else "."

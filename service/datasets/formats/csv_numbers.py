@@ -1,0 +1,169 @@
+"""Columns of text in a CSV file that are numbers, dates or booleans, or were meant to be."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from service.datasets.formats.options import TargetKind
+from service.datasets.issues import ValidationIssues
+
+_NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
+_INFINITE: Final = r"(?i)^[+-]?inf(?:inity)?$"
+#: With thousands separators, another decimal separator, or a percent sign.
+_WRITTEN_OTHERWISE: Final = (
+    r"^[+-]?[0-9]{1,3}(?:[ ,._'\x{a0}\x{202f}][0-9]{3})+(?:[.,][0-9]+)?\s?%?$"
+    r"|^[+-]?[0-9]*[,.]?[0-9]+\s?%$|^[+-]?[0-9]*,[0-9]+$"
+)
+#: Labels that are stored as integers: all of them fit 64 bits.
+_INTEGER: Final = r"^[+-]?(?:0|[1-9][0-9]{0,17})$"
+_SHOWN: Final = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The cells of a column, each different one once.
+
+    Attributes
+    ----------
+    levels
+        The different texts, without spaces around them; missing ones are null.
+    positions
+        For each row, the position of its text in the levels.
+    """
+
+    name: str
+    levels: pa.Array
+    positions: pa.Array
+
+    @classmethod
+    def of(cls, column: pa.ChunkedArray, name: str, markers: Sequence[str]) -> "Texts":
+        """Return the texts of a column, with null for missing markers."""
+        encoded = column.combine_chunks()
+        if isinstance(encoded, pa.ChunkedArray):  # without any chunk
+            encoded = pa.array([], encoded.type)
+        trimmed = pc.utf8_trim_whitespace(encoded.dictionary)
+        is_missing = pc.is_in(trimmed, pa.array(["", *markers]))
+        levels = pc.if_else(is_missing, pa.scalar(None, trimmed.type), trimmed)
+        return cls(name, levels, encoded.indices)
+
+    @property
+    def n_missing(self) -> int:
+        """The number of rows without a text."""
+        return int(self.counts()[~np.asarray(pc.is_valid(self.levels), dtype=bool)].sum())
+
+    def all(self) -> pa.ChunkedArray:
+        """Return the text of each row."""
+        return pa.chunked_array([self.levels.take(self.positions)])
+
+    def matching(self, pattern: str, decimal: str = ".") -> NDArray[np.bool_]:
+        """Return which of the levels match; never a missing one."""
+        texts = self.levels if decimal == "." else pc.replace_substring(self.levels, ",", ".")
+        found = pc.fill_null(pc.match_substring_regex(texts, pattern), fill_value=False)
+        return np.asarray(found, dtype=bool)
+
+    def counts(self) -> NDArray[np.intp]:
+        """Return the number of rows of each level."""
+        counts: NDArray[np.intp] = np.bincount(
+            np.asarray(self.positions), minlength=len(self.levels)
+        )
+        return counts
+
+    def as_type(self, levels: Any) -> pa.ChunkedArray:
+        """Return other values for the levels, row by row."""
+        return pa.chunked_array([levels.take(self.positions)])
+
+
+def typed(texts: Texts, decimal: str) -> pa.ChunkedArray:
+    """Return a column with the type of its values: numbers, booleans, dates, or text.
+
+    Raises
+    ------
+    Rejected
+        At least half of the values are numbers; the others are mistakes.
+    """
+    levels = texts.levels
+    is_number = texts.matching(_NUMBER, decimal) | texts.matching(_INFINITE)
+    is_known = np.asarray(pc.is_valid(levels), dtype=bool)
+    if (is_number | ~is_known).all():
+        return texts.as_type(_numbers(levels, decimal))
+    counts = texts.counts()
+    is_meant = is_number | texts.matching(_WRITTEN_OTHERWISE)
+    if 2 * counts[is_meant].sum() >= counts[is_known].sum():
+        _complain(texts, ~is_number & is_known, decimal)
+    for type_ in (pa.bool_(), pa.timestamp("us"), pa.timestamp("us", tz="UTC")):
+        try:
+            return texts.as_type(levels.cast(type_))
+        except pa.ArrowInvalid:
+            continue
+    return texts.all()
+
+
+def typed_target(texts: Texts, decimal: str, kind: TargetKind) -> pa.ChunkedArray:
+    """Return a target column: numbers, integer labels, or text labels.
+
+    Integers are numbers unless the kind is ``classes``, since scores and counts are as common as
+    codes. With ``auto``, the first value decides between numbers and text.
+
+    Raises
+    ------
+    Rejected
+        Some values are of the other kind.
+    """
+    levels = texts.levels
+    is_known = np.asarray(pc.is_valid(levels), dtype=bool)
+    is_number = texts.matching(_NUMBER, decimal) | texts.matching(_INFINITE)
+    if kind == "classes":
+        is_integer = (texts.matching(_INTEGER) | ~is_known).all()
+        return texts.as_type(levels.cast(pa.int64())) if is_integer else texts.all()
+    rows = np.asarray(texts.positions)
+    known_rows = np.flatnonzero(is_known[rows])
+    is_first_number = known_rows.size == 0 or bool(is_number[rows[known_rows[0]]])
+    if kind == "numbers" or is_first_number:
+        wrong = is_known & ~is_number
+        _complain(texts, wrong, decimal, mixed_with="" if kind == "numbers" else "the first target")
+        return texts.as_type(_numbers(levels, decimal))
+    issues = ValidationIssues()
+    advice = "correct it, or set target_kind=classes to use it as a label"
+    for row, text in _rows_of(texts, is_number):
+        detail = f"row {row}, column '{texts.name}': {_show(text)} is a number among text labels"
+        issues.add("mixed-labels", f"{detail}; {advice}", row=row, column=texts.name)
+    issues.check()
+    return texts.all()
+
+
+def _numbers(levels: pa.Array, decimal: str) -> pa.Array:
+    plain = pc.utf8_ltrim(levels, "+")
+    plain = plain if decimal == "." else pc.replace_substring(plain, ",", ".")
+    return plain.cast(pa.float64())
+
+
+def _complain(
+    texts: Texts, is_wrong: NDArray[np.bool_], decimal: str, *, mixed_with: str = ""
+) -> None:
+    """Raise Rejected with the rows of the given levels, where numbers are expected."""
+    issues = ValidationIssues()
+    name = texts.name
+    advice = f"correct it, declare missing_marker if it marks a missing value, or declare \
+column_kind={name}:category"
+    if mixed_with:
+        advice = f"{mixed_with} is a number: correct this one, or set target_kind=classes"
+    for row, text in _rows_of(texts, is_wrong):
+        what = f"expected a number with decimal '{decimal}', got {_show(text)}"
+        code = "mixed-labels" if mixed_with else "not-a-number"
+        issues.add(code, f"row {row}, column '{name}': {what}; {advice}", row=row, column=name)
+    issues.check()
+
+
+def _rows_of(texts: Texts, is_chosen: NDArray[np.bool_]) -> list[tuple[int, str]]:
+    positions = np.asarray(texts.positions)
+    rows = np.flatnonzero(is_chosen[positions])[:1000]
+    return [(int(row), texts.levels[int(positions[row])].as_py()) for row in rows]
+
+
+def _show(text: str) -> str:
+    return repr(text if len(text) <= _SHOWN else text[:_SHOWN] + "...")

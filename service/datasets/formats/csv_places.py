@@ -1,0 +1,85 @@
+"""Places of the rows of a CSV file, found by a second and slow pass, for messages."""
+
+import csv
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+
+from service.datasets.formats.csv_dialect import Dialect
+from service.datasets.issues import Rejected, ValidationIssues, reject
+
+
+@dataclass(frozen=True, slots=True)
+class _Record:
+    """One record below the header, with the line on which it ends."""
+
+    number: int
+    line: int
+    cells: list[str]
+
+
+class Places:
+    """The records of a CSV file (RFC 4180), read one by one.
+
+    Parameters
+    ----------
+    path
+        The file, in UTF-8.
+    task
+        Position of the task column.
+    """
+
+    def __init__(self, path: Path, dialect: Dialect, task: int | None) -> None:
+        self._path = path
+        self._dialect = dialect
+        self._task = task
+        self._width = len(dialect.header)
+
+    def check(self) -> None:
+        """Raise Rejected if quotes are wrong, or a record has not as many cells as the header."""
+        issues = ValidationIssues()
+        for record in self._records():
+            if len(record.cells) != self._width:
+                detail = f"line {record.line} has {len(record.cells)} cells, the header has"
+                advice = f"quote cells that contain {self._dialect.delimiter!r}"
+                issues.add("wrong-width", f"{detail} {self._width}; {advice}", row=record.number)
+        issues.check()
+
+    def located(self, rejected: Rejected) -> Rejected:
+        """Return issues with the line and the task of their rows."""
+        wanted = {issue.row for issue in rejected.issues if issue.row is not None}
+        if not wanted:
+            return rejected
+        complete = (record for record in self._records() if len(record.cells) == self._width)
+        first = islice(complete, max(wanted) + 1)
+        try:
+            found = {row: record for row, record in enumerate(first) if row in wanted}
+        except Rejected:  # this reader is stricter; the rows before it have their places
+            return rejected
+        issues = []
+        for issue in rejected.issues:
+            record = None if issue.row is None else found.get(issue.row)
+            if record is not None:
+                task = None if self._task is None else record.cells[self._task].strip()
+                is_task = issue.column == self._dialect.header[self._task or 0].strip()
+                task = issue.task if is_task else task
+                place = f"line {record.line}" + ("" if task is None else f", task '{task}'")
+                what = issue.detail.removeprefix(f"row {issue.row}, ")
+                detail = f"{place}, {what}"
+                issue = replace(issue, detail=detail, row=record.number, task=task)  # noqa: PLW2901
+            issues.append(issue)
+        return Rejected(*issues)
+
+    def _records(self) -> Iterator[_Record]:
+        """Yield the records below the header, without blank lines."""
+        with self._path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.reader(file, delimiter=self._dialect.delimiter, strict=True)
+            try:
+                filled = (cells for cells in reader if cells)
+                next(filled, None)
+                for number, cells in enumerate(filled):
+                    yield _Record(number, reader.line_num, cells)
+            except csv.Error as error:
+                detail = f"line {reader.line_num}: {error}; see RFC 4180 for how cells are quoted"
+                reject("invalid-quoting", detail)

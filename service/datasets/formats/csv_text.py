@@ -1,0 +1,192 @@
+"""The text of a CSV file: unpacked, and in UTF-8."""
+
+import codecs
+import gzip
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final, NoReturn
+
+import pyarrow as pa
+
+from service.datasets.formats.options import Limits
+from service.datasets.issues import reject
+
+_GZIP: Final = b"\x1f\x8b"
+_ZSTD: Final = b"\x28\xb5\x2f\xfd"
+#: First bytes of the compressed files that are unpacked.
+COMPRESSED: Final = (_GZIP, _ZSTD)
+_BLOCK_BYTES: Final = 4 * 1024 * 1024
+_UTF8: Final = "utf-8"
+#: Of a file that is not UTF-8 and says nothing else: what spreadsheets write in Western Europe.
+_LEGACY: Final = "windows-1252"
+#: Byte order marks with their encodings; that of UTF-32 starts with that of UTF-16.
+_MARKS: Final = (
+    (codecs.BOM_UTF8, _UTF8),
+    (codecs.BOM_UTF32_LE, "utf-32"),
+    (codecs.BOM_UTF32_BE, "utf-32"),
+    (codecs.BOM_UTF16_LE, "utf-16"),
+    (codecs.BOM_UTF16_BE, "utf-16"),
+)
+#: Share of NUL bytes in text of UTF-16 without a mark, which is mostly of two bytes a character.
+_NUL_SHARE: Final = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class CsvText:
+    """A CSV file in UTF-8, and what it was before.
+
+    Attributes
+    ----------
+    has_odd_quotes
+        Whether the number of quotes is odd, as it is if one is not closed.
+    """
+
+    path: Path
+    encoding: str
+    compression: str | None
+    has_odd_quotes: bool
+
+
+def read_text(path: Path, encoding: str | None, limits: Limits) -> CsvText:
+    """Return a CSV file unpacked and in UTF-8; other files are copied next to it.
+
+    Parameters
+    ----------
+    encoding
+        The declared encoding; None: it is detected.
+
+    Raises
+    ------
+    Rejected
+        It cannot be unpacked, is too large, or does not have this encoding.
+    """
+    with path.open("rb") as file:
+        compression = _compression(file.read(len(_ZSTD)))
+    if compression is not None:
+        path = _unpacked(path, compression, limits)
+    with path.open("rb") as file:
+        found = encoding or _detect(file.read(_BLOCK_BYTES))
+    if found == _UTF8:
+        n_quotes = _check_utf8(path, is_declared=encoding is not None)
+        if n_quotes is not None:
+            return CsvText(path, _UTF8, compression, n_quotes % 2 == 1)
+        found = _LEGACY
+    path, n_quotes = _recoded(path, found, limits)
+    return CsvText(path, found, compression, n_quotes % 2 == 1)
+
+
+def _compression(head: bytes) -> str | None:
+    if head.startswith(_GZIP):
+        return "gzip"
+    return "zstd" if head.startswith(_ZSTD) else None
+
+
+def _unpacked(path: Path, compression: str, limits: Limits) -> Path:
+    """Return a file with the unpacked bytes."""
+    limit = min(
+        limits.decompressed_bytes, int(limits.decompression_ratio * path.stat().st_size) + 1024
+    )
+    target = path.with_name(f"{path.name}.unpacked")
+    n_bytes = 0
+    try:
+        with path.open("rb") as packed, target.open("wb") as file:
+            for block in _blocks(_unpacker(packed, compression)):
+                n_bytes += len(block)
+                if n_bytes > limit:
+                    detail = f"the unpacked table has more than {limit} bytes, the limit for a file"
+                    size = path.stat().st_size
+                    reject("decompression-limit", f"{detail} of {size} bytes in {compression}")
+                file.write(block)
+    except (OSError, EOFError, zlib.error, pa.ArrowException) as error:
+        reject("corrupt-file", f"the file is not complete {compression}: {error}")
+    return target
+
+
+def _unpacker(packed: BinaryIO, compression: str) -> Any:
+    if compression == "gzip":
+        return gzip.GzipFile(fileobj=packed)
+    return pa.CompressedInputStream(pa.PythonFile(packed, mode="r"), compression)
+
+
+def _detect(head: bytes) -> str:
+    """Return the encoding of a file by its first bytes; UTF-8 is a guess."""
+    for mark, encoding in _MARKS:
+        if head.startswith(mark):
+            return encoding
+    even, odd = head[::2].count(0), head[1::2].count(0)
+    if max(even, odd) > _NUL_SHARE * len(head):
+        return "utf-16-be" if even > odd else "utf-16-le"
+    return _UTF8
+
+
+def _check_utf8(path: Path, *, is_declared: bool) -> int | None:
+    """Return the number of quotes, or None if no part of the file is UTF-8 beyond ASCII.
+
+    Raises
+    ------
+    Rejected
+        Some parts are UTF-8 and others are not, or it was declared to be UTF-8.
+    """
+    decoder = codecs.getincrementaldecoder(_UTF8)()
+    n_quotes, n_bytes, is_ascii = 0, 0, True
+    with path.open("rb") as file:
+        for block in _blocks(file, ends=True):
+            try:
+                text = decoder.decode(block, final=not block)
+            except UnicodeDecodeError as error:
+                rest = error.object.decode(_UTF8, "ignore")
+                if is_ascii and rest.isascii() and not is_declared:
+                    return None
+                n_carried = len(error.object) - len(block)
+                _reject_byte(path, n_bytes - n_carried + error.start)
+            is_ascii = is_ascii and text.isascii()
+            n_quotes += _count_quotes(block)
+            n_bytes += len(block)
+    return n_quotes
+
+
+def _reject_byte(path: Path, position: int) -> NoReturn:
+    """Raise Rejected with the place of a byte that is not UTF-8."""
+    line, start = 1, 0
+    with path.open("rb") as file:
+        for text in file:
+            if start + len(text) > position:
+                break
+            line, start = line + 1, start + len(text)
+    detail = f"line {line} is not UTF-8 at byte {position - start}"
+    reject("not-utf8", f"{detail}; save the table as UTF-8, or declare encoding=NAME")
+
+
+def _recoded(path: Path, encoding: str, limits: Limits) -> tuple[Path, int]:
+    """Return a file with the text in UTF-8, and its number of quotes."""
+    target = path.with_name(f"{path.name}.utf8")
+    decoder = codecs.getincrementaldecoder(encoding)()
+    n_quotes, n_bytes = 0, 0
+    with path.open("rb") as file, target.open("wb") as recoded:
+        for block in _blocks(file, ends=True):
+            try:
+                data = decoder.decode(block, final=not block).encode()
+            except UnicodeError:
+                detail = f"the file is not text in {encoding}"
+                reject("not-utf8", f"{detail}; save the table as UTF-8, or declare encoding=NAME")
+            n_bytes += len(data)
+            if n_bytes > limits.decompressed_bytes:
+                limit = limits.decompressed_bytes
+                reject("decompression-limit", f"the text has more than the limit of {limit} bytes")
+            n_quotes += _count_quotes(data)
+            recoded.write(data)
+    return target, n_quotes
+
+
+def _count_quotes(data: bytes) -> int:
+    return data.count(b'"') if b'"' in data else 0  # the search is much faster
+
+
+def _blocks(file: Any, *, ends: bool = False) -> Iterator[bytes]:
+    """Yield a file in blocks; with ``ends``, an empty one last."""
+    while block := file.read(_BLOCK_BYTES):
+        yield block
+    if ends:
+        yield b""
