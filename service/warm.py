@@ -10,6 +10,7 @@ import numpy as np
 
 from algorithms.numerics import warm
 from service.inference.formats.decimals import TO_END, count_byte, parse_lists
+from service.kernels import set_compiled
 
 
 def warm_decimals() -> None:
@@ -28,6 +29,7 @@ def main() -> None:
     """Compile all kernels, in a process per core."""
     with ProcessPoolExecutor() as pool:
         list(pool.map(_run, (*warm.STEPS, warm_decimals)))  # raises what a step has raised
+    set_compiled()
 
 
 if __name__ == "__main__":

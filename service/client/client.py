@@ -33,9 +33,6 @@ _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
 #: Media types of files by the end of their name.
 MEDIA_TYPES: Final = {
     ".csv": "text/csv",
-    ".tsv": "text/csv",
-    ".csv.gz": "text/csv",
-    ".csv.zst": "text/csv",
     ".npz": "application/x-npz",
     ".json": "application/json",
     ".jsonl": "application/x-ndjson",
@@ -47,6 +44,9 @@ MEDIA_TYPES: Final = {
     ".feather": "application/vnd.apache.arrow.file",
     ".arrow": "application/vnd.apache.arrow.file",
     ".arrows": _ARROW_STREAM,
+    ".tsv": "text/csv",
+    ".csv.gz": "text/csv",
+    ".csv.zst": "text/csv",
 }
 _CHUNK_BYTES: Final = 1024 * 1024
 _UPLOAD_WAIT_S: Final = 0.5

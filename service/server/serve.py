@@ -22,6 +22,7 @@ from sqlalchemy.exc import SQLAlchemyError
 from starlette.types import ASGIApp
 
 from service.access.bootstrap import ensure_bootstrap_key
+from service.kernels import ensure_compiled
 from service.observability.logs import configure_logs
 from service.observability.metrics import SHARED_DIRECTORY
 from service.observability.tracing import missing_package, start_tracing
@@ -54,6 +55,7 @@ def run(settings: Settings, *, any_port: bool) -> None:
     """
     configure_logs(settings.log_level)
     _preflight(settings)
+    ensure_compiled()
     _allow_many_connections()
     with _listener(settings, any_port=any_port) as listener, _shared_metrics(settings.workers):
         announced = threading.Event()

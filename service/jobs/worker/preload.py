@@ -7,6 +7,7 @@ from distributed import Worker
 from service.jobs.worker.attempt import end_workers, scratch_dir
 from service.jobs.worker.cluster import add_rpcs
 from service.jobs.worker.scratch import sweep_scratch
+from service.kernels import ensure_compiled
 from service.settings import Settings
 
 
@@ -14,6 +15,7 @@ def dask_setup(server: Any) -> None:
     """Add our RPCs to a scheduler or worker; a worker removes the files of dead workers."""
     add_rpcs(server)
     if isinstance(server, Worker):
+        ensure_compiled()
         work_dir = scratch_dir(Settings())
         work_dir.mkdir(parents=True, exist_ok=True)
         sweep_scratch(work_dir)
