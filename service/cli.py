@@ -18,7 +18,7 @@ from service.audit.cli import audit as audit_command
 from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
-from service.datasets.cli import Read, read_options
+from service.datasets.cli import Read, datasets, read_options
 from service.inference.cli import Url, inference, split_version
 from service.operations.cli import operations
 
@@ -33,6 +33,7 @@ app = typer.Typer(
 jobs = typer.Typer()
 app.add_typer(keys, name="keys")
 app.add_typer(jobs, name="jobs")
+app.add_typer(datasets, name="datasets")
 
 #: Line width if the output is a file or a pipe, so that tables are not wrapped.
 _PIPE_WIDTH: Final = 240
@@ -153,13 +154,6 @@ def algorithms(url: Url = DEFAULT_URL) -> None:
     """List the algorithms."""
     with _client(url) as client:
         _show(client.algorithms(), "name", "title", "methods")
-
-
-@app.command()
-def datasets(url: Url = DEFAULT_URL) -> None:
-    """List the datasets."""
-    with _client(url) as client:
-        _show(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
 
 
 @jobs.callback(invoke_without_command=True)

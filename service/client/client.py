@@ -200,6 +200,22 @@ class Client:
         tasks = tuple(task["name"] for task in manifest["tasks"])
         return Dataset(info["id"], info["name"], tasks, info)
 
+    def preview(
+        self, dataset: Dataset | str, tasks: Sequence[str] = (), *, n_rows: int = 5
+    ) -> dict[str, Any]:
+        """Return first rows, columns and targets of tasks, and what can be trained.
+
+        Parameters
+        ----------
+        tasks
+            Names of tasks. Default: the first ones.
+        """
+        dataset_id = dataset.id if isinstance(dataset, Dataset) else dataset
+        url = path("v1", "datasets", dataset_id, "preview")
+        query = {"task": list(tasks), "rows": n_rows}
+        body: dict[str, Any] = self._http.send("GET", url, params=query).json()
+        return body
+
     def delete_dataset(self, dataset_id: str) -> None:
         """Delete a dataset that no job and no model uses."""
         self._http.send("DELETE", path("v1", "datasets", dataset_id))

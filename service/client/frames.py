@@ -62,6 +62,11 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     return Rows(array, names)
 
 
+def is_records(data: Any) -> bool:
+    """Return whether data are records, such as ``[{"age": 61, "sex": "F"}]``."""
+    return isinstance(data, list | tuple) and bool(data) and isinstance(data[0], Mapping)
+
+
 def is_raw(data: Any) -> bool:
     """Return whether data is a data frame with a column that is not of numbers."""
     if not is_frame(data) or isinstance(data, np.ndarray):

@@ -1,6 +1,7 @@
 """A trained model in the service."""
 
 import io
+import json
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from service.client.errors import ServiceError
-from service.client.frames import is_raw, read_rows, table_bytes, to_arrow
+from service.client.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
 from service.client.http import Http, path
 
 _NPY: Final = "application/x-npy"
@@ -77,7 +78,10 @@ class RemoteModel:
         return self._call("variance", X, task)
 
     def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
-        """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features)."""
+        """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features).
+
+        Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
+        """
         return self._call("predict", X, task)
 
     def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
@@ -151,12 +155,18 @@ class RemoteModel:
         """Delete this version."""
         self._http.send("DELETE", self._path)
 
-    def call(self, method: str, body: bytes, media_type: str, *, task: str) -> NDArray[Any]:
-        """Return the outputs of a method for rows in a given media type, such as text/csv."""
+    def call(self, method: str, body: bytes, media_type: str, *, task: str | None) -> NDArray[Any]:
+        """Return the outputs of a method for rows in a given media type, such as text/csv.
+
+        Parameters
+        ----------
+        task
+            The task; None for JSON, which has it in the body.
+        """
         response = self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
-            params={"task": task},
+            params={} if task is None else {"task": task},
             content=body,
             headers={"Content-Type": media_type, "Accept": _NPY},
         )
@@ -164,6 +174,9 @@ class RemoteModel:
         return outputs
 
     def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
+        if is_records(data):
+            records = json.dumps({"task": task, "inputs": data}, default=_as_json).encode()
+            return self.call(method, records, "application/json", task=None)
         if is_raw(data):
             return self.call(method, table_bytes(to_arrow(data, of=method)), _ARROW, task=task)
         rows = read_rows(data, of=method)
@@ -172,6 +185,11 @@ class RemoteModel:
         else:
             body, media_type = _as_npy(rows.array), _NPY
         return self.call(method, body, media_type, task=task)
+
+
+def _as_json(value: Any) -> Any:
+    """Return a value of a record that JSON does not have: a date, or a scalar of NumPy."""
+    return value.isoformat() if hasattr(value, "isoformat") else value.item()
 
 
 def _as_npy(array: NDArray[Any]) -> bytes:

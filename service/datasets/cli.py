@@ -1,9 +1,23 @@
-"""Options of commands that upload a file."""
+"""``sibling datasets``: list, upload, and look at datasets; options of commands that upload."""
 
 from collections.abc import Sequence
-from typing import Annotated
+from typing import Annotated, Any, Final
 
 import typer
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from service.client import Client
+from service.client.client import DEFAULT_URL
+
+datasets = typer.Typer()
+_out = Console(highlight=False, soft_wrap=True)
+
+#: Heights of the bars of a histogram.
+_BARS: Final = " ▁▂▃▄▅▆▇█"
+_MAX_SHOWN: Final = 12
 
 Read = Annotated[
     list[str] | None,
@@ -32,3 +46,138 @@ def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
             raise typer.BadParameter(f"expected NAME=VALUE, got '{text}'")
         options.setdefault(name, []).append(value)
     return options
+
+
+Url = Annotated[
+    str | None, typer.Option("--url", help="URL of the service.", metavar="URL", show_default=False)
+]
+
+
+@datasets.callback(invoke_without_command=True)
+def list_datasets(
+    context: typer.Context,
+    url: Annotated[
+        str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
+    ] = DEFAULT_URL,
+) -> None:
+    """List the datasets, upload one, or look at one."""
+    if context.invoked_subcommand is not None:
+        return
+    with Client(url) as client:
+        columns = ("id", "name", "state", "size_bytes", "created_at")
+        _show([[str(found[name]) for name in columns] for found in client.datasets()], columns)
+
+
+@datasets.command()
+def upload(
+    context: typer.Context,
+    file: Annotated[str, typer.Argument(help="A file: CSV, Parquet, Excel, .npz, ...")],
+    *,
+    task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
+    target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
+    read: Read = None,
+    url: Url = None,
+) -> None:
+    """Upload a dataset, and show its id and notes about how it was read."""
+    columns = {"task_column": task_column, "target_column": target_column}
+    options: Any = {name: value for name, value in columns.items() if value is not None}
+    options |= read_options(read)
+    with Client(_url(context, url)) as client:
+        found = client.upload(file, **options)
+    _out.print(f"dataset {found.id}: {len(found.tasks)} tasks", markup=False)
+    for warning in found.info["warnings"]:
+        _out.print(f"note: {warning}", markup=False)
+
+
+@datasets.command()
+def show(
+    context: typer.Context,
+    dataset: Annotated[str, typer.Argument(help="Id of a dataset.")],
+    *,
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help="Task to show; can be repeated. Default: the first."),
+    ] = None,
+    rows: Annotated[int, typer.Option(min=0, max=100, help="Number of rows of each task.")] = 3,
+    url: Url = None,
+) -> None:
+    """Show columns, targets and first rows of tasks, and which algorithms can be trained."""
+    with Client(_url(context, url)) as client:
+        found = client.preview(dataset, task or (), n_rows=rows)
+    shown = found["tasks"] if task else found["tasks"][:1]
+    _out.print(
+        f"{found['name']}: {found['n_tasks']} tasks, {found['n_samples']} rows", markup=False
+    )
+    for one in shown:
+        _show_task(one)
+    suitable = [
+        [one["algorithm"], "yes" if one["can_train"] else f"no: {one['reason']}"]
+        for one in found["algorithms"]
+    ]
+    _out.print()
+    _show(suitable, ("algorithm", "can be trained"))
+    for warning in found["warnings"]:
+        _out.print(f"note: {warning}", markup=False)
+
+
+def _show_task(task: dict[str, Any]) -> None:
+    size = f"{task['n_samples']} rows, {task['n_features']} columns"
+    _out.print(f"\ntask {task['name']}: {size}{_target(task['target'])}", markup=False)
+    header = ("column", "kind", "missing", "distinct", "from", "to", "values")
+    columns = [
+        [
+            column["name"],
+            column["kind"],
+            f"{column['missing']:.0%}",
+            str(column["n_distinct"]),
+            _text(column["min"]),
+            _text(column["max"]),
+            _distribution(column),
+        ]
+        for column in task["columns"]
+    ]
+    if columns:
+        _show(columns, header)
+    if task["rows"]:
+        names = [column["name"] for column in task["columns"]][:_MAX_SHOWN]
+        _show([[_text(row[name]) for name in names] for row in task["rows"]], names)
+
+
+def _target(target: dict[str, Any] | None) -> str:
+    if target is None:
+        return ""
+    if target["counts"] is not None:
+        counts = list(target["counts"].items())
+        shown = ", ".join(f"{label} ({n})" for label, n in counts[:_MAX_SHOWN])
+        return f", {len(counts)} classes: {shown}{', ...' if len(counts) > _MAX_SHOWN else ''}"
+    low, mean, high = (_text(target[name]) for name in ("min", "mean", "max"))
+    return f", targets from {low} to {high}, mean {mean}"
+
+
+def _distribution(column: dict[str, Any]) -> str:
+    """Return the counts of a column as bars, or the values of a category with theirs."""
+    counts = column["counts"]
+    if column["values"] is not None:
+        pairs = sorted(zip(counts, column["values"], strict=True), key=lambda pair: -pair[0])
+        return ", ".join(f"{value} ({n})" for n, value in pairs[:4])
+    largest = max(counts) or 1
+    return "".join(_BARS[-(-n * (len(_BARS) - 1) // largest)] for n in counts)
+
+
+def _text(value: Any) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.4g}" if isinstance(value, float) else str(value)
+
+
+def _show(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
+    table = Table(*map(escape, columns), box=None)
+    for row in rows:
+        table.add_row(*map(Text, row))
+    _out.print(table)
+
+
+def _url(context: typer.Context, url: str | None) -> str:
+    """Return the URL given after the command, or else before it."""
+    assert context.parent is not None
+    return str(url or context.parent.params["url"])

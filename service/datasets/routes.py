@@ -6,12 +6,13 @@ from typing import Annotated, Any, Final
 
 from fastapi import APIRouter, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
-from pydantic import Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from service.datasets import store
 from service.datasets.context import Context, Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
+from service.datasets.preview import MAX_TASKS, Preview, preview
 from service.datasets.schemas import Dataset, Manifest, error_entries
 from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
@@ -60,6 +61,18 @@ class UploadQuery(ReadOptions):
         pattern=TEXT_LINE,
         description="Name of the dataset.",
     )
+
+
+class PreviewQuery(BaseModel):
+    """What of a dataset to look at."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    task: tuple[str, ...] = Field(
+        (), max_length=MAX_TASKS, description="Tasks to show; default: the first ones."
+    )
+    tasks: int = Field(5, ge=1, le=MAX_TASKS, description="Number of tasks, if none is named.")
+    rows: int = Field(5, ge=0, le=100, description="Number of rows of each task.")
 
 
 @router.post(
@@ -145,6 +158,27 @@ def get_manifest(dataset_id: DatasetId, services: Context, owner: Owner) -> Resp
     if row.manifest is None:
         raise Problem("wrong-state", store.describe_unready(row))
     return json_response(Manifest.model_validate(row.manifest), ETag=_tag(row))
+
+
+@router.get(
+    "/{dataset_id}/preview",
+    summary="Look at a dataset",
+    response_model=Preview,
+    responses=problems("not-found", "wrong-state", "unknown-task", "invalid-request"),
+)
+def preview_dataset(
+    dataset_id: DatasetId,
+    services: Context,
+    owner: Owner,
+    query: Annotated[PreviewQuery, Query()],
+) -> Response:
+    """Return first rows, columns and targets by task, and which algorithms can be trained."""
+    row = _read(services, dataset_id, owner)
+    if row.content_blob_id is None or row.content_sha256 is None:
+        raise Problem("wrong-state", store.describe_unready(row))
+    content = services.blobs.path(row.content_blob_id, row.content_sha256)
+    found = preview(row, content, names=query.task, n_tasks=query.tasks, n_rows=query.rows)
+    return json_response(found, ETag=_tag(row))
 
 
 @router.delete(

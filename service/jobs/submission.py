@@ -18,6 +18,7 @@ from service.columns import match_columns, pack_orders
 from service.datasets.canonical import columns_of_manifest, summaries, warnings_of
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_unready
+from service.datasets.suitability import check_tasks
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
@@ -164,7 +165,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
         algorithm.check_held_out(params)
     tasks, warnings = _find_tasks(session, spec, algorithm, owner=owner)
     _check_preparation(session, spec, tasks, owner=owner)
-    _check_tasks(algorithm, tasks, params)
+    check_tasks(algorithm, tasks, params)
     algorithm.check_selection(tasks, params)
     complete = params.model_dump(mode="json")
     if options == StudyOptions():
@@ -329,18 +330,6 @@ def _order_of(task: TaskSummary, known: tuple[str, ...] | None, width: int) -> l
         )
         raise InvalidData(detail, task=task.name)
     return list(range(width))
-
-
-def _check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
-    """Raise InvalidData if the tasks do not meet the requirements, with a hint for the upload."""
-    try:
-        algorithm.check(tasks, params)
-    except InvalidData as error:
-        targets = {task.name: task.target for task in tasks}
-        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
-            hint = "if the numbers are class codes, upload them with target_kind=classes"
-            raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
-        raise
 
 
 def _parse_params(algorithm: Algorithm[Any, Any], values: dict[str, Any]) -> Any:

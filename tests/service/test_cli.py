@@ -73,6 +73,38 @@ def schools(tmp_path):
     return path
 
 
+def test_a_file_is_uploaded_looked_at_and_prepared_as_declared(run, service, tmp_path):
+    rows = [(t, a, s) for t in ("n", "[s]") for a in (41, 52, 63, "unknown") for s in "FM"]
+    lines = ["place:age:sex:sick"]
+    lines += [f"{t}:{a}:{s}:{'yes' if s == 'F' else 'no'}" for t, a, s in rows]
+    (tmp_path / "people.tsv").write_text("\n".join(lines), encoding="latin-1")
+    options = ("--task-column", "place", "--target-column", "sick")
+    read = ("--read", "delimiter=:", "-r", "missing_marker=unknown", "-r", "missing_marker=-")
+    uploaded = run("datasets", "upload", "people.tsv", *options, *read, url=service.url)
+    assert uploaded.returncode == 0, uploaded
+    assert "2 tasks" in uploaded.stdout
+    assert "note: read with delimiter ':', 4 missing values, such as 'unknown'" in uploaded.stdout
+    dataset = re.search(r"ds_\w+", uploaded.stdout).group()
+    shown = run("datasets", "show", dataset, "-t", "[s]", "--rows", "4", url=service.url).stdout
+    assert "task [s]: 8 rows, 2 columns, 2 classes: no (4), yes (4)" in shown
+    assert re.search(r"age +number +25% +3 +41 +63 +█", shown)
+    assert re.search(r"sex +category +0% +2 .* F \(4\), M \(4\)", shown)
+    assert re.search(r"mtda +yes", shown)
+    assert re.search(r"okl +no: ", run("datasets", "show", dataset, url=service.url).stdout) is None
+    trained = run(
+        "train", "people.tsv", "-a", "logistic-regression", "--model", "people", *options, *read,
+        "--preparation", '{"scale": "robust"}', url=service.url,
+    )  # fmt: skip
+    assert trained.returncode == 0, trained
+    with Client(service.url) as client:
+        model = client.model("people")
+        assert model.info["preparation"]["recipe"]["scale"] == "robust"
+        assert model.predict([{"age": None, "sex": "F"}], task="[s]").tolist() == ["yes"]
+    assert_fails(
+        run("datasets", "upload", "people.tsv", "-r", "x", url=service.url), "NAME=VALUE", code=2
+    )
+
+
 def test_train_list_and_transform(run, service, schools, tmp_path):
     options = ("--task-column", "school", "--target-column", "score", "--seed", "3")
     trained = run(

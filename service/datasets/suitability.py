@@ -1,0 +1,52 @@
+"""Which algorithms can be trained on a dataset, and why others cannot."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from pydantic import ValidationError
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import InvalidData, InvalidParams
+from algorithms.interface.tasks import TaskSummary
+from algorithms.registry import ALGORITHMS
+
+
+def check_tasks(algorithm: Algorithm[Any, Any], tasks: Sequence[TaskSummary], params: Any) -> None:
+    """Raise InvalidData if the tasks do not meet the requirements, with a hint for the upload."""
+    try:
+        algorithm.check(tasks, params)
+    except InvalidData as error:
+        targets = {task.name: task.target for task in tasks}
+        if algorithm.needs.target == "classes" and targets.get(error.task or "") == "numbers":
+            hint = "if the numbers are class codes, upload them with target_kind=classes"
+            raise InvalidData(f"{error.message}; {hint}", task=error.task) from None
+        raise
+
+
+def obstacles(tasks: Sequence[TaskSummary]) -> dict[str, str | None]:
+    """Return, by algorithm, why it cannot be trained on such tasks; None if it can.
+
+    Parameters have their defaults; for an algorithm with a parameter that has none, only its needs
+    are checked.
+    """
+    found: dict[str, str | None] = {}
+    for name, algorithm in sorted(ALGORITHMS.items()):
+        try:
+            params = _defaults(algorithm)
+            if params is None:
+                algorithm.needs.check(tasks, algorithm=name)
+            else:
+                check_tasks(algorithm, tasks, params)
+        except (InvalidData, InvalidParams) as error:
+            found[name] = str(error)
+        else:
+            found[name] = None
+    return found
+
+
+def _defaults(algorithm: Algorithm[Any, Any]) -> Any:
+    """Return the default parameters, or None if one has no default."""
+    try:
+        return algorithm.Params()
+    except ValidationError:
+        return None
