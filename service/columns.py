@@ -2,7 +2,7 @@
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from algorithms.interface.errors import InvalidData
@@ -17,12 +17,19 @@ def clean_name(name: str) -> str:
 
 
 def match_columns(
-    names: Sequence[str], known: Sequence[str], *, subject: str, task: str | None = None
+    names: Sequence[str],
+    known: Sequence[str],
+    *,
+    subject: str,
+    task: str | None = None,
+    ignored: Container[str] = (),
 ) -> list[int]:
     """Return the position of each known name in ``names``.
 
     Parameters
     ----------
+    ignored
+        Names that may be there as well.
     subject
         Start of the error message: what was expected.
 
@@ -36,7 +43,7 @@ def match_columns(
     positions = {name: i for i, name in enumerate(cleaned)}
     expected = {clean_name(name): None for name in known}
     missing = [name for name in expected if name not in positions]
-    unknown = [name for name in cleaned if name not in expected]
+    unknown = [name for name in cleaned if name not in expected and name not in ignored]
     problems = [
         f"{what}: {_listed(found)}{advice}"
         for what, found, advice in (

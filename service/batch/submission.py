@@ -93,9 +93,9 @@ def prepare(services: Services, spec: InferenceSpec, owner: str) -> ValidatedInf
     entries = {entry["name"]: entry for entry in manifest["tasks"]}
     tasks = _tasks(spec, entries)
     known = services.columns.of(served.id) if spec.method in FEATURE_METHODS else {}
-    orders = _ColumnOrders(model, spec, feature_names_by_task(manifest), known).orders(
-        tasks, entries
-    )
+    ignored = services.columns.ignored(served.id)
+    names = feature_names_by_task(manifest)
+    orders = _ColumnOrders(model, spec, names, known, ignored).orders(tasks, entries)
     has_labels = _has_labels(model, spec.method, tasks)
     plan: Plan = {
         "kind": INFER,
@@ -170,6 +170,7 @@ class _ColumnOrders:
     spec: InferenceSpec
     names: NamesByTask
     known: NamesByTask
+    ignored: frozenset[str]
 
     def orders(
         self, tasks: Mapping[str, str], entries: Mapping[str, Entry]
@@ -206,7 +207,12 @@ class _ColumnOrders:
             width = self.model.width(method, task=model_task)
             known = self.known.get(model_task)
             input_spec = InputSpec(
-                model_task, method, width, allow_missing=False, columns=lambda: known
+                model_task,
+                method,
+                width,
+                allow_missing=False,
+                columns=lambda: known,
+                ignored=lambda: self.ignored,
             )
             yield positions_of(self.names[name], entry["n_features"], input_spec)
         except (AlgorithmError, Problem) as error:

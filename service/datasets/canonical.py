@@ -152,6 +152,11 @@ def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | Non
     return None if found is None else tuple(Column.from_json(column) for column in found)
 
 
+def ignored_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:
+    """Return the columns of an uploaded table that are not columns of its tasks."""
+    return frozenset(manifest.get("ignored", ()))
+
+
 def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
     """Return the warnings about a dataset; older manifests have none."""
     return list(manifest.get("warnings", ()))

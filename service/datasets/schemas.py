@@ -125,6 +125,11 @@ class Manifest(BaseModel):
     columns: list[Column] | None = Field(
         None, description="Kinds of the columns; null if all are numbers without missing values."
     )
+    ignored: list[str] = Field(
+        default_factory=list,
+        description="Columns of the table that the tasks do not have: those of tasks, targets and "
+        "groups, and those left out. Rows for a model may have them; they are not used.",
+    )
     groups: list[str | int | float] | None = Field(
         None, description="Labels of the groups; omitted if there are very many."
     )

@@ -30,6 +30,8 @@ class InputSpec(NamedTuple):
         Called only for formats with column names, as the lookup takes time.
     kinds
         Raw columns of a model that takes more than numbers; else None.
+    ignored
+        Returns the names of columns that rows may have, but the model does not use.
     """
 
     task: str
@@ -38,6 +40,7 @@ class InputSpec(NamedTuple):
     allow_missing: bool
     columns: Columns
     kinds: tuple[Column, ...] | None = None
+    ignored: Callable[[], frozenset[str]] = frozenset
 
     def __str__(self) -> str:
         what = "numbers" if self.kinds is None else "values"

@@ -49,7 +49,9 @@ def _apply(
     width = _common_width(model, method, tasks)
     columns = partial(_common_column_names, services, served, method, tasks)
     kinds = _common_kinds(model, method, tasks)
-    spec = InputSpec(tasks[0], method, width, method in model.takes_missing, columns, kinds)
+    ignored = partial(services.columns.ignored, served.id)
+    missing = method in model.takes_missing
+    spec = InputSpec(tasks[0], method, width, missing, columns, kinds, ignored)
     rows = call.rows.as_matrix(spec)
     limit = services.settings.max_inference_rows
     if len(rows) > limit:

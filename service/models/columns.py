@@ -3,14 +3,14 @@
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping
-from typing import Final, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from algorithms.registry import ALGORITHMS
 from service.database import Database
-from service.datasets.canonical import feature_names_by_task
+from service.datasets.canonical import feature_names_by_task, ignored_of_manifest
 from service.rows import DatasetRow, VersionRow
 
 #: Column names by task, or None for tasks without names.
@@ -24,22 +24,42 @@ class ColumnNames:
 
     def __init__(self, database: Database) -> None:
         self._database = database
-        self._cache: OrderedDict[str, NamesByTask] = OrderedDict()
+        self._cache: OrderedDict[str, tuple[NamesByTask, frozenset[str]]] = OrderedDict()
         self._lock = threading.Lock()
 
     def of(self, version_id: str) -> NamesByTask:
         """Return the column names of each task of a version."""
+        return self._find(version_id)[0]
+
+    def ignored(self, version_id: str) -> frozenset[str]:
+        """Return the columns of the training tables that the version does not use."""
+        return self._find(version_id)[1]
+
+    def _find(self, version_id: str) -> tuple[NamesByTask, frozenset[str]]:
         with self._lock:
             if version_id in self._cache:
                 self._cache.move_to_end(version_id)
                 return self._cache[version_id]
         with self._database.read() as session:
-            found = column_names(session, version_id)
+            found = (
+                column_names(session, version_id),
+                ignored_of_manifest(_manifest(session, version_id)),
+            )
         with self._lock:
             self._cache[version_id] = found
             if len(self._cache) > _MAX_CACHED:
                 self._cache.popitem(last=False)
         return found
+
+
+def _manifest(session: Session, version_id: str) -> Mapping[str, Any]:
+    """Query the manifest of the dataset that a version was trained on."""
+    query = sa.select(DatasetRow.manifest).join(VersionRow, VersionRow.dataset_id == DatasetRow.id)
+    manifest: Mapping[str, Any] | None = session.execute(
+        query.where(VersionRow.id == version_id)
+    ).scalar_one()
+    assert manifest is not None  # a model was trained on it
+    return manifest
 
 
 def column_names(session: Session, version_id: str) -> NamesByTask:

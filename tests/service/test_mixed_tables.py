@@ -292,3 +292,33 @@ def test_a_model_of_numbers_refuses_other_kinds(service):
         job = client.infer(model, "predict", other, tasks={"t": "t"})
         with pytest.raises(JobFailed, match="column 'b' is of the kind category"):
             job.wait()
+
+
+def test_columns_that_the_model_does_not_use_may_stay_in_the_rows(http, client):
+    """Those of the uploaded table; in every format, and in any order."""
+    table = patients().rename(columns={"task": "place"})
+    dataset = client.upload(table, task_column="place", target_column="y", ignore_column=["smokes"])
+    model = client.train(dataset, "ridge", model="unused-columns").wait()
+    rows = table[["sex", "note", "seen", "y", "age", "place", "smokes"]].head(5)
+    expected = model.predict(rows[["age", "sex", "seen"]], task="north")
+    np.testing.assert_array_equal(model.predict(rows, task="north"), expected)
+    plain = rows.astype(object).where(rows.notna(), None)
+    records = plain.to_dict("records")
+    np.testing.assert_array_equal(model.predict(records, task="north"), expected)
+    csv = rows.to_csv(index=False).encode()
+    np.testing.assert_array_equal(model.call("predict", csv, "text/csv", task="north"), expected)
+    as_text = [
+        [None if v is None else str(v) for v in row]
+        for row in plain[["sex", "seen", "note"]].values
+    ]
+    lists = [[*row[:2], age, row[2]] for row, age in zip(as_text, plain["age"], strict=True)]
+    body = {"task": "north", "columns": ["sex", "seen", "age", "note"], "inputs": lists}
+    found = http.post("/v1/models/unused-columns/predict", json=body)
+    assert found.json()["outputs"] == expected.tolist()
+    few = client.upload(rows.assign(place="north"), task_column="place", name="few")
+    outputs = client.infer(model, "predict", few).wait()
+    assert outputs.report["rows"] == 5
+    unknown = http.post(
+        "/v1/models/unused-columns/predict", json={"task": "north", "inputs": [{"agee": 1}]}
+    )
+    assert "there is no column 'agee'" in unknown.json()["detail"]

@@ -68,7 +68,8 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     is_plain = all(column.kind == "number" for column in columns) and not any(
         np.isnan(task.X).any() for task in tasks
     )
-    return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes))
+    ignored = tuple(name for name in roles.names if name not in {*names})
+    return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes), ignored)
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int) -> list[str]:

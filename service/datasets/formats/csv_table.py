@@ -3,7 +3,7 @@
 A table with several target columns and no task column gives one task per target.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -57,7 +57,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         except Rejected as rejected:
             raise places.located(rejected) from None
     issues.check()
-    return Parsed(parsed.tasks, parsed.columns, (*table.notes(), *parsed.notes))
+    notes = (*table.notes(), *parsed.notes)
+    return replace(parsed, notes=notes, ignored=(*parsed.ignored, *options.ignore_column))
 
 
 @dataclass(slots=True)

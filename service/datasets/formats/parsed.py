@@ -14,6 +14,8 @@ class Parsed:
     ----------
     columns
         Kinds of the columns of all tasks. None if all are numbers, without missing values.
+    ignored
+        Columns of the table that no task has: of tasks, targets, groups, or left out.
     notes
         What was detected or left out, in sentences: "read with delimiter ';'".
     """
@@ -21,3 +23,4 @@ class Parsed:
     tasks: list[Task]
     columns: tuple[Column, ...] | None = None
     notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()

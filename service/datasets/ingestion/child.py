@@ -50,6 +50,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     manifest = write_tasks(Path(task["content"]), parsed.tasks, columns=parsed.columns)
     # an explicit target_kind needs no warning
     codes = warn_of_codes(parsed.tasks) if options.target_kind == "auto" else []
+    if parsed.ignored:
+        manifest["ignored"] = sorted(parsed.ignored)
     manifest["warnings"] = [*parsed.notes, *codes]
     return manifest
 

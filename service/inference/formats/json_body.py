@@ -19,7 +19,6 @@ from service.inference.call import (
     InferenceResult,
     InputSpec,
     Matrix,
-    Rows,
     raise_invalid_data,
     raise_invalid_request,
 )
@@ -102,6 +101,16 @@ class ListRows:
             self._refuse_first(spec, allowed)
         return np.array(self.rows, dtype=np.float64).reshape(len(self.rows), spec.width)
 
+    def select(self, columns: list[int], names: tuple[str, ...]) -> "ListRows":
+        """Return some of the columns; rows that are not of this length are an error later."""
+        if not isinstance(self.rows, list):
+            return self
+        rows = [
+            [row[j] for j in columns] if isinstance(row, list) and len(row) == len(names) else row
+            for row in self.rows
+        ]
+        return ListRows(rows, self.pointer)
+
     def _of_records(self, spec: InputSpec) -> "ListRows":
         """Return the rows of records, with columns in the order of the model."""
         names = spec.columns()
@@ -113,12 +122,15 @@ class ListRows:
                 pointer=f"{self.pointer}/0",
             )
         rows = []
+        expected = {*names}
+        allowed = expected | spec.ignored()
         for i, record in enumerate(self.rows):
-            if record.keys() != set(names):
+            if record.keys() != expected and not expected <= record.keys() <= allowed:
                 problems = [
                     f"the column '{name}' is missing" for name in names if name not in record
                 ]
-                problems += [f"there is no column '{name}'" for name in record if name not in names]
+                extra = [name for name in record if name not in allowed]
+                problems += [f"there is no column '{name}'" for name in extra]
                 raise_invalid_data(
                     f"{spec}, by name; row {i}: {'; '.join(problems[:_MAX_PROBLEMS])}; "
                     "write null for a missing value",
@@ -148,7 +160,7 @@ class ListRows:
 class NamedRows(NamedTuple):
     """Rows whose columns have names in the body."""
 
-    rows: Rows
+    rows: "ListRows | ParsedRows"
     names: tuple[str, ...]
 
     def n_values(self) -> int:
@@ -158,7 +170,14 @@ class NamedRows(NamedTuple):
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows with columns in the order of the model."""
         chosen = positions_of(self.names, len(self.names), spec)
-        return self.rows.as_matrix(spec)[:, chosen]
+        used = sorted(chosen)
+        place = {position: i for i, position in enumerate(used)}
+        order = [place[position] for position in chosen]
+        rows = self.rows if len(used) == len(self.names) else self.rows.select(used, self.names)
+        if spec.kinds is not None:
+            kind_at = dict(zip(chosen, spec.kinds, strict=True))
+            spec = spec._replace(kinds=tuple(kind_at[position] for position in used))
+        return rows.as_matrix(spec)[:, order]
 
 
 class ParsedRows(NamedTuple):
@@ -170,6 +189,11 @@ class ParsedRows(NamedTuple):
     def n_values(self) -> int:
         """Return the number of values."""
         return self.array.size
+
+    def select(self, columns: list[int], names: tuple[str, ...]) -> "ParsedRows":
+        """Return some of the columns; other widths are an error later."""
+        is_complete = self.array.shape[1] == len(names)
+        return ParsedRows(self.array[:, columns], self.pointer) if is_complete else self
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows."""
@@ -219,8 +243,8 @@ def _parse_fast(body: Body) -> Call | None:
     task = document["task"]
     if not isinstance(task, str) or document["inputs"] != PLACEHOLDER:
         return None
-    call = Call(task, ParsedRows(extracted.numbers, "/inputs"))
-    return _with_column_names(call, document) if is_named else call
+    rows = ParsedRows(extracted.numbers, "/inputs")
+    return _with_column_names(task, rows, document) if is_named else Call(task, rows)
 
 
 def _parse_strict(body: Body) -> Call:
@@ -241,14 +265,16 @@ def _parse_strict(body: Body) -> Call:
                 )
     elif not isinstance(task, str):
         raise_invalid_request("/task", "expected a string, or a list with one string per row")
-    return _with_column_names(Call(task, ListRows(rows, "/inputs")), value)
+    return _with_column_names(task, ListRows(rows, "/inputs"), value)
 
 
-def _with_column_names(call: Call, document: dict[str, Any]) -> Call:
+def _with_column_names(
+    task: str | list[str], rows: "ListRows | ParsedRows", document: dict[str, Any]
+) -> Call:
     """Return the call with the column names of the body, if it has any."""
     names = document.get("columns")
     if names is None:
-        return call
+        return Call(task, rows)
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise_invalid_request("/columns", "expected a list of column names, or null")
-    return Call(call.task, NamedRows(call.rows, tuple(names)))
+    return Call(task, NamedRows(rows, tuple(names)))

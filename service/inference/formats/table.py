@@ -89,7 +89,7 @@ def positions_of(names: tuple[str, ...] | None, n_columns: int, spec: InputSpec)
     known = None if names is None else spec.columns()
     if names is not None and known is not None:
         subject = f"{spec}, with the column names of the training data"
-        return match_columns(names, known, subject=subject, task=spec.task)
+        return match_columns(names, known, subject=subject, task=spec.task, ignored=spec.ignored())
     if names is not None:
         check_unique(names, task=spec.task)
     if n_columns != spec.width:
