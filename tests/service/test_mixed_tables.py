@@ -307,11 +307,7 @@ def test_columns_that_the_model_does_not_use_may_stay_in_the_rows(http, client):
     np.testing.assert_array_equal(model.predict(records, task="north"), expected)
     csv = rows.to_csv(index=False).encode()
     np.testing.assert_array_equal(model.call("predict", csv, "text/csv", task="north"), expected)
-    as_text = [
-        [None if v is None else str(v) for v in row]
-        for row in plain[["sex", "seen", "note"]].values
-    ]
-    lists = [[*row[:2], age, row[2]] for row, age in zip(as_text, plain["age"], strict=True)]
+    lists = [[r["sex"], str(r["seen"]), r["age"], r["note"]] for r in records]
     body = {"task": "north", "columns": ["sex", "seen", "age", "note"], "inputs": lists}
     found = http.post("/v1/models/unused-columns/predict", json=body)
     assert found.json()["outputs"] == expected.tolist()
