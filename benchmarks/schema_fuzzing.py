@@ -5,6 +5,8 @@
 Starts a server with keys on each database, with a dataset, a model and its aliases, and runs the
 phases examples, coverage, fuzzing and stateful. Checks: no 5xx, and every response as documented in
 status, type, headers and schema; nothing readable after its deletion, no route without its key.
+The outputs of a training job are not found, since only batch inference has outputs: ST302 of
+``/v1/jobs/{job_id}/output`` after ``POST /v1/jobs`` is no failure.
 """
 
 import argparse

@@ -15,7 +15,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, secured
 from service.models import alias_store, store
 from service.models.alias_store import NamedAlias
-from service.models.context import Context
+from service.models.context import Context, Services
 from service.models.routes import Name, find_version
 from service.models.schemas import Alias, AliasSpec
 from service.observability.logs import log
@@ -51,7 +51,7 @@ AliasName = Annotated[
 )
 def list_aliases(name: Name, services: Context, owner: Owner, query: Paging) -> Page[Alias]:
     """List the aliases of a model in alphabetical order."""
-    model = find_version(services, owner, name, None).name
+    model = _model(services, owner, name)
     with services.database.read() as session:
         found = alias_store.list_aliases(
             session, owner, model, after=query.after(), limit=query.page_size + 1
@@ -72,6 +72,7 @@ def get_alias(
     name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
 ) -> Response:
     """Return the version that an alias points to."""
+    name = _model(services, owner, name)
     with services.database.read() as session:
         found = alias_store.get_alias(session, owner, name, alias)
     if found is None:
@@ -109,6 +110,7 @@ def put_alias(
     owner: Owner,
 ) -> Response:
     """Point an alias at a version. Moving an existing alias requires `If-Match`."""
+    name = _model(services, owner, name)
     with services.database.write() as session:
         alias_store.lock_model(session, owner, name)
         version = store.get_version(session, owner, name, spec.version)
@@ -140,6 +142,7 @@ def delete_alias(
     name: Name, alias: AliasName, request: Request, services: Context, owner: Owner
 ) -> Response:
     """Delete an alias, but not the version that it points to."""
+    name = _model(services, owner, name)
     with services.database.write() as session:
         alias_store.lock_model(session, owner, name)
         found = alias_store.get_alias(session, owner, name, alias)
@@ -149,6 +152,11 @@ def delete_alias(
         alias_store.delete(session, found.row)
     services.resolver.wait_for_replicas()
     return Response(status_code=204)
+
+
+def _model(services: Services, owner: str, name: str) -> str:
+    """Return the name of the model, which in a path may be followed by an alias of a version."""
+    return find_version(services, owner, name, None).name
 
 
 def _tag(found: NamedAlias) -> str:

@@ -131,10 +131,6 @@ def test_an_unknown_version_or_model_is_404(http):
     assert body["errors"][0]["pointer"] == "/version"
     put = http.put("/v1/models/none/aliases/a", json={"version": 1})
     assert_rejected(put, 404, "not-found")
-    # an alias cannot point at an alias
-    assert_rejected(
-        http.put("/v1/models/aliased@production/aliases/a", json={"version": 2}), 404, "not-found"
-    )
 
 
 # --- moves and deletion --------------------------------------------------------------------------
@@ -266,6 +262,22 @@ def test_relations_and_their_diagram_are_available_by_alias(http, client, datase
         for other in ("aliased-relations", "aliased-relations/versions/1"):
             assert http.get(f"/v1/models/{other}/{part}").content == by_alias.content
         assert_rejected(http.get(f"/v1/models/aliased-relations@none/{part}"), 404, "not-found")
+
+
+@needs_production
+def test_aliases_of_a_model_are_available_by_one_of_them(http):
+    by_alias = "/v1/models/aliased@production/aliases"
+    assert http.get(f"{by_alias}/production").json() == http.get(f"{PATH}/production").json()
+    made = http.put(f"{by_alias}/by-alias", json={"version": 1})
+    assert (made.status_code, made.json()["alias"]) == (201, "by-alias")
+    assert http.get(f"{PATH}/by-alias").json()["version"] == 1
+    assert http.delete(f"{by_alias}/by-alias").status_code == 204
+    assert_rejected(http.get(f"{PATH}/by-alias"), 404, "not-found")
+    for method in ("GET", "DELETE"):
+        found = http.request(method, "/v1/models/aliased@nobody/aliases/production")
+        assert_rejected(found, 404, "not-found")
+    unknown = http.put("/v1/models/aliased@nobody/aliases/new", json={"version": 1})
+    assert_rejected(unknown, 404, "not-found")
 
 
 @needs_production
