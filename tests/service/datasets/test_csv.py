@@ -147,6 +147,15 @@ def test_a_line_that_is_not_utf8_like_the_others_is_located(reader):
     reader.assert_rejected(result, "not-utf8", "line 3 is not UTF-8 at byte 1", "encoding=NAME")
 
 
+@pytest.mark.parametrize("end", [b"\xc3", b"\xc3,1\n"])
+def test_a_character_cut_off_at_the_end_of_a_block_is_found(reader, end):
+    """The next block, or the end of the file, is ASCII."""
+    n_bytes = 4 * 1024**2 - len("task,x\n") - 1
+    body = b"task,x\n" + b"a,1\n" * (n_bytes // 4) + b"a" * (n_bytes % 4) + end
+    result = reader.read(body + b"," * (end == b"\xc3"), encoding="utf-8")
+    reader.assert_rejected(result, "not-utf8", "is not UTF-8 at byte")
+
+
 def test_declared_utf8_is_checked(reader):
     result = reader.read(b"task,x\nb\xe9,2\n", encoding="utf8")
     reader.assert_rejected(result, "not-utf8", "line 2 is not UTF-8 at byte 1")
