@@ -202,7 +202,7 @@ def long_addresses(target: Target) -> str:
                 return f"{type(error).__name__} after {i}"
             if "" in statuses:
                 return f"no response to number {i}"
-    return f"{' '.join(sorted(statuses))}; memory +{target.memory_mib() - before:.0f} MiB"
+    return f"{' '.join(sorted(statuses))}; memory {target.memory_mib() - before:+.0f} MiB"
 
 
 def rebinding(target: Target) -> str:
@@ -218,7 +218,11 @@ def event_streams(target: Target) -> str:
     ):
         rng = np.random.default_rng(0)
         data = client.upload({f"task {t}": rng.standard_normal((40, 24)) for t in range(120)})
-        job = client.train(data, "rmt-pca", model="long", k=5, selection="cv", starts="many")
+        # longer than the measurement on any machine
+        grid = [float(c) for c in np.geomspace(0.01, 1e4, 100)]
+        job = client.train(
+            data, "rmt-pca", model="long", k=5, selection="cv", grid=grid, starts="many"
+        )
         head = target.head("GET", f"/v1/jobs/{job.id}/events", "Accept: text/event-stream")
         before = _median_ms(http)
         with ExitStack() as stack:
@@ -272,7 +276,7 @@ def _flood(target: Target, start: bytes, line: bytes, size: int) -> str:
             pass
         grown = target.memory_mib() - before
         status, end = _reply(connection, 1.0)
-    told = f"{sent / MIB:.1f} MiB sent, memory +{grown:.0f} MiB"
+    told = f"{sent / MIB:.1f} MiB sent, memory {grown:+.0f} MiB"
     return f"{status or 'no response'}, connection {end}; {told}"
 
 
