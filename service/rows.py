@@ -123,6 +123,8 @@ class JobRow(Row):
     dataset_id: Mapped[str] = mapped_column(ForeignKey("datasets.id"))
     algorithm: Mapped[str] = mapped_column(sa.String(64))
     params: Mapped[dict[str, Any]]
+    #: The specification as it was sent, of a training job.
+    spec: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON, deferred=True)
     #: Options of the preparation of raw rows; None: the default of the dataset.
     preparation: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     seed: Mapped[int] = mapped_column(sa.BigInteger)

@@ -370,6 +370,37 @@ class Client:
         job: dict[str, Any] = self._http.send("POST", address, content=body, headers=headers).json()
         return job
 
+    def retrain(
+        self,
+        model: RemoteModel | str,
+        dataset: Dataset | str | None = None,
+        *,
+        name: str | None = None,
+        seed: int | None = None,
+    ) -> TrainingJob:
+        """Repeat the job that trained a model, with the same specification, and return the job.
+
+        Parameters
+        ----------
+        model
+            The model, or a name or ``NAME@ALIAS``.
+        dataset
+            Another dataset, such as one that has grown. Default: that of the model.
+        name
+            Name of another model. Default: the result is the next version of the model.
+        seed
+            Another random seed. Default: that of the model.
+        """
+        found = self.model(model) if isinstance(model, str) else model
+        given = {
+            "dataset_id": dataset.id if isinstance(dataset, Dataset) else dataset,
+            "model": name,
+            "seed": seed,
+        }
+        changes = {key: value for key, value in given.items() if value is not None}
+        address = path("v1", "jobs", found.info["lineage"]["job_id"]) + ":repeat"
+        return TrainingJob(self._http, self._post(address, changes))
+
     def job(self, job_id: str) -> TrainingJob:
         """Return a training job."""
         return TrainingJob(self._http, self._http.send("GET", path("v1", "jobs", job_id)).json())

@@ -157,9 +157,17 @@ def ignored_of_manifest(manifest: Mapping[str, Any]) -> frozenset[str]:
     return frozenset(manifest.get("ignored", ()))
 
 
-def warnings_of(manifest: Mapping[str, Any]) -> list[str]:
-    """Return the warnings about a dataset; older manifests have none."""
-    return list(manifest.get("warnings", ()))
+def warnings_of(manifest: Mapping[str, Any], *, uses_numbers: bool = True) -> list[str]:
+    """Return the warnings about a dataset; older manifests have none.
+
+    Parameters
+    ----------
+    uses_numbers
+        Whether targets that are numbers are used as such; else warnings about them are left out.
+    """
+    warnings: list[str] = list(manifest.get("warnings", ()))
+    of_targets = () if uses_numbers else manifest.get("target_warnings", warnings)
+    return [warning for warning in warnings if warning not in of_targets]
 
 
 def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:

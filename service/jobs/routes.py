@@ -25,7 +25,7 @@ from service.jobs import submission
 from service.jobs.context import Context, Services
 from service.jobs.queue import child_store, deletion, queries, store
 from service.jobs.reading import read_job
-from service.jobs.schemas import Event, EventPage, Job, JobSpec, Valid
+from service.jobs.schemas import Event, EventPage, Job, JobSpec, RepeatSpec, Valid
 from service.jobs.watcher import JobWatcher, Snapshot
 from service.models.store import versions_of_jobs
 
@@ -37,6 +37,12 @@ KEY_CHECK_S: Final = 5
 KEEP_ALIVE_S: Final = 15
 EVENTS_PER_READ: Final = 200
 MAX_WAIT_S: Final = 60
+
+_SUBMISSION_PROBLEMS: Final = (
+    *("malformed-json", "not-found", "wrong-state", "body-too-large", "unsupported-media-type"),
+    *("invalid-request", "invalid-params", "invalid-data", "unknown-algorithm", "key-reused"),
+    *("queue-full", "quota-exceeded"),
+)
 
 JobId = Annotated[str, Path(description="Id of the job.")]
 Wait = Annotated[
@@ -67,20 +73,7 @@ class JobQuery(PageQuery):
             "model": Valid,
             "description": "With `validate_only`: the specification is valid; nothing was created.",
         },
-        **problems(
-            "malformed-json",
-            "not-found",
-            "wrong-state",
-            "body-too-large",
-            "unsupported-media-type",
-            "invalid-request",
-            "invalid-params",
-            "invalid-data",
-            "unknown-algorithm",
-            "key-reused",
-            "queue-full",
-            "quota-exceeded",
-        ),
+        **problems(*_SUBMISSION_PROBLEMS),
     },
 )
 async def submit_job(
@@ -167,6 +160,37 @@ def cancel_job(job_id: JobId, services: Context, owner: Owner) -> Response:
     return json_response(_read(services.database, job_id, owner), status=202)
 
 
+@router.post(
+    "/{job_id}:repeat",
+    summary="Repeat a training job",
+    status_code=202,
+    response_model=Job,
+    responses=problems(*_SUBMISSION_PROBLEMS),
+)
+async def repeat_job(
+    job_id: JobId,
+    changes: RepeatSpec,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    *,
+    idempotency_key: IdempotencyKey = None,
+    wait: Wait = 0,
+) -> Response:
+    """Queue a job with the specification of an earlier one, such as on a dataset that has grown."""
+    address = f"POST /v1/jobs/{job_id}:repeat"
+    origin = submission.Origin(
+        owner,
+        idempotency_key,
+        fingerprint(address, await request.body()),
+        trace_parent(request),
+    )
+    new_id = await run_in_threadpool(_repeat, services, job_id, changes, origin)
+    services.dispatcher.wake()
+    job = await wait_for(services.database, services.watcher, new_id, owner, wait)
+    return json_response(job, status=202, Location=f"/v1/jobs/{new_id}", Retry_After="1")
+
+
 @router.delete(
     "/{job_id}",
     summary="Delete a job",
@@ -238,6 +262,15 @@ async def get_events(
 
 def _submit(services: Services, spec: JobSpec, origin: submission.Origin) -> str:
     with services.database.write() as session:
+        return submission.submit(session, spec, origin, settings=services.settings).id
+
+
+def _repeat(services: Services, job_id: str, changes: RepeatSpec, origin: submission.Origin) -> str:
+    with services.database.write() as session:
+        row = store.get(session, job_id, owner=origin.owner)
+        if row is None:
+            raise no_job(job_id)
+        spec = submission.repeated(row, changes)
         return submission.submit(session, spec, origin, settings=services.settings).id
 
 

@@ -108,6 +108,18 @@ class JobSpec(JobLimits):
     )
 
 
+class RepeatSpec(WireModel):
+    """What differs when a training job is repeated."""
+
+    dataset_id: str | None = Field(
+        None, max_length=40, description="Id of another dataset. Default: that of the job."
+    )
+    model: str | None = Field(
+        None, pattern=MODEL_NAME, description="Name of another model. Default: that of the job."
+    )
+    seed: int | None = Field(None, ge=0, lt=2**63, description="Another random seed.")
+
+
 class Valid(BaseModel):
     """Result of validating a job specification."""
 

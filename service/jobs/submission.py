@@ -22,7 +22,7 @@ from service.datasets.suitability import check_tasks
 from service.errors import Problem, describe, json_pointer
 from service.idempotency import find_created, remember_created
 from service.jobs.queue import child_store, queries, store
-from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec
+from service.jobs.schemas import AdaptOptions, JobLimits, JobSpec, RepeatSpec
 from service.jobs.studies.child_jobs import Plan
 from service.jobs.studies.plans import Study, StudyOptions, plan_adaptation, plan_job
 from service.models.columns import column_names
@@ -87,6 +87,7 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         model_name=spec.model,
         traceparent=origin.traceparent,
         warnings=checked.warnings,
+        spec=spec.model_dump(mode="json", exclude_unset=True),
         **limits_of(spec, settings),
     )
     if study is None:
@@ -99,6 +100,21 @@ def submit(session: Session, spec: JobSpec, origin: Origin, *, settings: Setting
         )
     remember_created(session, origin.owner, origin.key, origin.request, row.id)
     return row
+
+
+def repeated(row: JobRow, changes: RepeatSpec) -> JobSpec:
+    """Return the specification of a training job with some changes.
+
+    Raises
+    ------
+    Problem
+        The job has no specification.
+    """
+    if row.spec is None:
+        detail = f"job '{row.id}' has no specification to repeat: it is not a training job of its"
+        raise Problem("wrong-state", f"{detail} own, or an earlier version submitted it")
+    values = {**row.spec, **changes.model_dump(mode="json", exclude_none=True)}
+    return JobSpec.model_validate_json(orjson.dumps(values))
 
 
 def check_queue_limit(session: Session, owner: str, settings: Settings) -> None:
@@ -197,11 +213,10 @@ def find_dataset(
 def _find_tasks(
     session: Session, spec: JobSpec, algorithm: Algorithm[Any, Any], *, owner: str
 ) -> tuple[tuple[TaskSummary, ...], list[str]]:
-    """Return the summaries of the tasks, and the warnings about their targets."""
+    """Return the summaries of the tasks, and the warnings about the dataset."""
     manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
-    # the warnings are about numeric targets
-    warnings = warnings_of(manifest) if algorithm.needs.target in ("numbers", "any") else []
-    return summaries(manifest), warnings
+    uses_numbers = algorithm.needs.target in {"numbers", "any"}
+    return summaries(manifest), warnings_of(manifest, uses_numbers=uses_numbers)
 
 
 def _check_preparation(

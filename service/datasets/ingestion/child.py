@@ -53,6 +53,7 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
     manifest["warnings"] = [*parsed.notes, *codes]
+    manifest["target_warnings"] = codes
     return manifest
 
 

@@ -41,7 +41,9 @@ def add_child_jobs(session: Session, parent: JobRow, children: Sequence[ChildJob
         **{name: getattr(parent, name) for name in store.NewJob.__dataclass_fields__}
     )
     for child in children:
-        new = replace(job, algorithm=child.algorithm, params=child.params, plan=child.plan)
+        new = replace(
+            job, algorithm=child.algorithm, params=child.params, plan=child.plan, spec=None
+        )
         store.create(session, new, parent_id=parent.id)
 
 
