@@ -165,6 +165,8 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
         if path in (*OPEN, *ACROSS_OWNERS) or path.startswith("/v1/algorithms"):
             continue
         body = {"version": 1} if method == "PUT" else None
+        if path.endswith(":repeat"):
+            body = {}
         if path.endswith(CALLS):
             body = {"task": "a", "inputs": [[1, 2, 3, 4]]}
         response = httpx.request(method, guarded.url + path, headers=headers, json=body)
