@@ -1,5 +1,6 @@
 """``sibling datasets``: list, upload, and look at datasets; options of commands that upload."""
 
+import sys
 from collections.abc import Sequence
 from typing import Annotated, Any, Final
 
@@ -13,7 +14,9 @@ from service.client import Client
 from service.client.client import DEFAULT_URL
 
 datasets = typer.Typer()
-_out = Console(highlight=False, soft_wrap=True)
+#: Line width if the output is a file or a pipe, so that tables are not wrapped.
+_PIPE_WIDTH: Final = 240
+_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 #: Heights of the bars of a histogram.
 _BARS: Final = " ▁▂▃▄▅▆▇█"

@@ -197,11 +197,12 @@ def requests_of(dataset, http):
     ]
 
 
-def follow(http, job_id):
-    """Return the lines of an event stream, which ends with the job."""
+def follow(http, job_id, lines):
+    """Add the lines of an event stream, which ends with the job, to a list."""
     headers = {"Accept": "text/event-stream"}
     with http.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers) as response:
-        return [line for line in response.iter_lines() if line.startswith("data:")]
+        lines.extend(line for line in response.iter_lines() if line.startswith("data:"))
+    return lines
 
 
 @pytest.mark.timeout(600)
@@ -218,7 +219,9 @@ def test_a_server_that_hangs_gives_503_and_everything_goes_on_afterwards(served,
         dataset = client.upload({"a": np.eye(4), "b": np.eye(4)}, name="d")
         job = client.train(client.upload(large, name="large"), "rmt-pca", model="long", **LONG)
         wait_until(lambda: job.refresh().info["progress"], timeout_s=TIMEOUT_S)
-        stream = pool.submit(follow, http, job.id)
+        lines = []
+        stream = pool.submit(follow, http, job.id, lines)
+        wait_until(lambda: lines, timeout_s=TIMEOUT_S)  # the stream began before the server hangs
         waiting = pool.submit(lambda: http.get(f"/v1/jobs/{job.id}", params={"wait": 20}))
         with frozen(*server_of(database)):
             calls = requests_of(dataset, http)

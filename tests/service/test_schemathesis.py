@@ -51,7 +51,8 @@ def test_responses_match_the_openapi_document(service, dataset, model, method, p
     )
     @given(case=st.one_of(strategies), is_known=st.booleans())
     def call(case, is_known):
-        if is_known and method != "DELETE":
+        # a job that is repeated would make versions of the model that other tests call
+        if is_known and method != "DELETE" and not path.endswith(":repeat"):
             case.path_parameters = {n: known[n] for n in case.path_parameters or ()}
         if "wait" in (case.query or {}):
             case.query = {**case.query, "wait": 0}

@@ -20,7 +20,7 @@ from service.datasets.formats.arrow_labels import (
 )
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
-from service.datasets.formats.table_columns import TableColumns, find_columns
+from service.datasets.formats.table_columns import DEFAULT_TASK_COLUMN, TableColumns, find_columns
 from service.datasets.formats.validation import (
     Target,
     check_counts,
@@ -72,7 +72,8 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     is_plain = all(column.kind == "number" for column in columns) and not any(
         np.isnan(task.X).any() for task in tasks
     )
-    ignored = tuple(name for name in roles.names if name not in {*names})
+    # rows have their task beside them, or in a column of this name
+    ignored = tuple(name for name in roles.names if name not in {*names, DEFAULT_TASK_COLUMN})
     return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes), ignored)
 
 

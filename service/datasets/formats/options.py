@@ -2,7 +2,7 @@
 
 import codecs
 import unicodedata
-from typing import TYPE_CHECKING, Literal, cast, get_args
+from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, field_validator
 
@@ -60,9 +60,9 @@ class ReadOptions(BaseModel):
         description="Encoding of CSV, such as latin-1. Default: UTF-8 or UTF-16, if the file is in "
         "one of them, else windows-1252.",
     )
-    missing_marker: tuple[str, ...] | None = Field(
+    missing_marker: tuple[Annotated[str, Field(max_length=40)], ...] | None = Field(
         None,
-        max_length=100,
+        max_length=50,
         description="CSV cells that are missing values, beside empty ones. Default: NA, NaN, null, "
         "None, ? and the like.",
     )

@@ -9,7 +9,7 @@ from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.validation import check_counts, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
-_DEFAULT_TASK_COLUMN: Final = "task"
+DEFAULT_TASK_COLUMN: Final = "task"
 _MAX_COLUMNS_SHOWN: Final = 20
 
 
@@ -46,8 +46,8 @@ def find_columns(
     """
     names = _column_names(header, limits)
     task = options.task_column
-    if task is None and _DEFAULT_TASK_COLUMN in names:
-        task = _DEFAULT_TASK_COLUMN
+    if task is None and DEFAULT_TASK_COLUMN in names:
+        task = DEFAULT_TASK_COLUMN
     _check_options(names, task, options, hint)
     special = {task, options.group_column, *options.target_column, *options.ignore_column}
     features = tuple(i for i, name in enumerate(names) if name not in special)
