@@ -201,7 +201,9 @@ def follow(http, job_id, lines):
     """Add the lines of an event stream, which ends with the job, to a list."""
     headers = {"Accept": "text/event-stream"}
     with http.stream("GET", f"/v1/jobs/{job_id}/events", headers=headers) as response:
-        lines.extend(line for line in response.iter_lines() if line.startswith("data:"))
+        for line in response.iter_lines():
+            if line.startswith("data:"):
+                lines.append(line)
     return lines
 
 
