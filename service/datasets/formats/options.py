@@ -1,6 +1,7 @@
 """Options and limits of the parsers."""
 
 import codecs
+import string
 import unicodedata
 from typing import TYPE_CHECKING, Annotated, Literal, cast, get_args
 
@@ -100,6 +101,14 @@ class ReadOptions(BaseModel):
             if not name or kind not in _KINDS:
                 raise ValueError(f"{entry[:100]!r} is not NAME:KIND with a kind of {_KINDS}")
         return entries
+
+    @field_validator("delimiter")
+    @classmethod
+    def _check_delimiter(cls, delimiter: str | None) -> str | None:
+        is_mark = delimiter is None or delimiter in "\t " + string.punctuation
+        if not is_mark or delimiter in {'"', "."}:
+            raise ValueError(f"{delimiter!r} cannot be a delimiter; expected a sign such as ';'")
+        return delimiter
 
     @field_validator("encoding")
     @classmethod

@@ -223,6 +223,19 @@ def test_an_unknown_encoding_is_rejected(encoding):
         ReadOptions(encoding=encoding)
 
 
+@pytest.mark.parametrize("delimiter", ['"', "\n", "\r", "a", "1", ".", "é", "", ";;", "\x00"])
+def test_what_cannot_be_a_delimiter_is_rejected(delimiter):
+    with pytest.raises(ValidationError, match=r"delimiter|character"):
+        ReadOptions(delimiter=delimiter)
+
+
+@pytest.mark.parametrize("delimiter", [*";:|!#$%&*+-/<=>?@^_`~", "\t", " ", "'", "\\", "(", ","])
+def test_any_sign_can_be_a_delimiter(reader, delimiter):
+    body = f"task{delimiter}x\na{delimiter}15\nb{delimiter}16\n".encode()
+    tasks = reader.tasks(reader.read(body, delimiter=delimiter))
+    assert [task.X.tolist() for task in tasks] == [[[15]], [[16]]]
+
+
 @pytest.mark.parametrize("option", ["delimiter", "decimal", "encoding"])
 def test_options_of_csv_do_not_apply_to_other_formats(reader, option):
     value = {"delimiter": ";", "decimal": ",", "encoding": "utf-8"}[option]
