@@ -10,7 +10,6 @@ from typing import Any, Final
 import pyarrow as pa
 import pyarrow.csv as pv
 
-from service.datasets.formats.arrow_columns import MAX_LEVELS
 from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.csv_dialect import Dialect, find_dialect, markers_of
 from service.datasets.formats.csv_numbers import Texts, typed, typed_target
@@ -110,7 +109,7 @@ class _Table:
                 if name in targets:
                     kind = self.options.target_kind
                     columns[name] = typed_target(texts, self.dialect.decimal, kind)
-                elif name in labels or name in declared:
+                elif name in labels or declared.get(name, "number") != "number":
                     columns[name] = texts.all()
                 else:
                     columns[name] = typed(texts, self.dialect.decimal)
@@ -135,7 +134,7 @@ class _Table:
 
     def _sample(self) -> dict[str, pa.DataType]:
         """Return the types of the columns by the start of the file, all that are used."""
-        texts = {name: _TEXT for name in self._used() if self._is_text(name)}
+        texts = dict.fromkeys(self._texts() & {*self._used()}, _TEXT)
         with self.text.path.open("rb") as file:
             data = file.read(_SAMPLE_BYTES)
             if file.read(1):
@@ -146,12 +145,11 @@ class _Table:
             return dict.fromkeys(self._used(), _TEXT)
         return {name: _wide(found.field(name).type) for name in self._used()}
 
-    def _is_text(self, name: str) -> bool:
-        """Return whether the cells of a column are kept as they are written."""
+    def _texts(self) -> set[str]:
+        """Return the columns whose cells are kept as they are written."""
         roles = (self.roles.task, self.roles.group, *self.roles.targets)
-        return name in {self.roles.names[i] for i in roles if i is not None} | {
-            *self.options.kinds()
-        }
+        declared = {name for name, kind in self.options.kinds().items() if kind != "number"}
+        return {self.roles.names[i] for i in roles if i is not None} | declared
 
     def _used(self) -> list[str]:
         ignored = {*self.options.ignore_column}
@@ -183,8 +181,6 @@ class _Table:
                 null_values=["", *markers_of(self.options)],
                 strings_can_be_null=False,
                 decimal_point=self.dialect.decimal,
-                auto_dict_encode=True,
-                auto_dict_max_cardinality=MAX_LEVELS,
             ),
         )
 

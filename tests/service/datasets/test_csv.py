@@ -205,6 +205,14 @@ def test_delimiter_and_decimal_are_detected(reader, delimiter, decimal):
     assert [task.X[0, 0] for task in tasks] == [1.25, -3.5]
 
 
+def test_a_column_that_is_declared_to_be_numbers_may_have_decimal_commas(reader):
+    body = b"task;x;z\na;1,5;7\nb;;+8\n"
+    result = reader.read(body, column_kind=["x:number", "z:number"])
+    values = [task.X.tolist() for task in reader.tasks(result)]
+    assert values[0] == [[1.5, 7]]
+    assert values[1][0][1] == 8
+
+
 def test_what_may_be_a_thousands_separator_is_not_taken_for_a_decimal(reader):
     result = reader.read(b"task;x\na;1,234\nb;5,678\n")
     reader.assert_rejected(result, "not-a-number", "line 2", "'1,234'", "decimal '.'", column="x")
