@@ -31,11 +31,11 @@ _PROCESSOR: Final = ("model name", "flags", "Features")
 def ensure_compiled() -> None:
     """Compile all kernels in other processes, unless the cache has them."""
     expected = _fingerprint()
-    if _stamped() == expected:
+    if _is_stamped(expected):
         return
     with _lock():
-        if _stamped() != expected:  # else another process has done it meanwhile
-            log.info("kernels.compiled", why="this code has not been compiled on this processor")
+        if not _is_stamped(expected):  # else another process has done it meanwhile
+            log.info("kernels.compiling", why="this code has not been compiled on this processor")
             subprocess.run([sys.executable, "-P", "-m", "service.warm"], check=False)
 
 
@@ -55,12 +55,13 @@ def _folders() -> list[Path]:
     return [cache, Path.home() / ".cache" / "sibling"]
 
 
-def _stamped() -> str | None:
-    """Return what the stamp says, or None if there is none."""
+def _is_stamped(expected: str) -> bool:
+    """Return whether a stamp says so; one that cannot be written may be of other code."""
     for folder in _folders():
         with suppress(OSError):
-            return (folder / _STAMP).read_text()
-    return None
+            if (folder / _STAMP).read_text() == expected:
+                return True
+    return False
 
 
 def _fingerprint() -> str:

@@ -1,1 +1,1 @@
-"""Readers of upload formats: CSV tables and NumPy archives."""
+"""Readers of upload formats: tables, records and archives of arrays."""

@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from service.datasets.formats.options import TargetKind
-from service.datasets.issues import ValidationIssues
+from service.datasets.issues import MAX_ISSUES, ValidationIssues
 
 _NUMBER: Final = r"^[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?$"
 _INFINITE: Final = r"(?i)^[+-]?inf(?:inity)?$"
@@ -148,8 +148,10 @@ def _complain(
     """Raise Rejected with the rows of the given levels, where numbers are expected."""
     issues = ValidationIssues()
     name = texts.name
-    advice = f"correct it, declare missing_marker if it marks a missing value, or declare \
-column_kind={name}:category"
+    advice = (
+        "correct it, declare missing_marker if it marks a missing value, or declare "
+        f"column_kind={name}:category"
+    )
     if mixed_with:
         advice = f"{mixed_with} is a number: correct this one, or set target_kind=classes"
     for row, text in _rows_of(texts, is_wrong):
@@ -161,7 +163,7 @@ column_kind={name}:category"
 
 def _rows_of(texts: Texts, is_chosen: NDArray[np.bool_]) -> list[tuple[int, str]]:
     positions = np.asarray(texts.positions)
-    rows = np.flatnonzero(is_chosen[positions])[:1000]
+    rows = np.flatnonzero(is_chosen[positions])[:MAX_ISSUES]
     return [(int(row), texts.levels[int(positions[row])].as_py()) for row in rows]
 
 

@@ -7,7 +7,7 @@ from itertools import islice
 from pathlib import Path
 
 from service.datasets.formats.csv_dialect import Dialect
-from service.datasets.issues import Rejected, ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,19 +57,22 @@ class Places:
             found = {row: record for row, record in enumerate(first) if row in wanted}
         except Rejected:  # this reader is stricter; the rows before it have their places
             return rejected
-        issues = []
-        for issue in rejected.issues:
-            record = None if issue.row is None else found.get(issue.row)
-            if record is not None:
-                task = None if self._task is None else record.cells[self._task].strip()
-                is_task = issue.column == self._dialect.header[self._task or 0].strip()
-                task = issue.task if is_task else task
-                place = f"line {record.line}" + ("" if task is None else f", task '{task}'")
-                what = issue.detail.removeprefix(f"row {issue.row}, ")
-                detail = f"{place}, {what}"
-                issue = replace(issue, detail=detail, row=record.number, task=task)  # noqa: PLW2901
-            issues.append(issue)
-        return Rejected(*issues)
+        placed = (
+            issue
+            if issue.row is None or issue.row not in found
+            else self._placed(issue, found[issue.row])
+            for issue in rejected.issues
+        )
+        return Rejected(*placed)
+
+    def _placed(self, issue: ValidationIssue, record: _Record) -> ValidationIssue:
+        """Return an issue with the line of its record, and with the task unless that is wrong."""
+        task = None if self._task is None else record.cells[self._task].strip()
+        if issue.column == self._dialect.header[self._task or 0].strip():
+            task = issue.task
+        place = f"line {record.line}" + ("" if task is None else f", task '{task}'")
+        detail = f"{place}, {issue.detail.removeprefix(f'row {issue.row}, ')}"
+        return replace(issue, detail=detail, row=record.number, task=task)
 
     def _records(self) -> Iterator[_Record]:
         """Yield the records below the header, without blank lines."""
