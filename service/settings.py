@@ -6,7 +6,8 @@ import resource
 from pathlib import Path
 from typing import Any, Final, Literal
 
-from pydantic import Field, SecretStr, model_validator
+import sqlalchemy as sa
+from pydantic import Field, SecretStr, field_validator, model_validator
 from pydantic_core import PydanticCustomError
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
@@ -15,6 +16,8 @@ PREFIX: Final = "SIBLING_"
 #: Open files of a process that are not connections, such as those of the database.
 _OTHER_FILES: Final = 256
 _MIN_CONNECTIONS: Final = 20
+#: What the URL of a database may begin with.
+_DRIVERS: Final = {"sqlite", "sqlite+pysqlite", "postgres", "postgresql", "postgresql+psycopg"}
 
 #: Variables of version 0.1, and their present names.
 RENAMED: Final = {
@@ -381,6 +384,28 @@ class Settings(BaseSettings):
             sentences = (f"{old} has been renamed; set {new} instead" for old, new in former)
             raise PydanticCustomError("renamed", "{text}", {"text": "; ".join(sentences)})
         return values
+
+    @field_validator("database_url")
+    @classmethod
+    def _require_shared_database(cls, value: str) -> str:
+        """Raise an error for a URL of another kind of database, or of one in memory."""
+        expected = "expected postgresql://USER@HOST/NAME or sqlite:///FILE"
+        try:
+            url = sa.make_url(value) if value else None
+        except sa.exc.ArgumentError as error:
+            raise PydanticCustomError(
+                "database_url", "no URL; {expected}", {"expected": expected}
+            ) from error
+        if url is None:
+            return value
+        if url.drivername not in _DRIVERS:
+            text = "{driver} is not supported; {expected}"
+            context = {"driver": url.drivername, "expected": expected}
+            raise PydanticCustomError("database_url", text, context)
+        if url.get_backend_name() == "sqlite" and url.database in (None, "", ":memory:"):
+            text = "a database in memory cannot be shared with workers; {expected}"
+            raise PydanticCustomError("database_url", text, {"expected": expected})
+        return value
 
     def resolved_database_url(self) -> str:
         """Return the URL of the database, by default SQLite in the data directory."""

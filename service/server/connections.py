@@ -92,10 +92,10 @@ class Connections:
             connection.abort()
 
     def _check(self) -> None:
+        self.start()  # first, so that an error does not end all later checks
         self.now_s += self._interval_s
         for connection in tuple(self._all):
             connection.check_time()
-        self.start()
 
 
 class Connection(asyncio.Protocol):

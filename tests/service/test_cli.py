@@ -382,6 +382,22 @@ def test_a_setting_by_its_former_name_is_rejected_with_the_present_one(monkeypat
         Settings()
 
 
+@pytest.mark.parametrize(
+    ("url", "reason"),
+    [
+        ("sqlite://", "a database in memory cannot be shared with workers"),
+        ("sqlite:///:memory:", "a database in memory cannot be shared with workers"),
+        ("mysql://host/name", "mysql is not supported"),
+        ("postgresql+asyncpg://host/name", "postgresql+asyncpg is not supported"),
+        ("nonsense", "no URL"),
+    ],
+)
+def test_a_database_that_cannot_be_used_is_told(run, url, reason):
+    expected = "expected postgresql://USER@HOST/NAME or sqlite:///FILE"
+    end = run("migrate", SIBLING_DATABASE_URL=url)
+    assert_fails(end, f"error: SIBLING_DATABASE_URL: {reason}; {expected}\n")
+
+
 def test_serve_names_every_setting_that_has_been_renamed(run):
     end = run("serve", SIBLING_SLOTS="2", DATABASE_URL="sqlite:///old.db")
     assert_fails(
