@@ -149,17 +149,15 @@ def without_preparation(arrays: Mapping[str, NDArray[Any]]) -> dict[str, NDArray
 
 
 def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ...]:
-    """Return the columns of a task in its order; without kinds, all are numbers."""
+    """Return the columns of a task in its order; those without a kind are numbers."""
     if task.input != "rows":
         raise InvalidData(
             f"task '{task.name}' has covariance matrices, which cannot be prepared",
             task=task.name,
         )
-    if columns is not None:
-        of_name = {column.name: column for column in columns}
-        return tuple(of_name[name] for name in task.feature_names or of_name)
+    of_name = {column.name: column for column in columns or ()}
     names = task.feature_names or tuple(f"column {j}" for j in range(task.n_features))
-    return tuple(Column(name) for name in names)
+    return tuple(of_name.get(name) or Column(name) for name in names)
 
 
 def _distinct_rows(tasks: Sequence[Task]) -> Array:

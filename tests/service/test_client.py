@@ -67,7 +67,7 @@ def test_invalid_data_is_rejected_before_it_is_sent(client, tmp_path):
 
 def test_a_rejected_upload_raises_with_its_issues(client):
     data = tasks(4)
-    data["two"][3, 1] = np.nan
+    data["two"][3, 1] = np.inf
     with pytest.raises(ServiceError, match="two") as caught:
         client.upload(data)
     assert (caught.value.status, caught.value.code) == (422, "invalid-dataset")

@@ -62,3 +62,20 @@ def test_a_model_without_labels_does_not_support_predict(client, written):
     assert "predict" not in model.info["methods"]
     with pytest.raises(ServiceError, match="does not support predict"):
         model.predict(written[0]["bob"], task="bob")
+
+
+def test_arrays_with_gaps_are_trained_and_called_without_any_option(client):
+    rng = np.random.default_rng(1)
+    X = {task: rng.standard_normal((20, 3)) for task in ("a", "b")}
+    y = {task: rows @ [1.0, -2.0, 0.5] for task, rows in X.items()}
+    X["a"][::5, 1] = np.nan
+    y["b"][3] = np.nan
+    job = client.train(client.upload(X, y, name="gaps"), "mtfl", model="gaps")
+    model = job.wait()
+    assert any("1 row has no target" in warning for warning in model.info["warnings"])
+    known = np.concatenate([X["a"], np.delete(X["b"], 3, axis=0)])
+    filled = np.where(np.isnan(X["a"]), np.nanmean(known, axis=0), X["a"])
+    # a gap is filled with the mean, and tells by a column of its own that it was one
+    change = model.predict(X["a"], task="a") - model.predict(filled, task="a")
+    np.testing.assert_array_equal(change[~np.isnan(X["a"][:, 1])], 0)
+    np.testing.assert_allclose(np.ptp(change[::5]), 0, atol=1e-12)

@@ -1,7 +1,8 @@
 """Parser of .npz: arrays ``<task>/X``, ``<task>/y``, ``<task>/C``, or one table of all tasks.
 
 A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
-the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ.
+the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ. NaN in X is a
+missing value; rows whose y is NaN have no target, and are left out.
 """
 
 from collections import Counter
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
+from algorithms.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
@@ -61,9 +63,14 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
     _check_options(options)
     if not arrays:
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
-    if "X" in arrays or "task" in arrays:
-        return Parsed(_from_table(arrays, options, limits))
-    return Parsed(_from_parts(arrays, options, limits))
+    read = _from_table if "X" in arrays or "task" in arrays else _from_parts
+    notes: list[str] = []
+    tasks = read(arrays, options, limits, notes)
+    if not tasks:
+        reject("no-rows", "no row has a target: all of them are NaN")
+    has_gaps = any(task.input == "rows" and np.isnan(task.X).any() for task in tasks)
+    names = dict.fromkeys(name for task in tasks for name in task.feature_names or ())
+    return Parsed(tasks, tuple(map(Column, names)) if has_gaps else None, tuple(notes))
 
 
 def _check_options(options: ReadOptions) -> None:
@@ -77,14 +84,14 @@ def _check_options(options: ReadOptions) -> None:
     issues.check()
 
 
-def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
+def _from_table(
+    arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
+) -> list[Task]:
     _check_table(arrays)
     labels = arrays["task"]
     X = _as_rows(arrays["X"], "X", None, limits)
     y = arrays.get("y")
-    targets = None if y is None else as_targets(y, options.target_kind)
-    if targets is not None and targets.dtype.kind == "f":
-        _check_finite(targets, "y", None)
+    target = None if y is None else _target(y, "y", None, options, notes)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits)
     found, first, which = np.unique(labels, return_index=True, return_inverse=True)
     check_counts(len(found), X.shape[1], limits)
@@ -92,11 +99,13 @@ def _from_table(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Ta
     position = np.empty(len(order), np.int32)
     position[order] = np.arange(len(order), dtype=np.int32)
     names = _task_names([str(found[i]) for i in order], limits)
-    target = None if targets is None else Target(targets)
     groups = _groups(arrays, None)
-    return split_rows(
+    tasks = split_rows(
         X, position[which], names, target=target, feature_names=features, groups=groups
     )
+    names_left = {task.name for task in tasks}
+    notes += [_no_targets(name) for name in names if name not in names_left]
+    return tasks
 
 
 def _check_table(arrays: Arrays) -> None:
@@ -139,14 +148,16 @@ def _task_names(texts: list[str], limits: Limits) -> list[str]:
     return list(names)
 
 
-def _from_parts(arrays: Arrays, options: ReadOptions, limits: Limits) -> list[Task]:
+def _from_parts(
+    arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
+) -> list[Task]:
     shared = {_NAMES: arrays.pop(_NAMES)} if _NAMES in arrays else {}
     parts = _group(arrays, limits)
     issues = ValidationIssues()
     tasks = []
     for name, own in parts.items():
         try:
-            tasks.append(_from_own(name, shared | own, options, limits, issues=issues))
+            tasks.append(_from_own(name, shared | own, options, limits, issues=issues, notes=notes))
         except Rejected as rejected:
             issues.extend(rejected)
         own.clear()  # frees memory: only the arrays of one task exist duplicate
@@ -179,6 +190,7 @@ def _from_own(
     limits: Limits,
     *,
     issues: ValidationIssues,
+    notes: list[str],
 ) -> Task | None:
     own = {part: array for part, array in arrays.items() if part not in (_NAMES, "groups")}
     groups = _groups(arrays, name)
@@ -197,11 +209,40 @@ def _from_own(
     if y is not None and y.shape != X.shape[:1]:
         detail = f"'{name}/y' needs shape {X.shape[:1]}, one entry per row of X, got {y.shape}"
         reject("wrong-shape", detail, task=name)
-    targets = None if y is None else as_targets(y, options.target_kind, task=name)
-    if targets is not None and targets.dtype.kind == "f":
-        _check_finite(targets, f"{name}/y", name)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
-    return rows_task(name, X, targets, features, issues, groups=groups)
+    if y is None:
+        return rows_task(name, X, None, features, issues, groups=groups)
+    target = _target(y, f"{name}/y", name, options, notes)
+    if not len(target.values):
+        notes.append(_no_targets(name))
+        return None
+    groups = None if groups is None else target.take(groups)
+    return rows_task(name, target.take(X), target.values, features, issues, groups=groups)
+
+
+def _target(
+    y: NDArray[Any], name: str, task: str | None, options: ReadOptions, notes: list[str]
+) -> Target:
+    """Return the targets of the rows that have one, and add a note about the others."""
+    rows = None
+    if y.dtype.kind == "f":
+        _check_finite(y, name, task, allows_missing=True)
+        is_known = ~np.isnan(y)
+        if not is_known.all():
+            rows = np.flatnonzero(is_known)
+            n_missing = len(y) - len(rows)
+            what = (
+                "1 row has no target and is"
+                if n_missing == 1
+                else f"{n_missing} rows have no target and are"
+            )
+            notes.append(f"{what} left out: NaN in '{name}'")
+            y = y[rows]
+    return Target(as_targets(y, options.target_kind, task=task), rows)
+
+
+def _no_targets(task: str) -> str:
+    return f"task '{task}' has no targets and is left out"
 
 
 def _groups(arrays: Arrays, task: str | None) -> NDArray[Any] | None:
@@ -228,10 +269,12 @@ def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -
         detail = f"'{name}' has shape {array.shape}; at least one column is required"
         reject("no-features", detail, task=task)
     check_counts(1, array.shape[1], limits)
-    return _as_numbers(array, name, task)
+    return _as_numbers(array, name, task, allows_missing=True)
 
 
-def _as_numbers(array: NDArray[Any], name: str, task: str | None) -> NDArray[np.float64]:
+def _as_numbers(
+    array: NDArray[Any], name: str, task: str | None, *, allows_missing: bool = False
+) -> NDArray[np.float64]:
     if array.dtype.kind not in "fiub":
         detail = f"'{name}' has dtype {array.dtype}; numbers are required"
         reject("not-a-number", detail, task=task)
@@ -241,16 +284,18 @@ def _as_numbers(array: NDArray[Any], name: str, task: str | None) -> NDArray[np.
             detail = f"'{name}' contains the integer {largest}, above 2**53; remove columns of ids"
             reject("inexact-integer", detail, task=task)
     values = np.ascontiguousarray(array, dtype=np.float64)
-    _check_finite(values, name, task)
+    _check_finite(values, name, task, allows_missing=allows_missing)
     return values
 
 
-def _check_finite(values: NDArray[np.float64], name: str, task: str | None) -> None:
-    """Raise Rejected with the location of each value that is not finite."""
+def _check_finite(
+    values: NDArray[Any], name: str, task: str | None, *, allows_missing: bool
+) -> None:
+    """Raise Rejected with the location of each value that is not finite, or missing."""
     if np.isfinite(values).all():
         return
     issues = ValidationIssues()
-    for place in np.argwhere(~np.isfinite(values)):
+    for place in np.argwhere(np.isinf(values) if allows_missing else ~np.isfinite(values)):
         row, *rest = (int(i) for i in place)
         column = rest[-1] if rest else None
         where = f"'{name}', row {row}" + ("" if column is None else f", column {column}")

@@ -135,7 +135,7 @@ FILES = {
     "an encoding": ("task,a\né,1\n".encode() + b"\xe9,1\n", "text/csv", "UTF-8"),
     "a truncated archive": (DENSE[:-100], NPZ, "archive"),
     "objects": (npz(t__X=X, t__y=np.array([1, "a", None], dtype=object)), NPZ, "'t/y'"),
-    "a value": (npz(t__X=np.array([[1.0, 2.0], [3.0, np.nan]])), NPZ, "row 1, column 1"),
+    "a value": (npz(t__X=np.array([[1.0, 2.0], [3.0, np.inf]])), NPZ, "row 1, column 1"),
     "a header of pickles": (archive([("t/X.npy", npy_header("(" * 3000))]), NPZ, "'t/X'"),
     "no task": (npz(feature_names=np.array(["a"])), NPZ, "feature_names"),
 }

@@ -231,9 +231,60 @@ def test_invalid_code_points_are_rejected(reader):
 
 def test_a_non_finite_value_is_located(reader):
     bad = X.copy()
-    bad[2, 1] = np.nan
+    bad[2, 1] = np.inf
     result = reader.read_npz({"a/X": X, "b/X": bad})
     reader.assert_rejected(result, "not-finite", "'b/X'", task="b", row=2, column=1)
+
+
+def test_a_missing_entry_of_a_covariance_is_located(reader):
+    C = np.eye(3)
+    C[2, 1] = np.nan
+    result = reader.read_npz({"a/C": C})
+    reader.assert_rejected(result, "not-finite", "'a/C'", task="a", row=2, column=1)
+
+
+@pytest.mark.parametrize("names", [None, ["one", "two"]])
+def test_missing_values_are_kept_and_the_columns_are_to_be_prepared(reader, names):
+    gaps = X.copy()
+    gaps[2, 1] = np.nan
+    own = {} if names is None else {"feature_names": np.array(names)}
+    result = reader.read_npz({"a/X": X, "b/X": gaps, **own})
+    np.testing.assert_array_equal(reader.tasks(result)["b"].X, gaps)
+    kinds = [{"name": name, "kind": "number"} for name in names or ()]
+    assert result["manifest"]["columns"] == kinds
+    assert result["manifest"]["tasks"][1]["features"]["missing"] == [0, 1]
+
+
+def test_complete_arrays_need_no_preparation(reader):
+    assert "columns" not in reader.read_npz({"a/X": X})["manifest"]
+
+
+@pytest.mark.parametrize("layout", ["tasks", "table"])
+def test_rows_without_a_target_are_left_out_and_told(reader, layout):
+    y = np.array([2.5, np.nan, 7.0])
+    none = np.full(3, np.nan)
+    groups = np.array(["p", "q", "r"])
+    arrays = {"a/X": X, "a/y": y, "a/groups": groups, "b/X": X, "b/y": none, "b/groups": groups}
+    if layout == "table":
+        arrays = {
+            "X": np.concatenate([X, X]),
+            "y": np.concatenate([y, none]),
+            "task": np.repeat(["a", "b"], 3),
+            "groups": np.concatenate([groups, groups]),
+        }
+    result = reader.read_npz(arrays)
+    (task,) = reader.tasks(result)
+    np.testing.assert_array_equal(task.X, X[[0, 2]])
+    np.testing.assert_array_equal(task.y, [2.5, 7.0])
+    np.testing.assert_array_equal(task.groups, ["p", "r"])
+    notes = result["manifest"]["warnings"]
+    assert any("left out: NaN in" in note for note in notes)
+    assert "task 'b' has no targets and is left out" in notes
+
+
+def test_arrays_without_any_target_are_rejected(reader):
+    result = reader.read_npz({"a/X": X, "a/y": np.full(3, np.nan)})
+    reader.assert_rejected(result, "no-rows", "all of them are NaN")
 
 
 def test_a_non_finite_target_is_located_by_its_row(reader):
@@ -322,7 +373,7 @@ def test_options_of_tables_are_rejected(reader):
 
 
 def test_issues_of_several_tasks_are_reported_at_once(reader):
-    bad = np.full((1, 2), np.nan)
+    bad = np.full((1, 2), np.inf)
     result = reader.read_npz({"a/X": bad, "b/X": X[0], "c/X": X, "c/y": X})
     found = [(e["task"], e["code"]) for e in result["issues"]]
     expected = {("a", "not-finite"), ("b", "wrong-shape"), ("c", "wrong-shape")}
