@@ -82,6 +82,8 @@ class DatasetRow(Row):
     issues: Mapped[list[Any]] = mapped_column(default=list)
     #: Job and inputs that computed it; None for an upload.
     origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
+    #: Selections of other datasets that it was made of; None for an upload.
+    sources: Mapped[list[dict[str, Any]] | None] = mapped_column(sa.JSON)
     #: Process that ingests it, to detect ingestions whose process died.
     ingester: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)

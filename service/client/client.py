@@ -189,6 +189,40 @@ class Client:
         query = {"name": name or "arrays", **options}
         return self._upload(_read(body), "application/x-npz", query)
 
+    def combine(
+        self,
+        *sources: Dataset | str | Mapping[str, Any],
+        name: str,
+    ) -> Dataset:
+        """Make a dataset of others, without another upload, and return it when it is ready.
+
+        Rows of tasks with the same name are put together in the order of the sources, so a dataset
+        grows by an upload of the new rows: ``combine(old, client.upload(new), name="march")``.
+
+        Parameters
+        ----------
+        sources
+            Datasets or their ids; or selections, such as ``{"dataset_id": id, "tasks": ["a"],
+            "columns": ["age", "sex"], "rows": {"start": 0, "stop": 100}}``.
+        name
+            Name of the new dataset.
+
+        Raises
+        ------
+        ServiceError
+            A source does not exist, or the datasets do not fit together (``invalid-dataset``).
+        """
+        selections = [
+            dict(source)
+            if isinstance(source, Mapping)
+            else {"dataset_id": source.id if isinstance(source, Dataset) else source}
+            for source in sources
+        ]
+        body = {"name": name, "sources": selections}
+        headers = {"Idempotency-Key": uuid4().hex}
+        response = self._http.send("POST", "/v1/datasets:combine", json=body, headers=headers)
+        return self._ready(response.json())
+
     def datasets(self) -> list[dict[str, Any]]:
         """Return the datasets, newest first."""
         return list(self._http.pages("/v1/datasets"))
@@ -486,7 +520,10 @@ class Client:
             content=chunks,
             headers={"Content-Type": media_type},
         )
-        info = response.json()
+        return self._ready(response.json())
+
+    def _ready(self, info: dict[str, Any]) -> Dataset:
+        """Return a dataset once it is ready."""
         while info["state"] in ("uploaded", "ingesting"):
             info = self._http.send(
                 "GET", path("v1", "datasets", info["id"]), params={"wait": _UPLOAD_WAIT_S}

@@ -93,6 +93,30 @@ def upload(
 
 
 @datasets.command()
+def combine(
+    context: typer.Context,
+    sources: Annotated[list[str], typer.Argument(help="Ids of datasets.")],
+    *,
+    name: Annotated[str, typer.Option(help="Name of the new dataset.")],
+    task: Annotated[
+        list[str] | None,
+        typer.Option("--task", "-t", help="Task to keep; can be repeated. Default: all."),
+    ] = None,
+    column: Annotated[
+        list[str] | None,
+        typer.Option("--column", "-c", help="Column to keep; can be repeated. Default: all."),
+    ] = None,
+    url: Url = None,
+) -> None:
+    """Make a dataset of others, such as one that grows by the upload of new rows."""
+    chosen = {key: value for key, value in (("tasks", task), ("columns", column)) if value}
+    with Client(_url(context, url)) as client:
+        found = client.combine(*({"dataset_id": id_, **chosen} for id_ in sources), name=name)
+    rows = found.info["n_samples"]
+    _out.print(f"dataset {found.id}: {len(found.tasks)} tasks, {rows} rows", markup=False)
+
+
+@datasets.command()
 def show(
     context: typer.Context,
     dataset: Annotated[str, typer.Argument(help="Id of a dataset.")],

@@ -9,11 +9,13 @@ from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, ConfigDict, Field
 
 from service.datasets import store
+from service.datasets.combine import create_combined
 from service.datasets.context import Context, Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import FORMATS
 from service.datasets.preview import MAX_TASKS, Preview, preview
 from service.datasets.schemas import Dataset, Manifest, error_entries
+from service.datasets.selection import Combination
 from service.datasets.upload import UploadRequest, receive
 from service.errors import Problem
 from service.http.documentation import problems
@@ -110,6 +112,44 @@ async def upload_dataset(
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
     row, is_new = await receive(
         request, services, UploadRequest(owner, query.name, options, idempotency_key)
+    )
+    if is_new:
+        await _ingest(services, row.id)
+    return await run_in_threadpool(_upload_response, services, row.id, owner, is_new=is_new)
+
+
+@router.post(
+    ":combine",
+    summary="Combine datasets",
+    status_code=201,
+    response_model=Dataset,
+    responses={
+        200: {"model": Dataset, "description": "A dataset with the same sources exists."},
+        202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
+        **problems(
+            "not-found",
+            "wrong-state",
+            "invalid-request",
+            "invalid-dataset",
+            "key-reused",
+            "quota-exceeded",
+        ),
+    },
+)
+async def combine_datasets(
+    combination: Combination,
+    services: Context,
+    owner: Owner,
+    *,
+    idempotency_key: IdempotencyKey = None,
+) -> Response:
+    """Make a dataset of others: of all their tasks, or of some tasks, columns and rows.
+
+    Rows of tasks with the same name are put together, so that a dataset can grow by an upload of
+    the new rows.
+    """
+    row, is_new = await run_in_threadpool(
+        create_combined, services, owner, combination, idempotency_key
     )
     if is_new:
         await _ingest(services, row.id)

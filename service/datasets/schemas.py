@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from service.datasets.canonical import warnings_of
+from service.datasets.selection import Source
 from service.http.schemas import Place
 from service.rows import DatasetRow
 
@@ -40,6 +41,9 @@ class Dataset(BaseModel):
     n_samples: int | None = Field(description="Number of rows in all tasks.")
     n_features: list[int] | None = Field(description="Distinct numbers of columns of the tasks.")
     origin: Origin | None = Field(description="Job that computed it; null for an upload.")
+    derived_from: list[Source] | None = Field(
+        description="Selections of datasets that it was made of; null for an upload."
+    )
     issues: list[Place] = Field(description="Reasons of the rejection.")
     warnings: list[str] = Field(description="Warnings about the data.")
     created_at: datetime = Field(description="Time of the upload.")
@@ -61,6 +65,9 @@ class Dataset(BaseModel):
             n_samples=None if tasks is None else sum(task["n_samples"] for task in tasks),
             n_features=None if tasks is None else sorted({task["n_features"] for task in tasks}),
             origin=None if row.origin is None else Origin.model_validate(row.origin),
+            derived_from=None
+            if row.sources is None
+            else [Source.model_validate(source, strict=False) for source in row.sources],
             issues=[Place(**place) for place in error_entries(row.issues)],
             warnings=[] if row.manifest is None else warnings_of(row.manifest),
             created_at=row.created_at,

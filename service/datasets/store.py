@@ -21,17 +21,30 @@ _DELETED: Final = "deleted"
 
 @dataclass(frozen=True, slots=True)
 class NewDataset:
-    """Values of a new dataset."""
+    """Values of a new dataset.
+
+    Attributes
+    ----------
+    sources
+        Selections of other datasets; None for an upload.
+    """
 
     owner: str
     name: str
     media_type: str
     options: dict[str, Any]
     fingerprint: str
+    sources: list[dict[str, Any]] | None = None
 
 
-def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
-    """Create the row of a complete upload that is not yet parsed."""
+def create(session: Session, new: NewDataset, blob: Blob | None) -> DatasetRow:
+    """Create the row of a complete upload that is not yet parsed.
+
+    Parameters
+    ----------
+    blob
+        The upload; None for a dataset that is made of others.
+    """
     row = DatasetRow(
         id=new_id("ds"),
         owner=new.owner,
@@ -40,9 +53,10 @@ def create(session: Session, new: NewDataset, blob: Blob) -> DatasetRow:
         media_type=new.media_type,
         options=new.options,
         fingerprint=new.fingerprint,
-        upload_sha256=blob.sha256,
-        size_bytes=blob.size_bytes,
-        upload_blob_id=blob.id,
+        upload_sha256=new.fingerprint if blob is None else blob.sha256,
+        size_bytes=0 if blob is None else blob.size_bytes,
+        upload_blob_id=None if blob is None else blob.id,
+        sources=new.sources,
         ingester=this_process().to_text(),
     )
     session.add(row)
@@ -98,6 +112,8 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
     row = session.get_one(DatasetRow, dataset_id)
     row.state, row.manifest = "ready", manifest
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
+    if row.sources is not None:
+        row.upload_sha256, row.size_bytes = blob.sha256, blob.size_bytes
     _drop_upload(session, row)
 
 

@@ -91,6 +91,8 @@ def test_a_file_is_uploaded_looked_at_and_prepared_as_declared(run, service, tmp
     assert re.search(r"sex +category +0% +2 .* F \(4\), M \(4\)", shown)
     assert re.search(r"mtda +yes", shown)
     assert re.search(r"okl +no: ", run("datasets", "show", dataset, url=service.url).stdout) is None
+    part = run("datasets", "combine", dataset, dataset, "--name", "x", "-t", "n", url=service.url)
+    assert "1 tasks, 16 rows" in part.stdout
     trained = run(
         "train", "people.tsv", "-a", "logistic-regression", "--model", "people", *options, *read,
         "--preparation", '{"scale": "robust"}', url=service.url,

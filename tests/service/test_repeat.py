@@ -76,6 +76,21 @@ def test_a_model_is_retrained_on_a_grown_dataset_as_the_first_time(client, http,
     np.testing.assert_array_equal(again.predict(rows, task="n"), fresh.predict(rows, task="n"))
 
 
+def test_a_dataset_grows_by_an_upload_and_the_model_is_retrained_on_it(client, upload, trained):
+    grown = client.combine(
+        trained.info["lineage"]["dataset_id"], upload(TABLE[1::2], "new"), name="grown by new"
+    )
+    assert grown.info["n_samples"] == len(TABLE)
+    again = client.retrain(trained, grown).wait()
+    assert again.info["lineage"]["dataset_id"] == grown.id
+    rows = [{"age": 33, "sex": "M"}, {"age": None, "sex": "F"}]
+    assert np.isfinite(again.predict(rows, task="n")).all()
+    part = client.combine({"dataset_id": grown.id, "tasks": ["n"], "columns": ["age"]}, name="part")
+    assert part.tasks == ("n",)
+    with pytest.raises(ServiceError, match="no task 'x'"):
+        client.combine({"dataset_id": grown.id, "tasks": ["x"]}, name="part")
+
+
 def test_nothing_changes_without_changes(client, trained):
     again = client.retrain(trained, name="same").wait()
     rows = [{"age": 33, "sex": "M"}]

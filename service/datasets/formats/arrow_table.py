@@ -69,12 +69,9 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]
     notes += _missing_targets(targets, table.num_rows)
     notes += [f"task '{name}' has no targets and is left out" for name in empty]
-    is_plain = all(column.kind == "number" for column in columns) and not any(
-        np.isnan(task.X).any() for task in tasks
-    )
     # rows have their task beside them, or in a column of this name
     ignored = tuple(name for name in roles.names if name not in {*names, DEFAULT_TASK_COLUMN})
-    return Parsed(tasks, None if is_plain else tuple(columns), tuple(notes), ignored)
+    return Parsed.of(tasks, columns, notes=tuple(notes), ignored=ignored)
 
 
 def _missing_targets(targets: Mapping[str, Target], n_rows: int) -> list[str]:

@@ -68,9 +68,8 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
     tasks = read(arrays, options, limits, notes)
     if not tasks:
         reject("no-rows", "no row has a target: all of them are NaN")
-    has_gaps = any(task.input == "rows" and np.isnan(task.X).any() for task in tasks)
     names = dict.fromkeys(name for task in tasks for name in task.feature_names or ())
-    return Parsed(tasks, tuple(map(Column, names)) if has_gaps else None, tuple(notes))
+    return Parsed.of(tasks, [Column(name) for name in names], notes=tuple(notes))
 
 
 def _check_options(options: ReadOptions) -> None:

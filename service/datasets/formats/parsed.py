@@ -1,6 +1,10 @@
 """The result of parsing an upload."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
 
 from algorithms.interface.tasks import Task
 from algorithms.preparation.columns import Column
@@ -24,3 +28,18 @@ class Parsed:
     columns: tuple[Column, ...] | None = None
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+
+    @classmethod
+    def of(
+        cls,
+        tasks: list[Task],
+        columns: Sequence[Column],
+        *,
+        notes: tuple[str, ...] = (),
+        ignored: tuple[str, ...] = (),
+    ) -> Self:
+        """Return the tasks, with their columns unless all are numbers without missing values."""
+        is_plain = all(column.kind == "number" for column in columns) and not any(
+            task.input == "rows" and np.isnan(task.X).any() for task in tasks
+        )
+        return cls(tasks, None if is_plain else tuple(columns), notes, ignored)

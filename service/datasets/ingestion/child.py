@@ -1,7 +1,8 @@
 """The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child TASK``.
 
-TASK is a JSON file that names the upload and the output files. The process has no access to the
-database or the settings, its memory and CPU time are limited, and it dies with its parent.
+TASK is a JSON file that names the upload, or datasets to combine, and the output files. The process
+has no access to the database or the settings, its memory and CPU time are limited, and it dies with
+its parent.
 """
 
 import json
@@ -10,16 +11,24 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from service.datasets.canonical import write_tasks
+from service.datasets.canonical import (
+    columns_of_manifest,
+    ignored_of_manifest,
+    read_tasks,
+    warnings_of,
+    write_tasks,
+)
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
+from service.datasets.ingestion.combination import Part, combine
 from service.datasets.issues import Rejected, out_of_memory
+from service.datasets.selection import Selection
 from service.processes import kill_with_parent
 
 
 def main() -> None:
-    """Read the upload, and write its tasks and manifest or its issues."""
+    """Read the task, and write its learning tasks and manifest or its issues."""
     task = json.loads(Path(sys.argv[1]).read_text())
     _limit_resources(task)
     Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
@@ -43,18 +52,38 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read(task: dict[str, Any]) -> dict[str, Any]:
-    format_ = find_format(task["media_type"])
-    options = ReadOptions.model_validate(task["options"])
     limits = Limits.model_validate(task["limits"])
-    parsed = format_.read(Path(task["upload"]), options, limits)
+    if task["sources"]:
+        parts = [_part(source) for source in task["sources"]]
+        parsed = combine([part for part, _ in parts], limits)
+        warns_of_codes = any(has_codes for _, has_codes in parts)
+    else:
+        options = ReadOptions.model_validate(task["options"])
+        parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
+        warns_of_codes = options.target_kind == "auto"  # an explicit target_kind needs no warning
     manifest = write_tasks(Path(task["content"]), parsed.tasks, columns=parsed.columns)
-    # an explicit target_kind needs no warning
-    codes = warn_of_codes(parsed.tasks) if options.target_kind == "auto" else []
+    codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
     manifest["warnings"] = [*parsed.notes, *codes]
     manifest["target_warnings"] = codes
     return manifest
+
+
+def _part(source: dict[str, Any]) -> tuple[Part, bool]:
+    """Return a stored dataset with its selection, and whether its targets may be class codes."""
+    manifest = source["manifest"]
+    tasks = read_tasks(Path(source["content"]), manifest)
+    codes = manifest.get("target_warnings", [])
+    part = Part(
+        tasks,
+        Selection.model_validate(source["selection"], strict=False),
+        columns_of_manifest(manifest),
+        notes=tuple(note for note in warnings_of(manifest) if note not in codes),
+        ignored=tuple(ignored_of_manifest(manifest)),
+        has_labels="groups" in manifest or all(task.groups is None for task in tasks),
+    )
+    return part, bool(codes)
 
 
 if __name__ == "__main__":

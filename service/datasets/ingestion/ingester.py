@@ -3,7 +3,7 @@
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
@@ -21,8 +21,10 @@ from service.datasets.ingestion.supervision import (
     IngestResult,
     IngestTask,
     read_upload,
+    rejection,
 )
-from service.datasets.issues import ValidationIssue
+from service.datasets.issues import Rejected, ValidationIssue, reject
+from service.datasets.selection import Selection
 from service.observability.logs import log
 from service.observability.tracing import current_traceparent, span
 from service.processes import ProcessIdentity, this_process
@@ -92,8 +94,12 @@ class Ingester:
         with tempfile.TemporaryDirectory(dir=self._scratch) as name:
             folder = Path(name)
             (folder / _WORKER_FILE).write_text(this_process().to_text())
-            self._retry(lambda _: self._fetch(row, folder))
-            result = self._read(row, folder)
+            try:
+                sources = self._retry(lambda _: self._fetch(row, folder))
+            except Rejected as rejected:  # a source was deleted
+                result = rejection(rejected.issues[0])
+            else:
+                result = self._read(row, folder, sources)
             publish = partial(self._publish, row.id, result, folder / "content")
             self._retry(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
@@ -112,16 +118,39 @@ class Ingester:
         with self._database.write() as session:
             return store.begin_ingest(session, dataset_id, is_retry=is_retry)
 
-    def _fetch(self, row: DatasetRow, folder: Path) -> None:
-        """Copy the upload to a file."""
+    def _fetch(self, row: DatasetRow, folder: Path) -> list[dict[str, Any]]:
+        """Copy the upload, or the content of each source, to a file; return the sources."""
+        if row.sources is not None:
+            return [self._fetch_source(row.sources[i], folder, i) for i in range(len(row.sources))]
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
                 file.write(chunk)
                 del chunk  # so that at most one chunk is in memory while the next is read
+        return []
 
-    def _read(self, row: DatasetRow, folder: Path) -> IngestResult:
-        """Run the child process on the upload."""
+    def _fetch_source(self, source: dict[str, Any], folder: Path, i: int) -> dict[str, Any]:
+        """Copy the content of a dataset to a file, and return what the child needs to know.
+
+        Raises
+        ------
+        Rejected
+            The dataset has been deleted.
+        """
+        with self._database.read() as session:
+            row = session.get(DatasetRow, source["dataset_id"])
+        if row is None or row.content_blob_id is None:
+            detail = f"dataset '{source['dataset_id']}' has been deleted"
+            reject("missing-source", detail)
+        content = folder / f"source-{i}"
+        self._blobs.copy(row.content_blob_id, content)
+        selection = {k: v for k, v in source.items() if k in Selection.model_fields}
+        return {"content": content.name, "manifest": row.manifest, "selection": selection}
+
+    def _read(
+        self, row: DatasetRow, folder: Path, sources: Sequence[dict[str, Any]]
+    ) -> IngestResult:
+        """Run the child process on the upload, or on the sources."""
         task = IngestTask(
             folder=folder,
             media_type=row.media_type,
@@ -129,6 +158,7 @@ class Ingester:
             limits=Limits.from_settings(self._settings),
             memory_bytes=self._settings.ingest_memory_mb * MIB,
             timeout_s=self._settings.ingest_timeout_s,
+            sources=sources,
         )
         return read_upload(task)
 

@@ -5,6 +5,7 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -38,12 +39,13 @@ IngestResult = dict[str, Any]
 
 @dataclass(frozen=True, slots=True)
 class IngestTask:
-    """One upload for the child process to read.
+    """One upload for the child process to read, or datasets to combine.
 
     Parameters
     ----------
     folder
-        Contains the file ``upload``; the child writes ``content`` (the tasks) and ``result.json``.
+        Contains the file ``upload``, or those of the sources; the child writes ``content`` (the
+        tasks) and ``result.json``.
     """
 
     folder: Path
@@ -52,6 +54,7 @@ class IngestTask:
     limits: Limits
     memory_bytes: int
     timeout_s: float
+    sources: Sequence[dict[str, Any]] = ()
 
     def write(self) -> Path:
         """Write the task as JSON for the child, and return the path of the file."""
@@ -60,6 +63,10 @@ class IngestTask:
             "parent": os.getpid(),
             "media_type": self.media_type,
             "options": self.options,
+            "sources": [
+                {**source, "content": str(self.folder / source["content"])}
+                for source in self.sources
+            ],
             "limits": self.limits.model_dump(),
             "memory_bytes": self.memory_bytes,
             "cpu_s": int(self.timeout_s) + 1,

@@ -1,0 +1,75 @@
+"""Creation of a dataset that is made of others, without another upload."""
+
+from typing import Final
+
+from service.access.quotas import check_upload
+from service.database import lock
+from service.datasets import store
+from service.datasets.context import Services
+from service.datasets.selection import Combination, Source
+from service.errors import Problem
+from service.idempotency import find_created, fingerprint, remember_created
+from service.rows import DatasetRow
+
+MEDIA_TYPE: Final = "application/vnd.sibling.combination"
+
+
+def create_combined(
+    services: Services, owner: str, combination: Combination, key: str | None
+) -> tuple[DatasetRow, bool]:
+    """Create the row of a dataset that is made of others; return it, and whether it is new.
+
+    Parameters
+    ----------
+    key
+        Idempotency key of the request.
+
+    Raises
+    ------
+    Problem
+        A source does not exist or is not ready, or a quota is exceeded.
+    """
+    request_hash = fingerprint("POST /v1/datasets:combine", combination.model_dump_json())
+    with services.database.write() as session:
+        created = find_created(session, owner, key, request_hash)
+        if created is not None:
+            row = store.get(session, created, owner=owner)
+            if row is not None:
+                return row, False
+        sources = []
+        for i, selection in enumerate(combination.sources):
+            found = store.get(session, selection.dataset_id, owner=owner)
+            place = {"pointer": f"/sources/{i}/dataset_id"}
+            if found is None:
+                detail = f"there is no dataset '{selection.dataset_id}'"
+                raise Problem("not-found", detail, errors=[_error("not-found", detail, place)])
+            if found.content_sha256 is None or found.state != "ready":
+                detail = store.describe_unready(found)
+                raise Problem("wrong-state", detail, errors=[_error("wrong-state", detail, place)])
+            sources.append(
+                Source(
+                    **selection.model_dump(exclude={"rows"}),
+                    rows=selection.rows,
+                    name=found.name,
+                    content_sha256=found.content_sha256,
+                )
+            )
+        listed = [source.model_dump(mode="json", exclude_none=True) for source in sources]
+        same = fingerprint(MEDIA_TYPE, *(source.model_dump_json() for source in sources))
+        lock(session, "dataset", owner, same)
+        row = store.find_same(session, owner, same)
+        if row is not None and row.state == "rejected":
+            store.forget(session, row)
+            row = None
+        is_new = row is None
+        if row is None:
+            check_upload(session, owner, services.settings, size_bytes=1)
+            new = store.NewDataset(owner, combination.name, MEDIA_TYPE, {}, same, listed)
+            row = store.create(session, new, None)
+        if created is None:
+            remember_created(session, owner, key, request_hash, row.id)
+    return row, is_new
+
+
+def _error(code: str, detail: str, place: dict[str, str]) -> dict[str, str]:
+    return {"code": code, "detail": detail, **place}

@@ -1,0 +1,304 @@
+"""Tasks of a new dataset, selected from stored ones and put together."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.preparation.columns import Column, recode
+from algorithms.preparation.learning import columns_of
+from service.datasets.formats.options import Limits
+from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.validation import aligned, check_classes, check_counts
+from service.datasets.issues import ValidationIssues, reject
+from service.datasets.selection import Selection
+
+_VALUE_BYTES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A stored dataset and what is selected of it.
+
+    Attributes
+    ----------
+    columns
+        Kinds of the columns of all tasks; None if all are numbers without missing values.
+    notes, ignored
+        As in :class:`~service.datasets.formats.parsed.Parsed`.
+    has_labels
+        Whether the labels of its groups are known.
+    """
+
+    tasks: TaskSet
+    selection: Selection
+    columns: tuple[Column, ...] | None = None
+    notes: tuple[str, ...] = ()
+    ignored: tuple[str, ...] = ()
+    has_labels: bool = True
+
+
+@dataclass(slots=True)
+class _Shared:
+    """Arrays by what they are made of, so that tasks with the same rows still share them."""
+
+    made: dict[tuple[object, ...], tuple[Array, object]] = field(default_factory=dict)
+    n_bytes: int = 0
+
+    def get(self, key: tuple[object, ...], of: object, make: Callable[[], Array]) -> Array:
+        """Return an array; ``of`` is kept, so that no other object gets the ids in the key."""
+        if key not in self.made:
+            array = make()
+            self.n_bytes += array.size * _VALUE_BYTES
+            self.made[key] = array, of
+        return self.made[key][0]
+
+
+def combine(parts: Sequence[Part], limits: Limits) -> Parsed:
+    """Return the selected tasks; rows of tasks with the same name are put together.
+
+    Raises
+    ------
+    Rejected
+        A task, column or row does not exist, tasks with the same name differ in their columns,
+        targets or groups, or the result exceeds a limit.
+    """
+    shared = _Shared()
+    selected = [_select(part, shared) for part in parts]
+    kinds = _join_columns(parts)
+    members: dict[str, list[Task]] = {}
+    for part, tasks in zip(parts, selected, strict=True):
+        for task in tasks:
+            known = _with_levels(task, part, kinds, shared) if kinds else task
+            members.setdefault(task.name, []).append(known)
+    check_counts(len(members), max(own[0].n_features for own in members.values()), limits)
+    _check_groups(parts, [task for own in members.values() for task in own])
+    issues = ValidationIssues()
+    merged = []
+    for own in members.values():
+        with issues.collect():
+            merged.append(_merge(own, shared))
+    issues.check()
+    tasks = aligned(merged)
+    n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in tasks}.values())
+    if n_bytes > limits.decompressed_bytes:
+        detail = f"the tasks have {n_bytes} bytes, more than the limit of"
+        reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
+    used = {name for task in tasks for name in task.feature_names or ()}
+    before = {name for part in parts for task in part.tasks for name in task.feature_names or ()}
+    ignored = before.union(*(part.ignored for part in parts)) - used
+    return Parsed.of(
+        tasks,
+        [kinds[name] for name in kinds if name in used],
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        ignored=tuple(sorted(ignored)),
+    )
+
+
+def _select(part: Part, shared: _Shared) -> list[Task]:
+    """Return the selected tasks of a dataset with the selected columns and rows."""
+    selection = part.selection
+    names = selection.row_numbers or selection.tasks or part.tasks.names
+    where = f"dataset '{selection.dataset_id}'"
+    known = {task.name: task for task in part.tasks}
+    issues = ValidationIssues()
+    tasks = []
+    for name in names:
+        if name not in known:
+            issues.add("missing-task", f"{where} has no task '{name}'", task=name)
+            continue
+        with issues.collect():
+            tasks.append(_select_of(known[name], selection, where, shared))
+    issues.check()
+    return tasks
+
+
+def _select_of(task: Task, selection: Selection, where: str, shared: _Shared) -> Task:
+    rows = _rows(task, selection, where)
+    columns = _positions(task, selection.columns, where)
+    key = id(task.X), str(columns), rows.tobytes() if isinstance(rows, np.ndarray) else str(rows)
+    X = shared.get(key, task.X, lambda: _cut(task, rows, columns))
+    names = task.feature_names
+    if columns is not None and names is not None:
+        names = tuple(names[j] for j in columns)
+    y = None if task.y is None else task.y[rows]
+    groups = None if task.groups is None else task.groups[rows]
+    return replace(task, X=X, y=y, groups=groups, feature_names=names)
+
+
+def _cut(task: Task, rows: slice | NDArray[np.intp], columns: list[int] | None) -> Array:
+    X = task.X[rows]
+    if columns is None:
+        return X
+    X = X[..., columns]
+    return np.ascontiguousarray(X[:, columns] if task.input == "covariances" else X)
+
+
+def _rows(task: Task, selection: Selection, where: str) -> slice | NDArray[np.intp]:
+    n = task.n_samples
+    of = f"{where}, task '{task.name}'"
+    if selection.row_numbers is not None:
+        rows = np.array(selection.row_numbers[task.name], dtype=np.intp)
+        if rows.max() >= n:
+            detail = f"{of} has {n} rows, so there is no row {rows.max()}"
+            reject("missing-row", detail, task=task.name, row=int(rows.max()))
+        return rows
+    chosen = selection.rows
+    if chosen is None:
+        return slice(None)
+    if chosen.start >= n:
+        detail = f"{of} has {n} rows, so there is no row {chosen.start}"
+        reject("missing-row", detail, task=task.name, row=chosen.start)
+    return slice(chosen.start, chosen.stop)
+
+
+def _positions(task: Task, columns: Iterable[str | int] | None, where: str) -> list[int] | None:
+    """Return the positions of the selected columns of a task; None for all."""
+    if columns is None:
+        return None
+    known: dict[str | int, int] = {name: j for j, name in enumerate(task.feature_names or ())}
+    if not known:
+        known = {j: j for j in range(task.n_features)}
+    found: list[int] = []
+    issues = ValidationIssues()
+    for column in columns:
+        if column not in known:
+            detail = f"{where}, task '{task.name}' has no column {column!r}"
+            issues.add("missing-column", detail, task=task.name, column=column)
+        elif known[column] in found:
+            detail = f"column {column!r} is selected twice"
+            issues.add("duplicate-column", detail, task=task.name, column=column)
+        else:
+            found.append(known[column])
+    issues.check()
+    return found
+
+
+def _join_columns(parts: Sequence[Part]) -> dict[str, Column]:
+    """Return the columns of all parts by name, with the levels of all; none if all are numbers."""
+    if all(part.columns is None for part in parts):
+        return {}
+    found: dict[str, Column] = {}
+    issues = ValidationIssues()
+    for part in parts:
+        for column in dict.fromkeys(c for task in part.tasks for c in _columns(task, part)):
+            other = found.setdefault(column.name, column)
+            if other.kind != column.kind:
+                detail = (
+                    f"column '{column.name}' is of the kind {column.kind} in dataset "
+                    f"'{part.selection.dataset_id}' and {other.kind} before; upload one of them "
+                    f"again with column_kind={column.name}:KIND"
+                )
+                issues.add("different-columns", detail, column=column.name)
+            elif other.levels != column.levels:
+                levels = _join_levels(other.levels, column.levels)
+                found[column.name] = replace(other, levels=levels)
+    issues.check()
+    return found
+
+
+def _join_levels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
+    """Return all levels, sorted if both are; else new ones follow."""
+    joined = tuple(dict.fromkeys(ours + theirs))
+    is_sorted = all(list(levels) == sorted(levels) for levels in (ours, theirs))
+    return tuple(sorted(joined)) if is_sorted else joined
+
+
+def _columns(task: Task, part: Part) -> tuple[Column, ...]:
+    return columns_of(task, part.columns) if task.input == "rows" else ()
+
+
+def _with_levels(task: Task, part: Part, kinds: Mapping[str, Column], shared: _Shared) -> Task:
+    """Return the task with the categories of its columns as positions in the joint levels."""
+    given = _columns(task, part)
+    wanted = [kinds.get(column.name, column) for column in given]
+    if not given or list(given) == wanted:
+        return task
+    X = task.X
+    key = id(X), given, tuple(wanted)
+    return replace(task, X=shared.get(key, X, lambda: recode(X, given, wanted, task=task.name)))
+
+
+def _merge(members: Sequence[Task], shared: _Shared) -> Task:
+    """Return the rows of tasks with the same name as one task."""
+    first, *others = members
+    if not others:
+        return first
+    tasks = [first, *(_like(task, first) for task in others)]
+    arrays = [task.X for task in tasks]
+    X = shared.get(tuple(map(id, arrays)), arrays, lambda: np.concatenate(arrays))
+    y = _joined([task.y for task in tasks])
+    if first.target == "classes":
+        check_classes(len(np.unique(y)), task=first.name)
+    return replace(first, X=X, y=y, groups=_joined([task.groups for task in tasks]))
+
+
+def _joined(arrays: Sequence[NDArray[Any] | None]) -> Any:
+    return None if arrays[0] is None else np.concatenate([a for a in arrays if a is not None])
+
+
+def _like(task: Task, first: Task) -> Task:
+    """Return the task with the columns in the order of the first one of this name.
+
+    Raises
+    ------
+    Rejected
+        It has other columns, another kind of input or targets, or only one of them has groups.
+    """
+    what = f"task '{task.name}' has"
+    if task.input != first.input:
+        detail = f"{what} {first.input} in one dataset and {task.input} in another"
+        reject("different-columns", detail, task=task.name)
+    _check_same_columns(task, first)
+    if _label_kind(task.y) != _label_kind(first.y):
+        detail = (
+            f"{what} {_label_kind(first.y)} in one dataset and {_label_kind(task.y)} in another"
+        )
+        reject("different-targets", f"{detail}; upload one of them again", task=task.name)
+    if (task.groups is None) != (first.groups is None):
+        detail = f"{what} groups in one dataset only; upload the other again with its groups"
+        reject("different-groups", detail, task=task.name)
+    if task.feature_names == first.feature_names:
+        return task
+    position = {name: j for j, name in enumerate(task.feature_names or ())}
+    return task.select_columns([position[name] for name in first.feature_names or ()])
+
+
+def _check_same_columns(task: Task, first: Task) -> None:
+    ours, theirs = task.feature_names, first.feature_names
+    if ours is None and theirs is None and task.n_features == first.n_features:
+        return
+    if ours is not None and theirs is not None and {*ours} == {*theirs}:
+        return
+    if ours is None or theirs is None:
+        names = "names of columns in one dataset only" if (ours is None) != (theirs is None) else ""
+        sizes = f"{first.n_features} columns in one dataset and {task.n_features} in another"
+        reject("different-columns", f"task '{task.name}' has {names or sizes}", task=task.name)
+    only = min({*ours} ^ {*theirs})
+    detail = f"task '{task.name}' has the column '{only}' in one dataset only; select other columns"
+    reject("different-columns", detail, task=task.name, column=only)
+
+
+def _label_kind(y: NDArray[Any] | None) -> str:
+    if y is None:
+        return "no targets"
+    kinds = {"f": "numbers as targets", "U": "classes of text"}
+    return kinds.get(y.dtype.kind, "classes of integers")
+
+
+def _check_groups(parts: Sequence[Part], tasks: Sequence[Task]) -> None:
+    """Raise Rejected if groups of several datasets cannot be told apart."""
+    grouped = [task for task in tasks if task.groups is not None]
+    if len(parts) > 1 and grouped and not all(part.has_labels for part in parts):
+        detail = "a dataset has too many groups to keep their labels, and cannot be combined"
+        reject("different-groups", detail)
+    kinds = {
+        "text" if task.groups.dtype.kind == "U" else "numbers"
+        for task in grouped
+        if task.groups is not None
+    }
+    if len(kinds) > 1:
+        reject("different-groups", "the groups are text in one dataset and numbers in another")

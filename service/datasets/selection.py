@@ -1,0 +1,79 @@
+"""Selections of stored datasets, of which a new dataset is made."""
+
+from typing import Annotated, Final, Self
+
+from pydantic import Field, model_validator
+
+from service.http.schemas import WireModel
+from service.patterns import TEXT_LINE
+
+MAX_SOURCES: Final = 20
+_MAX_NAMES: Final = 10_000
+_MAX_ROWS: Final = 100_000
+
+Name = Annotated[str, Field(min_length=1, max_length=200)]
+RowNumber = Annotated[int, Field(ge=0)]
+
+
+class RowRange(WireModel):
+    """Consecutive rows of each task."""
+
+    start: int = Field(0, ge=0, description="First row, from 0.")
+    stop: int | None = Field(None, ge=1, description="Row after the last one; default: all.")
+
+    @model_validator(mode="after")
+    def _check_order(self) -> Self:
+        if self.stop is not None and self.stop <= self.start:
+            raise ValueError("stop must be larger than start")
+        return self
+
+
+class Selection(WireModel):
+    """Tasks, columns and rows of a dataset; by default all of them."""
+
+    dataset_id: str = Field(min_length=1, max_length=40, description="Id of the dataset.")
+    tasks: list[Name] | None = Field(
+        None, min_length=1, max_length=_MAX_NAMES, description="Names of tasks."
+    )
+    columns: list[Name | RowNumber] | None = Field(
+        None,
+        min_length=1,
+        max_length=_MAX_NAMES,
+        description="Names of columns, or their numbers from 0 where they have no names.",
+    )
+    rows: RowRange | None = Field(None, description="Consecutive rows of each task.")
+    row_numbers: (
+        dict[Name, Annotated[list[RowNumber], Field(min_length=1, max_length=_MAX_ROWS)]] | None
+    ) = Field(
+        None,
+        min_length=1,
+        max_length=_MAX_NAMES,
+        description="Rows by task, from 0; the other tasks are left out.",
+    )
+
+    @model_validator(mode="after")
+    def _check_rows(self) -> Self:
+        if self.row_numbers is not None and (self.rows is not None or self.tasks is not None):
+            raise ValueError("row_numbers names tasks and rows; give it without tasks and rows")
+        return self
+
+
+class Combination(WireModel):
+    """A new dataset made of others."""
+
+    name: str = Field(
+        min_length=1, max_length=200, pattern=TEXT_LINE, description="Name of the new dataset."
+    )
+    sources: list[Selection] = Field(
+        min_length=1,
+        max_length=MAX_SOURCES,
+        description="Parts of datasets. Rows of tasks with the same name are put together, in this "
+        "order.",
+    )
+
+
+class Source(Selection):
+    """A selection and the content that it was made from."""
+
+    name: str = Field(description="Name of the dataset.")
+    content_sha256: str = Field(description="SHA-256 of its tasks.")
