@@ -380,7 +380,7 @@ def test_a_setting_by_its_former_name_is_rejected_with_the_present_one(monkeypat
     ):
         Settings()
     with monkeypatch.context() as context:  # another program may need the former name
-        context.setenv(RENAMED[old], "2")
+        context.setenv(RENAMED[old], "sqlite:///new.db" if old == "DATABASE_URL" else "2")
         Settings()
 
 

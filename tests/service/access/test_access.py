@@ -167,6 +167,8 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
         body = {"version": 1} if method == "PUT" else None
         if path.endswith(":repeat"):
             body = {}
+        if path == "/v1/datasets:combine":
+            body = {"name": "theirs", "sources": [{"dataset_id": ada.datasets()[0]["id"]}]}
         if path.endswith(CALLS):
             body = {"task": "a", "inputs": [[1, 2, 3, 4]]}
         response = httpx.request(method, guarded.url + path, headers=headers, json=body)
