@@ -127,6 +127,9 @@ async def upload_dataset(
         200: {"model": Dataset, "description": "A dataset with the same sources exists."},
         202: {"model": Dataset, "description": "It continues; poll the dataset at Location."},
         **problems(
+            "malformed-body",
+            "body-too-large",
+            "unsupported-media-type",
             "not-found",
             "wrong-state",
             "invalid-request",
