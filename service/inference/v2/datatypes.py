@@ -22,6 +22,7 @@ NUMBERS: Final[dict[str, np.dtype[Any]]] = {
     "UINT64": np.dtype("<u8"),
 }
 BYTES: Final = "BYTES"
+BOOL: Final = "BOOL"
 _DATATYPE_OF_KIND: Final = {"f": "FP64", "i": "INT64", "u": "INT64"}
 _LENGTH: Final = struct.Struct("<I")
 

@@ -2,11 +2,12 @@
 
 from typing import Any, Final
 
-from algorithms.interface.model import CLASS_METHODS, Model
+from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model
+from algorithms.preparation.model import PreparedModel
 from service.inference.context import Services
 from service.inference.statistics import PHASES, MethodStatistics
+from service.inference.v2.columns import DATATYPES, ROWS, TASK, input_name
 from service.inference.v2.datatypes import BYTES
-from service.inference.v2.request import ROWS, TASK
 from service.inference.v2.response import CLASSES
 from service.models.store import ServableVersion
 
@@ -20,14 +21,7 @@ def tensors_of(
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """Return the inputs and the outputs of a method, each with name, datatype and shape."""
     model = services.models.get(served)
-    inputs = [
-        _tensor(
-            ROWS,
-            "FP64",
-            [_VARIABLE, _common_dim({model.width(method, task=t) for t in model.tasks})],
-        ),
-        _tensor(TASK, BYTES, [_VARIABLE]),
-    ]
+    inputs = [*_rows(model, method), _tensor(TASK, BYTES, [_VARIABLE])]
     labels = {type(label) for task in model.tasks for label in model.classes(task)}
     label_datatype = BYTES if str in labels else "INT64"
     n_classes = _common_dim({len(model.classes(task)) for task in model.tasks})
@@ -43,6 +37,17 @@ def tensors_of(
             outputs.append(_tensor(CLASSES, label_datatype, [n_classes]))
         return inputs, outputs
     return inputs, [_tensor(method, "FP64", [_VARIABLE, _output_width(model, method)])]
+
+
+def _rows(model: Model, method: str) -> list[dict[str, Any]]:
+    """Return the input of rows of numbers, or an input for each column of a raw table."""
+    parts = model.preparation.parts if isinstance(model, PreparedModel) else ()
+    columns = dict.fromkeys(column for part in parts for column in part.columns)
+    if method in FEATURE_METHODS and any(column.kind != "number" for column in columns):
+        kinds = {column.name: column.kind for column in columns}
+        return [_tensor(input_name(n), DATATYPES[k], [_VARIABLE]) for n, k in kinds.items()]
+    width = _common_dim({model.width(method, task=task) for task in model.tasks})
+    return [_tensor(ROWS, "FP64", [_VARIABLE, width])]
 
 
 def config_of(name: str, inputs: list[Any], outputs: list[Any]) -> dict[str, Any]:

@@ -24,6 +24,7 @@ from service.inference.formats.numbers import (
     array_pattern,
     extract_number_array,
 )
+from service.inference.v2.columns import ROWS, TASK, rows_of_columns
 from service.inference.v2.datatypes import NUMBERS
 from service.inference.v2.tensors import Tensor, Values, check_metadata, rows_of, strings_of
 
@@ -33,8 +34,6 @@ _MAX_CACHED_HEADERS: Final = 1024
 _MAX_CACHED_BYTES: Final = 1024
 #: Integers below this are exact as float64.
 _MAX_EXACT: Final = 2**53
-ROWS: Final = "rows"
-TASK: Final = "task"
 _FIELDS: Final = frozenset({"id", "parameters", "inputs", "outputs"})
 #: Fields that the KServe client repeats from the URL, with their index in UrlNames.
 _REPEATED: Final = {"model_name": 1, "model_version": 2}
@@ -210,9 +209,18 @@ def _length(text: str, n_bytes: int) -> int:
 
 def _call(request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None) -> Call:
     values = _values(request.tensors, tail, numbers)
-    if ROWS not in values:
+    columns = [pair for name, pair in values.items() if name not in (ROWS, TASK)]
+    rows: Rows
+    if ROWS in values:
+        if columns:
+            tensor = columns[0][0]
+            detail = f"there is no input '{tensor.name[:100]}' beside '{ROWS}' and '{TASK}'"
+            raise_invalid_request(f"{tensor.pointer}/name", detail)
+        rows = rows_of(*values[ROWS])
+    elif columns:
+        rows = rows_of_columns(columns)
+    else:
         raise_invalid_request("/inputs", f"the input '{ROWS}' is missing")
-    rows: Rows = rows_of(*values[ROWS])
     if TASK not in values:
         if request.task is None:
             detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"
@@ -234,9 +242,6 @@ def _tensors(inputs: object) -> list[Tensor]:
     for i, entry in enumerate(inputs):
         pointer = f"/inputs/{i}"
         name, shape, datatype, parameters = check_metadata(entry, pointer)
-        if name not in (ROWS, TASK):
-            detail = f"there is no input '{name[:100]}'; expected '{ROWS}', and optionally '{TASK}'"
-            raise_invalid_request(f"{pointer}/name", detail)
         if name in tensors:
             raise_invalid_request(f"{pointer}/name", f"two inputs are named '{name}'")
         _parameters(parameters, f"{pointer}/parameters", _INPUT_PARAMETERS)

@@ -15,16 +15,13 @@ from service.inference.call import (
     raise_invalid_request,
 )
 from service.inference.formats.json_body import JSON_NAMES, ListRows
-from service.inference.v2.datatypes import BYTES, NUMBERS, read_strings
+from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS, read_strings
 
 _MAX_DIM: Final = 2**31
 _FIELDS: Final = frozenset({"name", "shape", "datatype", "parameters", "data"})
-_DATATYPES: Final = frozenset({*NUMBERS, BYTES})
+_DATATYPES: Final = frozenset({*NUMBERS, BYTES, BOOL})
 #: Alternatives to unsupported datatypes.
-_UNSUPPORTED: Final = {
-    "BOOL": "booleans are not supported; send them as UINT8",
-    "BF16": "numpy does not support it; send the values as FP32",
-}
+_UNSUPPORTED: Final = {"BF16": "numpy does not support it; send the values as FP32"}
 
 
 class Tensor(NamedTuple):
@@ -46,6 +43,16 @@ class Tensor(NamedTuple):
     datatype: str
     data: Any
     pointer: str
+
+    def check_count(self, count: int, unit: str, *, expected: int | None = None) -> None:
+        """Raise a problem unless a number of values is that of the shape."""
+        expected = self.size if expected is None else expected
+        if count != expected:
+            detail = (
+                f"input '{self.name}' of {self.datatype} and shape {list(self.shape)} needs "
+                f"{expected} {unit}, got {count}"
+            )
+            raise_invalid_request(f"{self.pointer}/shape", detail)
 
 
 #: JSON list, array that was parsed from one, or bytes of a binary tensor.
@@ -94,7 +101,7 @@ def check_metadata(entry: object, pointer: str) -> tuple[str, tuple[int, ...], s
     if not isinstance(name, str):
         raise_invalid_request(f"{pointer}/name", "expected the name of an input, a string")
     if not isinstance(datatype, str) or datatype not in _DATATYPES:
-        known = ", ".join((*NUMBERS, BYTES))
+        known = ", ".join((*NUMBERS, BOOL, BYTES))
         got = f"datatype '{datatype}'" if isinstance(datatype, str) else "no datatype"
         advice = _UNSUPPORTED.get(str(datatype), f"expected one of {known}")
         raise_invalid_request(f"{pointer}/datatype", f"input '{name}' has {got}; {advice}")
@@ -111,18 +118,22 @@ def rows_of(tensor: Tensor, values: Values) -> Rows:
     if tensor.datatype == BYTES:
         detail = f"input '{tensor.name}' has datatype BYTES; expected numbers, such as FP64"
         raise_invalid_request(f"{tensor.pointer}/datatype", detail)
+    if tensor.datatype == BOOL:
+        detail = f"input '{tensor.name}' has datatype BOOL; send booleans as UINT8"
+        raise_invalid_request(f"{tensor.pointer}/datatype", detail)
     if len(tensor.shape) != 2:
         detail = f"input '{tensor.name}' has shape {list(tensor.shape)}; expected [rows, columns]"
         raise_invalid_request(f"{tensor.pointer}/shape", detail)
     dtype = NUMBERS[tensor.datatype]
     if isinstance(values, np.ndarray):
-        _check_count(tensor, values.size, "values", tensor.size)
+        tensor.check_count(values.size, "values")
         rows = values.reshape(tensor.shape)
         if dtype.kind != "f":
-            return ArrayRows(_in_range(rows, dtype, tensor))
+            check_range(rows, dtype, tensor)
+            return ArrayRows(rows)
         return _narrow(ArrayRows(rows), tensor)
     if isinstance(values, memoryview):
-        _check_count(tensor, len(values), "bytes", tensor.size * dtype.itemsize)
+        tensor.check_count(len(values), "bytes", expected=tensor.size * dtype.itemsize)
         return ArrayRows(np.frombuffer(values, dtype).reshape(tensor.shape))
     return _rows_of_list(tensor, values, dtype)
 
@@ -131,8 +142,14 @@ def _narrow(rows: Rows, tensor: Tensor) -> Rows:
     return rows if tensor.datatype == "FP64" else _NarrowRows(rows, tensor)
 
 
-def strings_of(tensor: Tensor, values: Values) -> list[str]:
-    """Return the values of the input ``task``, of shape (n,) or (n, 1)."""
+def strings_of(tensor: Tensor, values: Values, *, allows_missing: bool = False) -> list[Any]:
+    """Return the strings of an input of shape (n,) or (n, 1).
+
+    Parameters
+    ----------
+    allows_missing
+        Whether null is accepted, which becomes None.
+    """
     if tensor.datatype != BYTES:
         detail = f"input '{tensor.name}' has datatype {tensor.datatype}; expected BYTES"
         raise_invalid_request(f"{tensor.pointer}/datatype", detail)
@@ -152,12 +169,12 @@ def strings_of(tensor: Tensor, values: Values) -> list[str]:
             value[0] if isinstance(value, list) and len(value) == 1 else value for value in values
         ]
     for i, value in enumerate(strings):
-        if not isinstance(value, str):
+        if not isinstance(value, str) and not (allows_missing and value is None):
             place = f"{tensor.pointer}/data/{i}"
             raise_invalid_request(
                 place, f"'{tensor.name}' of row {i} is {JSON_NAMES[type(value)]}; expected a string"
             )
-    _check_count(tensor, len(strings), "strings", tensor.size)
+    tensor.check_count(len(strings), "strings")
     return strings
 
 
@@ -176,7 +193,7 @@ def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows
     (n_rows, width), pointer = tensor.shape, f"{tensor.pointer}/data"
     is_nested = bool(data) and isinstance(data[0], list)
     if is_nested:
-        _check_count(tensor, len(data), "rows", n_rows)
+        tensor.check_count(len(data), "rows", expected=n_rows)
         for i, row in enumerate(data):
             if not isinstance(row, list) or len(row) != width:
                 actual = (
@@ -186,7 +203,7 @@ def _rows_of_list(tensor: Tensor, data: list[Any], dtype: np.dtype[Any]) -> Rows
                     f"{pointer}/{i}", f"row {i} {actual}; expected {width} values as in the shape"
                 )
     else:
-        _check_count(tensor, len(data), "values", tensor.size)
+        tensor.check_count(len(data), "values")
         if not tensor.size:
             return ArrayRows(np.empty(tensor.shape))
         data = [data[i : i + width] for i in range(0, tensor.size, width)]
@@ -213,7 +230,8 @@ def _integers(rows: ListRows, dtype: np.dtype[Any], tensor: Tensor) -> NDArray[A
     return np.array(rows.rows, dtype=dtype).reshape(tensor.shape)
 
 
-def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArray[Any]:
+def check_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> None:
+    """Raise a problem if an integer is beyond those of a datatype."""
     limits = np.iinfo(dtype)
     is_beyond = (rows < limits.min) | (rows > limits.max)
     if is_beyond.any():
@@ -224,13 +242,3 @@ def _in_range(rows: NDArray[Any], dtype: np.dtype[Any], tensor: Tensor) -> NDArr
             row=row,
             column=column,
         )
-    return rows
-
-
-def _check_count(tensor: Tensor, count: int, unit: str, expected: int) -> None:
-    if count != expected:
-        detail = (
-            f"input '{tensor.name}' of {tensor.datatype} and shape {list(tensor.shape)} needs "
-            f"{expected} {unit}, got {count}"
-        )
-        raise_invalid_request(f"{tensor.pointer}/shape", detail)

@@ -1,0 +1,132 @@
+"""Inputs with one tensor for each column, for models that were trained on tables."""
+
+from collections.abc import Sequence
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.preparation.columns import ColumnKind
+from service.inference.call import InputSpec, Matrix, raise_invalid_data, raise_invalid_request
+from service.inference.formats.json_body import JSON_NAMES
+from service.inference.formats.table import TableRows
+from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS
+from service.inference.v2.tensors import Tensor, Values, check_range, strings_of
+
+#: Names of the inputs that are not columns.
+ROWS: Final = "rows"
+TASK: Final = "task"
+#: Datatype of the values of each kind of column; dates are text such as 2026-01-31.
+DATATYPES: Final[dict[ColumnKind, str]] = {
+    "number": "FP64",
+    "boolean": BOOL,
+    "category": BYTES,
+    "date": BYTES,
+}
+#: Comes before the name of a column that would be that of another input.
+_PREFIX: Final = "column:"
+
+
+class ColumnInputs(NamedTuple):
+    """Rows that were received as one input for each column.
+
+    Attributes
+    ----------
+    pointer
+        JSON pointer to the first of these inputs.
+    """
+
+    table: TableRows
+    pointer: str
+
+    def n_values(self) -> int:
+        """Return the number of values."""
+        return self.table.n_values()
+
+    def as_matrix(self, spec: InputSpec) -> Matrix:
+        """Return the rows with columns in the order of the model."""
+        if spec.columns() is None:
+            (name, *_) = self.table.names or ("",)
+            detail = f"there is no input '{name[:100]}'; {spec}, in the input '{ROWS}'"
+            raise_invalid_request(f"{self.pointer}/name", detail)
+        return self.table.as_matrix(spec)
+
+
+def input_name(column: str) -> str:
+    """Return the name of the input of a column."""
+    is_taken = column in (ROWS, TASK) or column.startswith(_PREFIX)
+    return _PREFIX + column if is_taken else column
+
+
+def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:
+    """Return the rows of inputs that are columns.
+
+    Raises
+    ------
+    Problem
+        An input has another number of rows than the first one, or invalid values.
+    """
+    first = inputs[0][0]
+    columns = []
+    for tensor, values in inputs:
+        if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
+            detail = (
+                f"input '{tensor.name[:100]}' has shape {list(tensor.shape)}; expected [rows] of a "
+                f"column, or all columns in one input '{ROWS}'"
+            )
+            raise_invalid_request(f"{tensor.pointer}/shape", detail)
+        if tensor.size != first.size:
+            detail = f"input '{tensor.name}' has {tensor.size} rows, '{first.name}' {first.size}"
+            raise_invalid_request(f"{tensor.pointer}/shape", detail)
+        columns.append(_values(tensor, values))
+    names = tuple(tensor.name.removeprefix(_PREFIX) for tensor, _ in inputs)
+    types = [tensor.datatype for tensor, _ in inputs]
+    return ColumnInputs(TableRows(names, columns, first.size, types=types), first.pointer)
+
+
+def _values(tensor: Tensor, values: Values) -> NDArray[Any] | list[Any]:
+    """Return the values of a column; None, NaN and empty text are missing."""
+    if tensor.datatype == BYTES:
+        texts = strings_of(tensor, values, allows_missing=True)
+        return [None if text is None or not text.strip() else text for text in texts]
+    if isinstance(values, memoryview):
+        return _of_bytes(tensor, values)
+    if isinstance(values, list):
+        values = _of_list(tensor, values)
+    tensor.check_count(len(values), "values")
+    if tensor.datatype == BOOL:
+        return values if isinstance(values, list) else values.tolist()
+    numbers = np.array(values, dtype=np.float64)  # None becomes NaN
+    dtype = NUMBERS[tensor.datatype]
+    if dtype.kind == "f":
+        return numbers.astype(dtype).astype(np.float64)
+    known = numbers[~np.isnan(numbers)]
+    check_range(known[:, np.newaxis], dtype, tensor)
+    return numbers
+
+
+def _of_bytes(tensor: Tensor, data: memoryview) -> NDArray[Any] | list[Any]:
+    dtype = np.dtype(np.uint8) if tensor.datatype == BOOL else NUMBERS[tensor.datatype]
+    tensor.check_count(len(data), "bytes", expected=tensor.size * dtype.itemsize)
+    array = np.frombuffer(data, dtype)
+    return array.astype(bool).tolist() if tensor.datatype == BOOL else array
+
+
+def _of_list(tensor: Tensor, data: list[Any]) -> list[Any]:
+    """Return the values of a JSON list, each of the type of the tensor or None."""
+    flat = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in data]
+    types: tuple[type, ...] = (int, float)
+    expected = "a number"
+    if tensor.datatype == BOOL:
+        types, expected = (bool,), "true or false"
+    elif NUMBERS[tensor.datatype].kind != "f":
+        types, expected = (int,), "an integer"
+    for row, value in enumerate(flat):
+        if value is not None and type(value) not in types:
+            raise_invalid_data(
+                f"input '{tensor.name}', row {row} is {JSON_NAMES[type(value)]}; "
+                f"expected {expected}",
+                row=row,
+                pointer=f"{tensor.pointer}/data/{row}",
+            )
+    return flat
