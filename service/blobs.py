@@ -71,17 +71,7 @@ class BlobWriter:
         """
         if self._buffer:
             self._take(session, len(self._buffer))
-        sha256 = self.sha256()
-        lock(session, "blob", sha256)
-        existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
-        if existing is not None:
-            delete_blob(session, self._id)
-            return _blob(existing)
-        row = session.get_one(BlobRow, self._id)
-        row.sha256 = sha256
-        row.size_bytes = self.size_bytes
-        session.flush()
-        return _blob(row)
+        return complete_blob(session, self._id, self.sha256(), self.size_bytes)
 
     def discard(self) -> None:
         """Delete the blob."""
@@ -100,6 +90,66 @@ class BlobWriter:
         _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
         del self._buffer[:size]
         self._position += 1
+
+
+class BlobChanged(Exception):
+    """Another writer has added to the blob, or it has been deleted."""
+
+
+class BlobAppender:
+    """Writer that continues a blob which is not complete; what it has stored survives a kill.
+
+    Attributes
+    ----------
+    size_bytes
+        Number of bytes of the blob, with those that are not yet stored.
+    """
+
+    def __init__(self, database: Database, blob_id: str) -> None:
+        self._database = database
+        self._id = blob_id
+        with database.read() as session:
+            row = session.get(BlobRow, blob_id)
+            self.size_bytes = self._stored_bytes = 0 if row is None else row.size_bytes
+            self._position, n_last = divmod(self.size_bytes, CHUNK_BYTES)
+            last = _read_chunk(session, blob_id, self._position) if n_last else b""
+        self._buffer = bytearray(last or b"")  # the last chunk is written again when it has grown
+
+    def write(self, data: bytes) -> None:
+        """Add bytes.
+
+        Raises
+        ------
+        BlobChanged
+            The blob is not as it was before.
+        """
+        self._buffer += data
+        self.size_bytes += len(data)
+        while len(self._buffer) >= CHUNK_BYTES:
+            self._store(CHUNK_BYTES)
+            del self._buffer[:CHUNK_BYTES]
+            self._position += 1
+
+    def flush(self) -> None:
+        """Store the buffered bytes; :class:`BlobChanged` as in :meth:`write`."""
+        if self.size_bytes > self._stored_bytes:
+            self._store(len(self._buffer))
+
+    def _store(self, size: int) -> None:
+        with self._database.write() as session:
+            query = sa.select(BlobRow).where(BlobRow.id == self._id, BlobRow.sha256.is_(None))
+            row = session.scalar(query.with_for_update())
+            if row is None or row.size_bytes != self._stored_bytes:
+                raise BlobChanged
+            is_last = (
+                BlobChunkRow.blob_id == self._id,
+                BlobChunkRow.position == self._position,
+            )
+            session.execute(sa.delete(BlobChunkRow).where(*is_last))
+            _add_chunk(session, self._id, self._position, bytes(self._buffer[:size]))
+            row.size_bytes = self._position * CHUNK_BYTES + size
+            row.created_at = now()
+        self._stored_bytes = self._position * CHUNK_BYTES + size
 
 
 class BlobStore:
@@ -122,6 +172,17 @@ class BlobStore:
     def writer(self) -> BlobWriter:
         """Return a writer of a new blob."""
         return BlobWriter(self._database)
+
+    def appender(self, blob_id: str) -> BlobAppender:
+        """Return a writer that continues a blob which is not complete."""
+        return BlobAppender(self._database, blob_id)
+
+    def sha256(self, blob_id: str) -> str:
+        """Return the SHA-256 of the stored bytes of a blob."""
+        digest = hashlib.sha256()
+        for data in self.chunks(blob_id):
+            digest.update(data)
+        return digest.hexdigest()
 
     def put_file(self, session: Session, path: Path) -> Blob:
         """Store a file within the transaction of the session."""
@@ -181,11 +242,8 @@ class BlobStore:
             file.writelines(self.chunks(blob_id))
 
     def _chunk(self, blob_id: str, position: int) -> bytes | None:
-        query = sa.select(BlobChunkRow.data).where(
-            BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
-        )
         with self._database.read() as session:
-            return session.scalar(query.execution_options(has_bytes=True))
+            return _read_chunk(session, blob_id, position)
 
     def _trim(self, *, keep: Path) -> None:
         """Delete old copies; processes that have one mapped can still read it."""
@@ -204,6 +262,30 @@ class BlobStore:
             if path != keep:
                 path.unlink(missing_ok=True)
                 excess -= stat.st_size
+
+
+def complete_blob(session: Session, blob_id: str, sha256: str, size_bytes: int) -> Blob:
+    """Complete a blob whose chunks are stored, and return it.
+
+    If the same bytes are already stored, return that blob and delete this one.
+    """
+    lock(session, "blob", sha256)
+    existing = session.scalar(sa.select(BlobRow).where(BlobRow.sha256 == sha256))
+    if existing is not None:
+        delete_blob(session, blob_id)
+        return _blob(existing)
+    row = session.get_one(BlobRow, blob_id)
+    row.sha256 = sha256
+    row.size_bytes = size_bytes
+    session.flush()
+    return _blob(row)
+
+
+def _read_chunk(session: Session, blob_id: str, position: int) -> bytes | None:
+    query = sa.select(BlobChunkRow.data).where(
+        BlobChunkRow.blob_id == blob_id, BlobChunkRow.position == position
+    )
+    return session.scalar(query.execution_options(has_bytes=True))
 
 
 def read_range(session: Session, blob_id: str, start: int, stop: int) -> bytes:

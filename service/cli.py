@@ -18,7 +18,7 @@ from service.audit.cli import audit as audit_command
 from service.batch.cli import batch
 from service.client import Client, JobFailed, ServiceError
 from service.client.client import DEFAULT_URL
-from service.datasets.cli import Read, datasets, read_options
+from service.datasets.cli import Read, datasets, read_options, upload_file
 from service.inference.cli import Url, inference, split_version
 from service.operations.cli import operations
 
@@ -283,7 +283,7 @@ def train(
     options |= read_options(read)
     recipe = None if preparation is None else _param(f"preparation={preparation}")[1]
     with _client(url) as client:
-        dataset: Any = data if data.startswith("ds_") else client.upload(data, **options)
+        dataset: Any = data if data.startswith("ds_") else upload_file(client, data, **options)
         space = dict(_param(text) for text in search or [])
         job = client.submit(
             dataset,

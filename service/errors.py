@@ -174,6 +174,12 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "job, the model version that it made, or its parent.",
         "Cancel the job, delete the model or move the alias that the detail names, then retry.",
     ),
+    "offset-mismatch": ErrorSpec(
+        409,
+        "Wrong upload offset",
+        "A part of an upload does not begin where the last one ended.",
+        "Ask for Upload-Offset with HEAD, and continue there.",
+    ),
     "wrong-state": ErrorSpec(
         409,
         "Not possible in this state",
@@ -323,6 +329,7 @@ ANYWHERE: Final = (
     "unauthenticated",
     "forbidden",
     "rate-limited",
+    "headers-too-large",
     "invalid-request",
     "internal",
     "unavailable",

@@ -38,6 +38,7 @@ class BlobRow(Row):
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     sha256: Mapped[str | None] = mapped_column(sa.String(64), unique=True)
+    #: Of an upload in parts, the number of bytes so far.
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     #: Time of the last chunk of a blob that was written in several transactions.
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -86,6 +87,28 @@ class DatasetRow(Row):
     sources: Mapped[list[dict[str, Any]] | None] = mapped_column(sa.JSON)
     #: Process that ingests it, to detect ingestions whose process died.
     ingester: Mapped[str | None] = mapped_column(sa.String(500))
+    created_at: Mapped[datetime] = mapped_column(default=now)
+    updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
+
+
+class UploadRow(Row):
+    """An upload that is sent in parts, until its dataset is made."""
+
+    __tablename__ = "uploads"
+    __table_args__ = (Index("ix_uploads_list", "owner", "id"),)
+
+    id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
+    owner: Mapped[str] = mapped_column(sa.String(200))
+    name: Mapped[str] = mapped_column(sa.String(200))
+    media_type: Mapped[str] = mapped_column(sa.String(100))
+    options: Mapped[dict[str, Any]]
+    #: Text by which the client recognises the upload.
+    tag: Mapped[str | None] = mapped_column(sa.String(200))
+    #: Number of bytes of the whole file; its blob has the number of those that have arrived.
+    length: Mapped[int] = mapped_column(sa.BigInteger)
+    blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)
+    #: The dataset, once all bytes have arrived; it may have been deleted since.
+    dataset_id: Mapped[str | None] = mapped_column(sa.String(40))
     created_at: Mapped[datetime] = mapped_column(default=now)
     updated_at: Mapped[datetime] = mapped_column(default=now, onupdate=now)
 

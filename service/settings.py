@@ -359,6 +359,12 @@ class Settings(BaseSettings):
     retention_audit_days: float = Field(
         365, ge=0, le=36500, description="Age in days at which audit events are deleted; 0: never."
     )
+    retention_uploads_days: float = Field(
+        1,
+        ge=0,
+        le=36500,
+        description="Days after the last byte at which an upload in parts is deleted; 0: never.",
+    )
     retention_blobs_days: float = Field(
         1,
         ge=0.05,

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from service.database import lock
 from service.errors import Problem
 from service.job_states import UNFINISHED
-from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
+from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, UploadRow, VersionRow
 from service.settings import Settings
 
 
@@ -94,7 +94,10 @@ def count_unfinished_trainings(session: Session, owner: str) -> int:
 
 
 def stored_bytes(session: Session, owner: str) -> int:
-    """Return the bytes of an owner's datasets, models and outputs; equal ones count once."""
+    """Return the bytes of an owner's datasets, models and outputs; equal ones count once.
+
+    An upload in parts counts with its whole length from its beginning.
+    """
     versions = sa.select(VersionRow.artifact_blob_id).join(
         ModelRow, ModelRow.id == VersionRow.model_id
     )
@@ -109,7 +112,10 @@ def stored_bytes(session: Session, owner: str) -> int:
     sizes = sa.select(sa.func.sum(BlobRow.size_bytes)).join(
         references, references.c[0] == BlobRow.id
     )
-    return int(session.scalar(sizes) or 0)
+    unfinished = sa.select(sa.func.sum(UploadRow.length)).where(
+        UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
+    )
+    return int(session.scalar(sizes) or 0) + int(session.scalar(unfinished) or 0)
 
 
 def _exceeded(what: str, used: int, limit: int, remedy: str) -> Problem:

@@ -8,7 +8,7 @@ from rich.console import Console
 
 from service.client import Client
 from service.client.client import DEFAULT_URL
-from service.datasets.cli import Read, read_options
+from service.datasets.cli import Read, read_options, upload_file
 from service.inference.cli import Url, split_version
 
 batch = typer.Typer()
@@ -51,7 +51,7 @@ def infer(
     options: Any = {key: value for key, value in columns.items() if value is not None}
     options |= read_options(read)
     with Client(url) as client:
-        source: Any = data if data.startswith("ds_") else client.upload(data, **options)
+        source: Any = data if data.startswith("ds_") else upload_file(client, data, **options)
         called = name if version is None else client.model(name, version)
         job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
         outputs = job.wait(progress=True)

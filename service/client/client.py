@@ -27,6 +27,7 @@ from service.client.frames import (
 from service.client.http import Http, path
 from service.client.job import InferenceJob, TrainingJob
 from service.client.model import RemoteModel
+from service.client.parts import MIN_BYTES, OnProgress, upload_in_parts
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
@@ -130,9 +131,12 @@ class Client:
         *,
         groups: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
+        on_progress: OnProgress | None = None,
         **options: str | Sequence[str],
     ) -> Dataset:
         """Upload a dataset and return it when the service has validated it.
+
+        A large file is sent in parts: it continues after an interruption, also in a later call.
 
         Parameters
         ----------
@@ -149,6 +153,8 @@ class Client:
             the same group (a patient, a session), in any task, are held out together.
         name
             Name of the dataset. Default: the name of the file, or ``arrays``.
+        on_progress
+            Called with the number of bytes of a file that have been sent, and of all.
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``, ``column_kind=["zip:category"]``; and for CSV
@@ -169,8 +175,7 @@ class Client:
                 known = ", ".join(MEDIA_TYPES)
                 raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
             query = {"name": name or source.stem, **options}
-            with source.open("rb") as file:
-                return self._upload(_read(file), media_type, query)
+            return self._upload_file(source, media_type, query, on_progress)
         if is_frame(data):
             query = {"name": name or "table", **options}
             return self._upload(
@@ -509,6 +514,21 @@ class Client:
         query = {name: value for name, value in given.items() if value is not None}
         return self._http.pages("/v1/audit", page_size=_MAX_PAGE_SIZE, **query)
 
+    def _upload_file(
+        self,
+        source: Path,
+        media_type: str,
+        query: Mapping[str, str | Sequence[str]],
+        on_progress: OnProgress | None,
+    ) -> Dataset:
+        on_progress = on_progress or (lambda _sent, _size: None)
+        with source.open("rb") as file:
+            size = source.stat().st_size
+            if size < MIN_BYTES:
+                return self._upload(_report(_read(file), size, on_progress), media_type, query)
+            dataset_id = upload_in_parts(self._http, file, media_type, query, on_progress)
+        return self._ready(self._http.send("GET", path("v1", "datasets", dataset_id)).json())
+
     def _upload(
         self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str | Sequence[str]]
     ) -> Dataset:
@@ -575,3 +595,11 @@ def _stream(table: Any) -> io.BytesIO:
 def _read(file: io.BufferedIOBase) -> Iterator[bytes]:
     while data := file.read(_CHUNK_BYTES):
         yield data
+
+
+def _report(chunks: Iterator[bytes], size: int, on_progress: OnProgress) -> Iterator[bytes]:
+    n_sent = 0
+    for chunk in chunks:
+        yield chunk
+        n_sent += len(chunk)
+        on_progress(n_sent, size)

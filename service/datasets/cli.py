@@ -7,11 +7,12 @@ from typing import Annotated, Any, Final
 import typer
 from rich.console import Console
 from rich.markup import escape
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
 from service.client import Client
-from service.client.client import DEFAULT_URL
+from service.client.client import DEFAULT_URL, Dataset
 
 datasets = typer.Typer()
 #: Line width if the output is a file or a pipe, so that tables are not wrapped.
@@ -51,6 +52,23 @@ def read_options(given: Sequence[str] | None) -> dict[str, list[str]]:
     return options
 
 
+def upload_file(client: Client, file: str, **options: Any) -> Dataset:
+    """Upload a file, with a progress bar on a terminal."""
+    if not sys.stderr.isatty():
+        return client.upload(file, **options)
+    columns = (TextColumn("{task.description:<12}"), BarColumn(), DownloadColumn())
+    bar = Progress(*columns, console=Console(stderr=True), transient=True)
+    with bar:
+        task = bar.add_task("uploading", total=None)
+
+        def show(n_sent: int, size: int) -> None:
+            is_sent = n_sent == size
+            what = "reading" if is_sent else "uploading"
+            bar.update(task, completed=n_sent, total=size, description=what)
+
+        return client.upload(file, on_progress=show, **options)
+
+
 Url = Annotated[
     str | None, typer.Option("--url", help="URL of the service.", metavar="URL", show_default=False)
 ]
@@ -86,7 +104,7 @@ def upload(
     options: Any = {name: value for name, value in columns.items() if value is not None}
     options |= read_options(read)
     with Client(_url(context, url)) as client:
-        found = client.upload(file, **options)
+        found = upload_file(client, file, **options)
     _out.print(f"dataset {found.id}: {len(found.tasks)} tasks", markup=False)
     for warning in found.info["warnings"]:
         _out.print(f"note: {warning}", markup=False)

@@ -12,14 +12,17 @@ _MAX_NAMES: Final = 10_000
 _MAX_ROWS: Final = 100_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
-RowNumber = Annotated[int, Field(ge=0)]
+#: Larger integers are not exact in JSON.
+RowNumber = Annotated[int, Field(ge=0, lt=2**53)]
 
 
 class RowRange(WireModel):
     """Consecutive rows of each task."""
 
-    start: int = Field(0, ge=0, description="First row, from 0.")
-    stop: int | None = Field(None, ge=1, description="Row after the last one; default: all.")
+    start: int = Field(0, ge=0, lt=2**53, description="First row, from 0.")
+    stop: int | None = Field(
+        None, ge=1, lt=2**53, description="Row after the last one; default: all."
+    )
 
     @model_validator(mode="after")
     def _check_order(self) -> Self:

@@ -1,14 +1,17 @@
 """Upload of a request body to the blob store, as a stream."""
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Final, Protocol
 
 from fastapi.concurrency import run_in_threadpool
 from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload
-from service.blobs import BlobWriter
+from service.blobs import Blob, BlobWriter
 from service.database import lock
 from service.datasets import store
 from service.datasets.context import Services
@@ -21,8 +24,21 @@ from service.idempotency import find_created, fingerprint, remember_created
 from service.rows import DatasetRow
 
 #: Bytes buffered before a thread writes them to the store.
-_WRITE_BYTES = 256 * 1024
-_MAGIC_BYTES = 8
+WRITE_BYTES: Final = 256 * 1024
+#: Number of first bytes that show whether a file is of another format.
+MAGIC_BYTES: Final = 8
+
+
+class Received(Protocol):
+    """The bytes of an upload in the store."""
+
+    size_bytes: int
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the bytes."""
+
+    def finish(self, session: Session) -> Blob:
+        """Complete the blob within the transaction of the session, and return it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +64,7 @@ async def receive(
     """
     limit = services.settings.max_upload_bytes
     media_type = request.headers.get("content-type", "")
-    format_ = _find_format(media_type)
+    format_ = format_of(media_type)
     check_length(request, limit)
     writer = await run_in_threadpool(services.blobs.writer)
     try:
@@ -71,14 +87,14 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
         pending += chunk
         if writer.size_bytes + len(pending) > limit:
             raise too_large(limit)
-        if not is_checked and len(pending) >= _MAGIC_BYTES:
+        if not is_checked and len(pending) >= MAGIC_BYTES:
             is_checked = True
-            _check_magic(format_, bytes(pending))
-        if len(pending) >= _WRITE_BYTES:
+            check_start(format_, bytes(pending))
+        if len(pending) >= WRITE_BYTES:
             await run_in_threadpool(writer.write, bytes(pending))
             pending.clear()
     if not is_checked:
-        _check_magic(format_, bytes(pending))
+        check_start(format_, bytes(pending))
     await run_in_threadpool(writer.write, bytes(pending))
     if writer.size_bytes == 0:
         issue = ValidationIssue("empty-file", "the upload has no bytes")
@@ -86,14 +102,16 @@ async def _store(request: Request, writer: BlobWriter, format_: Format, limit: i
     await run_in_threadpool(writer.flush)
 
 
-def _find_format(media_type: str) -> Format:
+def format_of(media_type: str) -> Format:
+    """Return the format with a media type, or raise a problem."""
     try:
         return find_format(media_type)
     except UnsupportedFormat as error:
         raise Problem("unsupported-media-type", str(error)) from None
 
 
-def _check_magic(format_: Format, head: bytes) -> None:
+def check_start(format_: Format, head: bytes) -> None:
+    """Raise a problem if the first bytes of an upload are of another format."""
     try:
         check_magic(format_, head)
     except UnsupportedFormat as error:
@@ -103,29 +121,53 @@ def _check_magic(format_: Format, head: bytes) -> None:
 def _register(
     services: Services, writer: BlobWriter, upload: UploadRequest, format_: Format
 ) -> tuple[DatasetRow, bool]:
-    media_type = format_.media_types[0]
-    options = upload.options.model_dump(mode="json")
-    read_as = upload.options.model_dump_json()
-    same = fingerprint(media_type, read_as, writer.sha256())
-    request_hash = fingerprint("POST /v1/datasets", upload.name, same)
-    new = store.NewDataset(upload.owner, upload.name, media_type, options, same)
+    owner, key = upload.owner, upload.idempotency_key
+    request_hash = fingerprint("POST /v1/datasets", upload.name, _same(writer, upload, format_))
     with services.database.write() as session:
-        created = find_created(session, upload.owner, upload.idempotency_key, request_hash)
-        row = None
-        if created is not None:
-            row = store.get(session, created, owner=upload.owner)
+        created = find_created(session, owner, key, request_hash)
+        row = None if created is None else store.get(session, created, owner=owner)
+        is_new = False
         if row is None:
-            row = _find_same(session, upload.owner, same)
-        is_new = row is None
-        if row is None:
-            size_bytes = writer.size_bytes
-            check_upload(session, upload.owner, services.settings, size_bytes=size_bytes)
-            row = store.create(session, new, writer.finish(session))
+            check = partial(check_upload, session, owner, services.settings)
+            row, is_new = register_in(session, writer, upload, format_, check=check)
         if created is None:
-            remember_created(session, upload.owner, upload.idempotency_key, request_hash, row.id)
+            remember_created(session, owner, key, request_hash, row.id)
     if not is_new:
         writer.discard()
     return row, is_new
+
+
+def register_in(
+    session: Session,
+    received: Received,
+    upload: UploadRequest,
+    format_: Format,
+    *,
+    check: Callable[..., None] | None = None,
+) -> tuple[DatasetRow, bool]:
+    """Return the row of a dataset of some bytes, and whether it is new.
+
+    Parameters
+    ----------
+    check
+        Raises a problem if a new dataset of ``size_bytes`` is beyond a quota.
+    """
+    same = _same(received, upload, format_)
+    row = _find_same(session, upload.owner, same)
+    if row is not None:
+        return row, False
+    if check is not None:
+        check(size_bytes=received.size_bytes)
+    options = upload.options.model_dump(mode="json")
+    media_type = format_.media_types[0]
+    new = store.NewDataset(upload.owner, upload.name, media_type, options, same)
+    return store.create(session, new, received.finish(session)), True
+
+
+def _same(received: Received, upload: UploadRequest, format_: Format) -> str:
+    """Return the fingerprint of equal bytes that are read in the same way."""
+    read_as = upload.options.model_dump_json()
+    return fingerprint(format_.media_types[0], read_as, received.sha256())
 
 
 def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:

@@ -1,9 +1,12 @@
 """Error responses of routes in the OpenAPI document."""
 
-from typing import Any
+from typing import Any, Final
 
 from service.errors import ANYWHERE, ERRORS, PROBLEM_TYPE
 from service.http.bodies import JSON
+
+
+_PROBLEM: Final = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 
 def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
@@ -11,11 +14,10 @@ def problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     by_status: dict[int | str, list[str]] = {}
     for code in (*codes, *(code for code in ANYWHERE if code not in codes)):
         by_status.setdefault(ERRORS[code].status, []).append(code)
-    schema = {"$ref": "#/components/schemas/Problem"}
     return {
         status: {
             "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
-            "content": {PROBLEM_TYPE: {"schema": schema}},
+            "content": _PROBLEM,
         }
         for status, codes_ in by_status.items()
     }
@@ -30,7 +32,9 @@ def v2_problems(*codes: str) -> dict[int | str, dict[str, Any]]:
     return {
         status: {
             "description": "; ".join(f"`{code}`: {ERRORS[code].title}" for code in codes_),
-            "content": {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}},
+            "content": _PROBLEM
+            if status == ERRORS["headers-too-large"].status  # sent before the path is known
+            else {JSON: {"schema": {"$ref": "#/components/schemas/V2Error"}}},
         }
         for status, codes_ in by_status.items()
     }

@@ -16,7 +16,16 @@ from service.blobs import condemn_blob, delete_chunks, unreferenced_blobs
 from service.database import Database
 from service.job_states import FINAL
 from service.jobs.queue import deletion
-from service.rows import AttemptRow, AuditRow, EventRow, IdempotencyRow, JobRow, VersionRow
+from service.rows import (
+    AttemptRow,
+    AuditRow,
+    BlobRow,
+    EventRow,
+    IdempotencyRow,
+    JobRow,
+    UploadRow,
+    VersionRow,
+)
 
 #: Number of rows that a page reads, and that a transaction deletes.
 BATCH_SIZE: Final = 500
@@ -76,6 +85,31 @@ def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
         if len(rows) < BATCH_SIZE:
             return
         after = (rows[-1].job_id, rows[-1].attempt)
+
+
+def expire_uploads(database: Database, before: datetime) -> Iterator[int]:
+    """Delete uploads in parts that got no byte since ``before``; yield the number at each step.
+
+    Their bytes are then referenced by nothing.
+    """
+    after = ""
+    while True:
+        query = (
+            sa.select(UploadRow.id, UploadRow.updated_at, BlobRow.created_at)
+            .outerjoin(BlobRow, BlobRow.id == UploadRow.blob_id)
+            .where(UploadRow.id > after, UploadRow.id < _first_id(before, "up"))
+            .order_by(UploadRow.id)
+            .limit(BATCH_SIZE)
+        )
+        with database.read() as session:
+            rows = session.execute(query).all()
+        expired = [
+            row.id for row in rows if max(row.updated_at, row.created_at or row.updated_at) < before
+        ]
+        yield _delete(database, UploadRow, UploadRow.id.in_(expired), n_rows=len(expired))
+        if len(rows) < BATCH_SIZE:
+            return
+        after = rows[-1].id
 
 
 def expire_jobs(database: Database, before: datetime) -> Iterator[int]:
@@ -199,6 +233,6 @@ def _delete(
     return n_rows
 
 
-def _first_id(moment: datetime) -> str:
-    """Return an id below those of all jobs created at a moment or later."""
-    return f"job_{str(ULID.from_datetime(max(moment, _FIRST_ULID_TIME))).lower()}"
+def _first_id(moment: datetime, prefix: str = "job") -> str:
+    """Return an id below those of all jobs, or others, created at a moment or later."""
+    return f"{prefix}_{str(ULID.from_datetime(max(moment, _FIRST_ULID_TIME))).lower()}"

@@ -27,6 +27,7 @@ _KINDS: Final[Mapping[str, Expire]] = {
     "jobs": store.expire_jobs,
     "idempotency_keys": store.expire_idempotency_keys,
     "audit": store.expire_audit_events,
+    "uploads": store.expire_uploads,
     "blobs": store.expire_blobs,
 }
 

@@ -17,6 +17,7 @@ from service.access.rate_limit import RateLimiter
 from service.batch.routes import router as batch
 from service.catalogue.routes import router as catalogue
 from service.datasets.routes import router as datasets
+from service.datasets.upload_routes import router as uploads
 from service.errors import install_handlers
 from service.inference.handler import MakeHandler
 from service.inference.routes import HANDLERS as V1_HANDLERS
@@ -58,6 +59,7 @@ _ROUTERS: Final = (
     metrics_router,
     catalogue,
     datasets,
+    uploads,
     jobs,
     batch,
     models,
@@ -152,4 +154,5 @@ def _tune_gc() -> None:
     """
     gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(*_GC_THRESHOLDS)

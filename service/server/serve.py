@@ -4,6 +4,7 @@ import asyncio
 import contextlib
 import ctypes
 import errno
+import gc
 import multiprocessing
 import os
 import resource
@@ -103,6 +104,7 @@ def new_event_loop() -> asyncio.AbstractEventLoop:
 
 def create_server_app() -> ASGIApp:
     """Return the application of one server process, with limits and the fast path in front."""
+    gc.disable()  # until the start of the service: imports make many objects, none of them garbage
     # imported late: the supervisor of several processes does not need them
     from service.server.app import HANDLERS, create_app
     from service.server.fast_path import FastPath

@@ -25,8 +25,9 @@ from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
 from service.datasets.ingestion.supervision import IngestTask
 from service.datasets.routes import router
+from service.datasets.upload_routes import router as upload_routes
 from service.errors import install_handlers
-from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow
+from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 from service.settings import Settings
 
 CSV = "text/csv"
@@ -141,7 +142,7 @@ class App:
         with self.services.database.read() as session:
             left: dict[str, Any] = {
                 row.__tablename__: session.scalar(sa.select(sa.func.count()).select_from(row))
-                for row in (DatasetRow, BlobRow, BlobChunkRow, IdempotencyRow)
+                for row in (DatasetRow, UploadRow, BlobRow, BlobChunkRow, IdempotencyRow)
             }
         for folder in ("ingest", "cache"):
             left[folder] = [str(p) for p in (self.data_dir / folder).rglob("*")]
@@ -179,6 +180,7 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
         api.state.datasets = services
         install_handlers(api)
         api.include_router(router)
+        api.include_router(upload_routes)
         return App(api, services, values.data_dir)
 
     return make

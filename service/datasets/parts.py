@@ -1,0 +1,240 @@
+"""Uploads that are sent in parts, and continue where they were interrupted."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final
+
+from sqlalchemy.orm import Session
+from starlette.concurrency import run_in_threadpool
+from starlette.requests import ClientDisconnect, Request
+
+from service.access.quotas import check_upload, lock_quotas
+from service.blobs import Blob, BlobAppender, BlobChanged, complete_blob, release_blob
+from service.datasets import upload_store
+from service.datasets.context import Services
+from service.datasets.formats.options import ReadOptions
+from service.datasets.formats.registry import Format, find_format
+from service.datasets.upload import (
+    MAGIC_BYTES,
+    WRITE_BYTES,
+    UploadRequest,
+    check_start,
+    register_in,
+)
+from service.errors import Problem
+from service.http.bodies import too_large
+from service.rows import BlobRow, UploadRow, new_id
+
+#: Maximum number of uploads of an owner that are not complete.
+MAX_UNFINISHED: Final = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NewUpload:
+    """What is known of an upload before its first byte.
+
+    Attributes
+    ----------
+    tag
+        Text by which the client recognises the upload, such as a hash of the file.
+    """
+
+    owner: str
+    name: str
+    options: ReadOptions
+    format: Format
+    length: int
+    tag: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class UploadState:
+    """An upload, and how much of it has arrived.
+
+    Attributes
+    ----------
+    offset
+        Number of bytes.
+    changed_at
+        Time of the last of them.
+    """
+
+    row: UploadRow
+    offset: int
+    changed_at: datetime
+
+
+def create(services: Services, new: NewUpload) -> UploadState:
+    """Create an upload.
+
+    Raises
+    ------
+    Problem
+        It is too large, or beyond a quota.
+    """
+    limit = services.settings.max_upload_bytes
+    if new.length > limit:
+        raise Problem("body-too-large", f"{new.length} bytes exceed the limit of {limit} bytes")
+    with services.database.write() as session:
+        check_upload(session, new.owner, services.settings, size_bytes=new.length)
+        lock_quotas(session, new.owner)
+        n_unfinished = upload_store.count_unfinished(session, new.owner)
+        if n_unfinished >= MAX_UNFINISHED:
+            detail = f"you have {n_unfinished} unfinished uploads, the maximum; complete or delete"
+            raise Problem("quota-exceeded", f"{detail} them")
+        blob_id = new_id("blob")
+        session.add(BlobRow(id=blob_id, sha256=None))
+        session.flush()
+        row = UploadRow(
+            id=new_id("up"),
+            owner=new.owner,
+            name=new.name,
+            media_type=new.format.media_types[0],
+            options=new.options.model_dump(mode="json"),
+            tag=new.tag,
+            length=new.length,
+            blob_id=blob_id,
+        )
+        session.add(row)
+        session.flush()
+        return state_of(session, row)
+
+
+def read(services: Services, upload_id: str, owner: str) -> UploadState:
+    """Return an upload; make its dataset if the process that received the last byte did not."""
+    with services.database.read() as session:
+        found = _state(session, upload_id, owner)
+    if found.offset == found.row.length and found.row.dataset_id is None:
+        return _complete(services, found.row)
+    return found
+
+
+async def append(
+    request: Request, services: Services, upload_id: str, owner: str, offset: int
+) -> UploadState:
+    """Add the body of a request to an upload; make the dataset after the last byte.
+
+    What has arrived when a client disconnects is kept.
+
+    Raises
+    ------
+    Problem
+        The offset is not the number of bytes so far, the body exceeds the length of the upload,
+        or its first bytes are of another format.
+    """
+    found = await run_in_threadpool(read, services, upload_id, owner)
+    if found.row.dataset_id is not None or found.offset != offset:
+        raise _mismatch(found.offset)
+    assert found.row.blob_id is not None
+    appender = await run_in_threadpool(services.blobs.appender, found.row.blob_id)
+    try:
+        await _receive(request, appender, found)
+    except BlobChanged:
+        raise _mismatch(None) from None
+    return await run_in_threadpool(read, services, upload_id, owner)
+
+
+async def _receive(request: Request, appender: BlobAppender, found: UploadState) -> None:
+    format_ = find_format(found.row.media_type)
+    pending = bytearray()
+    is_checked = found.offset > 0
+    try:
+        async for piece in request.stream():
+            pending += piece
+            if appender.size_bytes + len(pending) > found.row.length:
+                raise too_large(found.row.length - found.offset)
+            if not is_checked and len(pending) >= MAGIC_BYTES:
+                is_checked = True
+                check_start(format_, bytes(pending))
+            if len(pending) >= WRITE_BYTES:
+                await run_in_threadpool(appender.write, bytes(pending))
+                pending.clear()
+    except ClientDisconnect:
+        pass  # the client asks for the offset and continues
+    await run_in_threadpool(_store, appender, bytes(pending))
+
+
+def _store(appender: BlobAppender, data: bytes) -> None:
+    appender.write(data)
+    appender.flush()
+
+
+class _Received:
+    """The bytes of a complete upload, for the creation of its dataset."""
+
+    def __init__(self, blob_id: str, sha256: str, size_bytes: int) -> None:
+        self._blob_id = blob_id
+        self._sha256 = sha256
+        self.size_bytes = size_bytes
+
+    def sha256(self) -> str:
+        """Return the SHA-256 of the bytes."""
+        return self._sha256
+
+    def finish(self, session: Session) -> Blob:
+        """Complete the blob within the transaction of the session, and return it."""
+        return complete_blob(session, self._blob_id, self._sha256, self.size_bytes)
+
+
+def _complete(services: Services, row: UploadRow) -> UploadState:
+    """Make the dataset of an upload whose bytes are complete."""
+    assert row.blob_id is not None
+    sha256 = services.blobs.sha256(row.blob_id)
+    request = UploadRequest(row.owner, row.name, ReadOptions.model_validate(row.options), None)
+    with services.database.write() as session:
+        upload = upload_store.get(session, row.id, owner=row.owner, for_update=True)
+        if upload is None:
+            raise no_upload(row.id)
+        if upload.dataset_id is not None or upload.blob_id is None:
+            return state_of(session, upload)  # another request was faster
+        received = _Received(upload.blob_id, sha256, upload.length)
+        upload.blob_id = None
+        session.flush()
+        dataset, is_new = register_in(session, received, request, find_format(row.media_type))
+        if not is_new:
+            release_blob(session, row.blob_id)
+        upload.dataset_id = dataset.id
+        session.flush()
+        state = state_of(session, upload)
+    if is_new:
+        services.ingester.submit(dataset.id)
+    return state
+
+
+def delete(services: Services, upload_id: str, owner: str) -> None:
+    """Delete an upload; its dataset, if there is one, stays."""
+    with services.database.write() as session:
+        row = upload_store.get(session, upload_id, owner=owner, for_update=True)
+        if row is None:
+            raise no_upload(upload_id)
+        upload_store.delete(session, row)
+
+
+def _state(session: Session, upload_id: str, owner: str) -> UploadState:
+    row = upload_store.get(session, upload_id, owner=owner)
+    if row is None:
+        raise no_upload(upload_id)
+    return state_of(session, row)
+
+
+def state_of(session: Session, row: UploadRow) -> UploadState:
+    """Return an upload with what has arrived of it."""
+    blob = None
+    if row.blob_id is not None:
+        blob = session.get(BlobRow, row.blob_id, populate_existing=True)
+    if blob is None:
+        return UploadState(row, row.length, row.updated_at)
+    return UploadState(row, blob.size_bytes, max(row.updated_at, blob.created_at))
+
+
+def no_upload(upload_id: str) -> Problem:
+    """Return the problem of an upload that does not exist."""
+    return Problem("not-found", f"there is no upload '{upload_id}'; begin it again")
+
+
+def _mismatch(offset: int | None) -> Problem:
+    so_far = "another number of bytes" if offset is None else f"{offset} bytes"
+    return Problem(
+        "offset-mismatch",
+        f"{so_far} of the upload have arrived; ask for Upload-Offset with HEAD, and continue there",
+    )

@@ -1,0 +1,269 @@
+"""HTTP routes of uploads in parts: the tus protocol 1.0.0 (https://tus.io/protocols/resumable-upload).
+
+Its extensions creation, expiration and termination are supported.
+"""
+
+import base64
+import binascii
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime
+from typing import Annotated, Any, Final
+
+from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
+from fastapi.concurrency import run_in_threadpool
+from pydantic import BaseModel, Field
+
+from service.datasets import parts, upload_store
+from service.datasets.context import Context, Services
+from service.datasets.formats.options import ReadOptions
+from service.datasets.parts import NewUpload, UploadState
+from service.datasets.routes import UploadQuery
+from service.datasets.upload import format_of
+from service.errors import Problem
+from service.http.documentation import problems
+from service.http.paging import Page, Paging, page
+from service.http.responses import json_response
+from service.http.routing import Owner, secured
+
+VERSION: Final = "1.0.0"
+PART_TYPE: Final = "application/offset+octet-stream"
+_MAX_METADATA: Final = 8_000
+_MAX_TAG: Final = 200
+
+
+def _check_version(
+    tus_resumable: Annotated[
+        str | None, Header(max_length=20, description="Version of the tus protocol: 1.0.0.")
+    ] = None,
+) -> None:
+    """Raise a problem for another version of the protocol."""
+    if tus_resumable not in (None, VERSION):
+        detail = f"version '{tus_resumable}' of the protocol is not supported; use {VERSION}"
+        raise Problem("precondition-failed", detail, headers={"Tus-Version": VERSION})
+
+
+router = APIRouter(
+    prefix="/v1/uploads",
+    tags=["datasets"],
+    route_class=secured("datasets:{}"),
+    dependencies=[Depends(_check_version)],
+)
+
+UploadId = Annotated[str, Path(description="Id of the upload.")]
+_BODY: Final[dict[str, Any]] = {
+    "requestBody": {
+        "required": True,
+        "description": "The next bytes of the file.",
+        "content": {PART_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+    }
+}
+
+
+class Upload(BaseModel):
+    """An upload in parts."""
+
+    id: str = Field(description="Id of the upload.")
+    name: str = Field(description="Name of its dataset.")
+    media_type: str = Field(description="Media type of the file.")
+    options: dict[str, Any] = Field(description="Options of the upload.")
+    tag: str | None = Field(description="Text by which the client recognises it.")
+    length: int = Field(description="Size of the file in bytes.")
+    offset: int = Field(description="Number of bytes that have arrived.")
+    dataset_id: str | None = Field(description="Id of the dataset, once all bytes have arrived.")
+    expires_at: datetime | None = Field(
+        description="Time at which it is deleted if no more bytes arrive; null for never."
+    )
+    created_at: datetime = Field(description="Time of its beginning.")
+
+    @classmethod
+    def of(cls, state: UploadState, services: Services) -> "Upload":
+        """Return the schema of an upload."""
+        row = state.row
+        return cls(
+            id=row.id,
+            name=row.name,
+            media_type=row.media_type,
+            options=row.options,
+            tag=row.tag,
+            length=row.length,
+            offset=state.offset,
+            dataset_id=row.dataset_id,
+            expires_at=_expiry(state, services),
+            created_at=row.created_at,
+        )
+
+
+@router.options("", include_in_schema=False)
+async def describe_protocol(services: Context) -> Response:
+    """Return version, extensions and limits of the protocol."""
+    headers = {
+        "Allow": "GET, HEAD, OPTIONS, POST",
+        "Tus-Version": VERSION,
+        "Tus-Extension": "creation,expiration,termination",
+        "Tus-Max-Size": str(services.settings.max_upload_bytes),
+        "Tus-Resumable": VERSION,
+    }
+    return Response(status_code=204, headers=headers)
+
+
+@router.post(
+    "",
+    summary="Begin an upload in parts",
+    status_code=201,
+    response_model=Upload,
+    responses=problems(
+        "body-too-large",
+        "unsupported-media-type",
+        "invalid-request",
+        "invalid-dataset",
+        "precondition-failed",
+        "quota-exceeded",
+    ),
+)
+async def begin_upload(
+    services: Context,
+    owner: Owner,
+    query: Annotated[UploadQuery, Query()],
+    *,
+    upload_length: Annotated[int, Header(ge=1, lt=2**63, description="Size of the file in bytes.")],
+    upload_metadata: Annotated[
+        str,
+        Header(
+            max_length=_MAX_METADATA,
+            description="Pairs of a key and a value in base64, separated by commas: `filetype`, "
+            "the media type of the file, and optionally `tag`, a text that the upload is "
+            "recognised by.",
+        ),
+    ],
+) -> Response:
+    """Begin an upload that continues where it was interrupted (tus protocol 1.0.0).
+
+    Send the bytes to its Location with PATCH, in parts of any size. The dataset is made after the
+    last byte.
+    """
+    metadata = _read_metadata(upload_metadata)
+    if "filetype" not in metadata:
+        raise _invalid_metadata("the key filetype with the media type of the file is missing")
+    tag = metadata.get("tag")
+    if tag is not None and (len(tag) > _MAX_TAG or not tag.isprintable()):
+        raise _invalid_metadata(f"tag is not a text of at most {_MAX_TAG} printable characters")
+    options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
+    format_ = format_of(metadata["filetype"])
+    new = NewUpload(owner, query.name, options, format_, upload_length, tag)
+    state = await run_in_threadpool(parts.create, services, new)
+    return _response(state, services, status=201, Location=f"/v1/uploads/{state.row.id}")
+
+
+@router.get(
+    "", summary="List uploads in parts", responses=problems("invalid-page-token", "invalid-request")
+)
+def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]:
+    """List uploads, newest first."""
+    with services.database.read() as session:
+        rows = upload_store.list_page(
+            session, owner, after=query.after(), limit=query.page_size + 1
+        )
+        states = [parts.state_of(session, row) for row in rows]
+    found = [Upload.of(state, services) for state in states]
+    return page(found, query, key=lambda upload: upload.id)
+
+
+@router.get(
+    "/{upload_id}",
+    summary="Read an upload in parts",
+    response_model=Upload,
+    responses=problems("not-found", "precondition-failed", "invalid-request"),
+)
+def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
+    """Return an upload. HEAD returns `Upload-Offset`, where it continues."""
+    return _response(parts.read(services, upload_id, owner), services, status=200)
+
+
+@router.patch(
+    "/{upload_id}",
+    summary="Continue an upload in parts",
+    status_code=204,
+    openapi_extra=_BODY,
+    responses=problems(
+        "not-found",
+        "offset-mismatch",
+        "body-too-large",
+        "unsupported-media-type",
+        "precondition-failed",
+        "invalid-request",
+    ),
+)
+async def continue_upload(
+    upload_id: UploadId,
+    request: Request,
+    services: Context,
+    owner: Owner,
+    *,
+    upload_offset: Annotated[
+        int, Header(ge=0, lt=2**63, description="Number of bytes that have arrived so far.")
+    ],
+) -> Response:
+    """Add the next bytes to an upload. What arrives before an interruption is kept."""
+    given = request.headers.get("content-type", "")
+    if given.partition(";")[0].strip().lower() != PART_TYPE:
+        detail = f"'{given[:100]}' is not supported; send the bytes as {PART_TYPE}"
+        raise Problem("unsupported-media-type", detail)
+    state = await parts.append(request, services, upload_id, owner, upload_offset)
+    return Response(status_code=204, headers=_headers(state, services))
+
+
+@router.delete(
+    "/{upload_id}",
+    summary="Delete an upload in parts",
+    status_code=204,
+    responses=problems("not-found", "precondition-failed", "invalid-request"),
+)
+def delete_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
+    """Delete an upload; the dataset that was made of it stays."""
+    parts.delete(services, upload_id, owner)
+    return Response(status_code=204, headers={"Tus-Resumable": VERSION})
+
+
+def _response(state: UploadState, services: Services, *, status: int, **headers: str) -> Response:
+    response = json_response(Upload.of(state, services), status=status, **headers)
+    response.headers.update(_headers(state, services))
+    return response
+
+
+def _headers(state: UploadState, services: Services) -> dict[str, str]:
+    headers = {
+        "Tus-Resumable": VERSION,
+        "Upload-Offset": str(state.offset),
+        "Upload-Length": str(state.row.length),
+        "Cache-Control": "no-store",
+    }
+    expiry = _expiry(state, services)
+    return (
+        headers
+        if expiry is None
+        else headers | {"Upload-Expires": format_datetime(expiry, usegmt=True)}
+    )
+
+
+def _expiry(state: UploadState, services: Services) -> datetime | None:
+    days = services.settings.retention_uploads_days
+    return state.changed_at.astimezone(UTC) + timedelta(days=days) if days else None
+
+
+def _read_metadata(header: str) -> dict[str, str]:
+    """Return the pairs of Upload-Metadata."""
+    found: dict[str, str] = {}
+    for pair in header.split(","):
+        key, _, value = pair.strip().partition(" ")
+        if not key or key in found:
+            raise _invalid_metadata(f"{pair[:40]!r} has no key, or that of another pair")
+        try:
+            found[key] = base64.b64decode(value.strip().encode(), validate=True).decode()
+        except (binascii.Error, ValueError):
+            raise _invalid_metadata(f"the value of {key[:40]!r} is not text in base64") from None
+    return found
+
+
+def _invalid_metadata(detail: str) -> Problem:
+    entry = {"parameter": "header:upload-metadata", "code": "invalid", "detail": detail}
+    return Problem("invalid-request", f"Upload-Metadata: {detail}", errors=[entry])

@@ -1,0 +1,53 @@
+"""SQL of uploads that are sent in parts."""
+
+from collections.abc import Sequence
+
+import sqlalchemy as sa
+from sqlalchemy.orm import Session
+
+from service.blobs import release_blob
+from service.rows import UploadRow
+
+
+def get(
+    session: Session, upload_id: str, *, owner: str, for_update: bool = False
+) -> UploadRow | None:
+    """Return an upload, or None if it does not exist or has another owner.
+
+    Parameters
+    ----------
+    for_update
+        Whether to lock it until the transaction ends.
+    """
+    query = sa.select(UploadRow).where(UploadRow.id == upload_id, UploadRow.owner == owner)
+    if for_update:
+        query = query.with_for_update()
+    return session.scalar(query.execution_options(populate_existing=True))
+
+
+def list_page(
+    session: Session, owner: str, *, after: str | None, limit: int
+) -> Sequence[UploadRow]:
+    """Return uploads, newest first, older than the upload ``after``."""
+    query = sa.select(UploadRow).where(UploadRow.owner == owner)
+    if after is not None:
+        query = query.where(UploadRow.id < after)
+    return session.scalars(query.order_by(UploadRow.id.desc()).limit(limit)).all()
+
+
+def count_unfinished(session: Session, owner: str) -> int:
+    """Return the number of uploads of an owner of which no dataset has been made."""
+    query = sa.select(sa.func.count()).select_from(UploadRow)
+    return session.scalar(query.where(*_unfinished(owner))) or 0
+
+
+def delete(session: Session, row: UploadRow) -> None:
+    """Delete an upload and the bytes that only it has."""
+    blob_id = row.blob_id
+    session.execute(sa.delete(UploadRow).where(UploadRow.id == row.id))
+    if blob_id is not None:
+        release_blob(session, blob_id)
+
+
+def _unfinished(owner: str) -> tuple[sa.ColumnElement[bool], ...]:
+    return UploadRow.owner == owner, UploadRow.dataset_id.is_(None)

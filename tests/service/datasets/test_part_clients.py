@@ -1,0 +1,126 @@
+"""Uploads in parts to a real server, by its own client and by one that nobody here wrote."""
+
+import socket
+from urllib.parse import urlsplit
+
+import httpx
+import numpy as np
+import pytest
+from tusclient.client import TusClient
+
+from service.client import Client, ServiceError, parts
+from service.client import client as client_module
+
+HEADERS = {"Tus-Resumable": "1.0.0"}
+
+
+@pytest.fixture
+def table(tmp_path):
+    """A table of some hundred kilobytes."""
+    rng = np.random.default_rng(5)
+    path = tmp_path / "table.csv"
+    rows = [
+        f"{'ab'[i % 2]},{x:.17g},{y:.17g}"
+        for i, (x, y) in enumerate(rng.standard_normal((8000, 2)))
+    ]
+    path.write_text("\n".join(["task,x,y", *rows]))
+    return path
+
+
+@pytest.fixture
+def small_parts(monkeypatch):
+    """Let the client send this table in parts."""
+    monkeypatch.setattr(client_module, "MIN_BYTES", 1000)
+    monkeypatch.setattr(parts, "PART_BYTES", 50_000)
+
+
+def test_another_client_of_the_protocol_uploads_and_resumes(service, table):
+    url = f"{service.url}/v1/uploads?name=by+tus"
+    with table.open("rb") as file:
+        sent = {"file_stream": file, "metadata": {"filetype": "text/csv"}}
+        uploader = TusClient(url).uploader(chunk_size=70_000, **sent)
+        uploader.upload(stop_at=150_000)
+        again = TusClient(url).uploader(chunk_size=90_000, url=uploader.url, **sent)
+        assert again.offset >= 140_000
+        again.upload()
+    with httpx.Client(timeout=60) as http:
+        head = http.head(uploader.url, headers=HEADERS)
+        assert head.headers["upload-offset"] == str(table.stat().st_size)
+        dataset_id = http.get(uploader.url).json()["dataset_id"]
+    with Client(service.url) as client:
+        assert client.upload(table, name="at once").id == dataset_id
+
+
+def test_the_client_continues_an_interrupted_upload(service, table, small_parts):
+    del small_parts
+    seen = []
+
+    def interrupt(sent, size):
+        seen.append(sent)
+        if sent > size // 2:
+            raise KeyboardInterrupt
+
+    with Client(service.url) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.upload(table, name="interrupted", on_progress=interrupt)
+        later = []
+        found = client.upload(table, name="interrupted", on_progress=lambda *at: later.append(at))
+    size = table.stat().st_size
+    assert seen[0] == 0
+    assert later[0][0] == seen[-1]
+    assert later[-1] == (size, size)
+    assert found.info["n_samples"] == 8000
+
+
+def test_the_client_says_why_a_file_in_parts_is_rejected(service, table, small_parts):
+    del small_parts
+    table.write_text(table.read_text().replace("task,x,y", "task,x,x"))
+    with Client(service.url) as client, pytest.raises(ServiceError, match="2 columns are named"):
+        client.upload(table)
+
+
+def test_what_arrives_before_a_disconnect_is_kept(service, table, wait_until):
+    data = table.read_bytes()
+    with httpx.Client(base_url=service.url, timeout=60) as http:
+        begun = http.post(
+            "/v1/uploads?name=cut",
+            headers={
+                **HEADERS,
+                "Upload-Length": f"{len(data)}",
+                "Upload-Metadata": "filetype dGV4dC9jc3Y=",
+            },
+        )
+        location = begun.headers["location"]
+        address = urlsplit(service.url)
+        with socket.create_connection((address.hostname, address.port)) as raw:
+            head = (
+                f"PATCH {location} HTTP/1.1\r\nHost: {address.netloc}\r\n"
+                "Content-Type: application/offset+octet-stream\r\nUpload-Offset: 0\r\n"
+                f"Content-Length: {len(data)}\r\n\r\n"
+            )
+            raw.sendall(head.encode() + data[:123_456])
+        wait_until(lambda: http.head(location).headers["upload-offset"] == "123456")
+        headers = {"Upload-Offset": "123456", "Content-Type": "application/offset+octet-stream"}
+        assert http.patch(location, headers=headers, content=data[123_456:]).status_code == 204
+
+
+def test_an_upload_continues_after_a_kill_of_the_server(start_service, table):
+    data = table.read_bytes()
+    killed = start_service()
+    part = {"Content-Type": "application/offset+octet-stream"}
+    length = {"Upload-Length": f"{len(data)}", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
+    location = httpx.post(f"{killed.url}/v1/uploads?name=killed", headers=length).headers[
+        "location"
+    ]
+    url = killed.url + location
+    httpx.patch(url, headers={**part, "Upload-Offset": "0"}, content=data[:100_000])
+    killed.process.kill()
+    killed.process.wait()
+    started = start_service(data_dir=killed.data_dir)
+    url = started.url + location
+    with httpx.Client(timeout=60) as http:
+        assert http.head(url).headers["upload-offset"] == "100000"
+        http.patch(url, headers={**part, "Upload-Offset": "100000"}, content=data[100_000:])
+        dataset_id = http.get(url).json()["dataset_id"]
+        dataset = http.get(f"{started.url}/v1/datasets/{dataset_id}?wait=60").json()
+    assert (dataset["state"], dataset["n_samples"]) == ("ready", 8000)

@@ -1,0 +1,228 @@
+"""Uploads in parts, which continue where they were interrupted (tus protocol)."""
+
+import base64
+import io
+import threading
+from datetime import timedelta
+
+import numpy as np
+import pytest
+import sqlalchemy as sa
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from service import blobs
+from service.database import now
+from service.retention import store as retention
+from service.rows import BlobChunkRow, BlobRow, UploadRow
+
+URL = "/v1/uploads"
+PART = {"Content-Type": "application/offset+octet-stream"}
+TABLE = ("task,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(60))).encode()
+
+
+LENGTH = len(TABLE)
+
+
+def begin(app, length=LENGTH, *, media_type="text/csv", name="parts", tag=None, **headers):
+    values = {"filetype": media_type} | ({} if tag is None else {"tag": tag})
+    pairs = [f"{k} {base64.b64encode(v.encode()).decode()}" for k, v in values.items()]
+    sent = {"Upload-Length": str(length), "Upload-Metadata": ",".join(pairs), **headers}
+    return app.send("POST", f"{URL}?name={name}", headers=sent)
+
+
+def patch(app, location, offset, data, **headers):
+    sent = {**PART, "Upload-Offset": str(offset), **headers}
+    return app.send("PATCH", location, content=data, headers=sent)
+
+
+def finished(app, location):
+    """Return the dataset of an upload once it has been read."""
+    dataset_id = app.send("GET", location).json()["dataset_id"]
+    assert dataset_id
+    return app.send("GET", f"/v1/datasets/{dataset_id}?wait=60").json()
+
+
+@pytest.mark.parametrize("chunk", [7, 64, 10_000])
+def test_parts_of_any_size_are_the_whole_file(app, monkeypatch, chunk):
+    monkeypatch.setattr(blobs, "CHUNK_BYTES", chunk)
+
+    @settings(max_examples=8, deadline=None, suppress_health_check=list(HealthCheck))
+    @given(st.lists(st.integers(1, len(TABLE) - 1), max_size=6), st.integers(0, 10**9))
+    def check(cuts, salt):
+        body = TABLE.replace(b"x,y", b"x,c%d" % salt)
+        location = begin(app, len(body)).headers["location"]
+        ends = [*sorted({*cuts}), len(body)]
+        for start, end in zip([0, *ends], ends, strict=False):
+            response = patch(app, location, start, body[start:end])
+            assert response.status_code == 204, response.text
+            assert response.headers["upload-offset"] == str(end)
+        dataset = finished(app, location)
+        whole = app.upload(body, name="whole")
+        assert (whole.status_code, whole.json()["id"]) == (200, dataset["id"])
+        assert dataset["state"] == "ready"
+
+    check()
+
+
+def test_the_protocol_is_described_and_its_headers_are_sent(app):
+    described = app.send("OPTIONS", URL)
+    assert described.status_code == 204
+    assert described.headers["tus-version"] == "1.0.0"
+    assert described.headers["tus-extension"] == "creation,expiration,termination"
+    begun = begin(app, tag="my file")
+    assert begun.status_code == 201
+    location = begun.headers["location"]
+    patch(app, location, 0, TABLE[:100])
+    found = app.send("GET", location)
+    assert found.headers["upload-offset"] == "100"
+    assert found.headers["upload-length"] == str(len(TABLE))
+    assert found.headers["tus-resumable"] == "1.0.0"
+    assert found.headers["cache-control"] == "no-store"
+    assert "upload-expires" in found.headers
+    upload = app.send("GET", location).json()
+    assert (upload["offset"], upload["tag"], upload["dataset_id"]) == (100, "my file", None)
+    assert [one["id"] for one in app.send("GET", URL).json()["items"]] == [upload["id"]]
+
+
+def test_a_part_that_does_not_begin_where_the_last_ended_changes_nothing(app):
+    location = begin(app).headers["location"]
+    patch(app, location, 0, TABLE[:100])
+    for offset in (0, 99, 101):
+        response = patch(app, location, offset, b"x")
+        assert (response.status_code, response.json()["code"]) == (409, "offset-mismatch")
+    assert patch(app, location, 100, TABLE[100:]).status_code == 204
+    assert patch(app, location, len(TABLE), b"x").status_code == 409
+    assert finished(app, location)["n_samples"] == 60
+
+
+def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch):
+    monkeypatch.setattr(blobs, "CHUNK_BYTES", 64)
+    location = begin(app).headers["location"]
+    barrier = threading.Barrier(6)
+    codes = []
+
+    def write(i):
+        barrier.wait()
+        codes.append(patch(app, location, 0, bytes([i]) * 300).status_code)
+
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(set(codes)) in ([204], [204, 409])
+    assert codes.count(204) == 1
+    with app.services.database.read() as session:
+        chunks = session.scalars(sa.select(BlobChunkRow.data).order_by(BlobChunkRow.position)).all()
+    assert len(set(b"".join(map(bytes, chunks)))) == 1  # not mixed
+
+
+@pytest.mark.parametrize(
+    ("data", "headers", "status", "code", "word"),
+    [
+        (TABLE + b"x", {}, 413, "body-too-large", "limit"),
+        (TABLE, {"Content-Type": "text/csv"}, 415, "unsupported-media-type", "offset+octet"),
+        (b"PK\x03\x04" + TABLE[4:], {}, 415, "unsupported-media-type", "NumPy"),
+        (TABLE, {"Upload-Offset": "-1"}, 422, "invalid-request", "greater"),
+        (TABLE, {"Tus-Resumable": "0.2.2"}, 412, "precondition-failed", "1.0.0"),
+    ],
+)
+def test_a_part_that_cannot_be_used_is_told(app, data, headers, status, code, word):
+    location = begin(app).headers["location"]
+    response = patch(app, location, 0, data, **headers)
+    assert (response.status_code, response.json()["code"]) == (status, code), response.text
+    assert word in response.json()["detail"]
+    assert app.send("GET", location).json()["offset"] == 0
+    assert patch(app, location, 0, TABLE).status_code == 204
+
+
+@pytest.mark.parametrize(
+    ("headers", "status", "word"),
+    [
+        ({"Upload-Length": "0"}, 422, "greater"),
+        ({"Upload-Length": "x"}, 422, "integer"),
+        ({"Upload-Length": "99999999999999"}, 413, "limit"),
+        ({"Upload-Metadata": "name eA=="}, 422, "filetype"),
+        ({"Upload-Metadata": "filetype not base64!"}, 422, "base64"),
+        ({"Upload-Metadata": "filetype eA==,filetype eA=="}, 422, "another pair"),
+        ({"Upload-Metadata": "filetype eA=="}, 415, "not supported"),
+        ({"Tus-Resumable": "2.0.0"}, 412, "1.0.0"),
+    ],
+)
+def test_an_upload_that_cannot_begin_is_told(app, headers, status, word):
+    response = begin(app, **headers)
+    assert response.status_code == status, response.text
+    assert word in response.json()["detail"]
+    assert app.left_behind() == {}
+
+
+def test_a_rejected_file_is_a_rejected_dataset(app):
+    body = b"task,x\na,1,2\n"
+    location = begin(app, len(body)).headers["location"]
+    assert patch(app, location, 0, body).status_code == 204
+    dataset = finished(app, location)
+    assert dataset["state"] == "rejected"
+    assert dataset["issues"][0]["code"]
+
+
+def test_the_same_bytes_as_before_are_the_dataset_of_before(app):
+    first = app.upload(TABLE).json()["id"]
+    location = begin(app).headers["location"]
+    patch(app, location, 0, TABLE)
+    assert finished(app, location)["id"] == first
+    assert app.left_behind()["blobs"] == 1
+
+
+def test_an_upload_whose_process_died_after_the_last_byte_is_completed(app):
+    location = begin(app).headers["location"]
+    upload_id = location.rpartition("/")[2]
+    with app.services.database.read() as session:
+        blob_id = session.get_one(UploadRow, upload_id).blob_id
+    appender = app.services.blobs.appender(blob_id)
+    appender.write(TABLE)
+    appender.flush()
+    assert app.send("GET", location).headers["upload-offset"] == str(len(TABLE))
+    assert finished(app, location)["state"] == "ready"
+
+
+def test_an_upload_is_deleted_with_its_bytes(app):
+    location = begin(app).headers["location"]
+    patch(app, location, 0, TABLE[:100])
+    assert app.send("DELETE", location).status_code == 204
+    assert app.left_behind() == {}
+    for method in ("GET", "DELETE"):
+        assert app.send(method, location).status_code == 404
+    assert patch(app, location, 100, TABLE[100:]).status_code == 404
+
+
+def test_an_upload_expires_after_its_last_byte(app):
+    location = begin(app).headers["location"]
+    patch(app, location, 0, TABLE[:100])
+    database = app.services.database
+    assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 0
+    with database.write() as session:
+        session.execute(sa.update(UploadRow).values(updated_at=now() - timedelta(days=3)))
+    # its last byte is recent
+    assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 0
+    with database.write() as session:
+        session.execute(sa.update(BlobRow).values(created_at=now() - timedelta(days=3)))
+        (row,) = session.scalars(sa.select(UploadRow))
+        row.id = "up_00000000000000000000000000"
+        row.updated_at = now() - timedelta(days=3)
+    assert sum(retention.expire_uploads(database, now() - timedelta(days=1))) == 1
+    assert sum(retention.expire_blobs(database, now() - timedelta(days=1))) >= 1
+    assert app.left_behind() == {}
+
+
+def test_arrays_in_parts_over_chunks_of_the_store(app):
+    X = np.random.default_rng(0).standard_normal((20_000, 40))
+    file = io.BytesIO()
+    np.savez(file, **{"a/X": X})
+    body = file.getvalue()
+    location = begin(app, len(body), media_type="application/x-npz").headers["location"]
+    step = 3_000_001
+    for start in range(0, len(body), step):
+        assert patch(app, location, start, body[start : start + step]).status_code == 204
+    dataset = finished(app, location)
+    np.testing.assert_array_equal(app.tasks(dataset["id"])["a"].X, X)
