@@ -26,7 +26,8 @@ from service.http.responses import json_response
 from service.http.routing import Owner, secured
 
 VERSION: Final = "1.0.0"
-PART_TYPE: Final = "application/offset+octet-stream"
+#: Media types of a part: that of the protocol, and the usual one of bytes.
+PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
 _MAX_METADATA: Final = 8_000
 _MAX_TAG: Final = 200
 
@@ -54,7 +55,10 @@ _BODY: Final[dict[str, Any]] = {
     "requestBody": {
         "required": True,
         "description": "The next bytes of the file.",
-        "content": {PART_TYPE: {"schema": {"type": "string", "format": "binary"}}},
+        "content": {
+            media_type: {"schema": {"type": "string", "format": "binary"}}
+            for media_type in PART_TYPES
+        },
     }
 }
 
@@ -155,7 +159,9 @@ async def begin_upload(
 
 
 @router.get(
-    "", summary="List uploads in parts", responses=problems("invalid-page-token", "invalid-request")
+    "",
+    summary="List uploads in parts",
+    responses=problems("invalid-page-token", "invalid-request", "precondition-failed"),
 )
 def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]:
     """List uploads, newest first."""
@@ -205,8 +211,8 @@ async def continue_upload(
 ) -> Response:
     """Add the next bytes to an upload. What arrives before an interruption is kept."""
     given = request.headers.get("content-type", "")
-    if given.partition(";")[0].strip().lower() != PART_TYPE:
-        detail = f"'{given[:100]}' is not supported; send the bytes as {PART_TYPE}"
+    if given.partition(";")[0].strip().lower() not in PART_TYPES:
+        detail = f"'{given[:100]}' is not supported; send the bytes as {PART_TYPES[0]}"
         raise Problem("unsupported-media-type", detail)
     state = await parts.append(request, services, upload_id, owner, upload_offset)
     return Response(status_code=204, headers=_headers(state, services))

@@ -5,7 +5,6 @@ from typing import Any, Final
 from service.errors import ANYWHERE, ERRORS, PROBLEM_TYPE
 from service.http.bodies import JSON
 
-
 _PROBLEM: Final = {PROBLEM_TYPE: {"schema": {"$ref": "#/components/schemas/Problem"}}}
 
 

@@ -80,7 +80,8 @@ def test_every_route_documents_its_errors_as_problems():
             for status, response in operation["responses"].items():
                 if status >= "400" and not path.startswith("/v2/health"):
                     (media_type,) = response["content"]
-                    is_v2 = path.startswith("/v2")
+                    # the headers are refused before the path is known
+                    is_v2 = path.startswith("/v2") and status != "431"
                     expected = "application/json" if is_v2 else "application/problem+json"
                     assert media_type == expected, (method, path)
                     named = response["content"][media_type]["schema"]["$ref"].rpartition("/")[2]

@@ -89,6 +89,7 @@ def changing(guarded):
 
 
 IDS = {"name": "mïne", "version": "7", "dataset_id": "ds_0", "job_id": "job_0", "alias": "live"}
+IDS["upload_id"] = "up_0"
 
 
 def filled(path):

@@ -1,5 +1,6 @@
 """Requests made from the OpenAPI document, valid and not, against a real server."""
 
+import httpx
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
@@ -28,8 +29,16 @@ OPERATIONS = [
 ]
 
 
+@pytest.fixture(scope="module")
+def upload_id(service):
+    """The id of an upload in parts of which some bytes have arrived."""
+    headers = {"Upload-Length": "999", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
+    response = httpx.post(f"{service.url}/v1/uploads?name=parts", headers=headers)
+    return response.json()["id"]
+
+
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
-def test_responses_match_the_openapi_document(service, dataset, model, method, path):
+def test_responses_match_the_openapi_document(service, dataset, model, upload_id, method, path):
     operation = schemathesis.openapi.from_dict(DOCUMENT)[path][method]
     known = {
         "dataset_id": dataset.id,
@@ -37,6 +46,7 @@ def test_responses_match_the_openapi_document(service, dataset, model, method, p
         "name": "shared" if "models" in path else model.info["algorithm"],
         "version": 1,
         "alias": "production",
+        "upload_id": upload_id,
     }
 
     strategies = [operation.as_strategy(generation_mode=mode) for mode in GenerationMode]
