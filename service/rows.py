@@ -38,7 +38,7 @@ class BlobRow(Row):
 
     id: Mapped[str] = mapped_column(sa.String(40), primary_key=True)
     sha256: Mapped[str | None] = mapped_column(sa.String(64), unique=True)
-    #: Of an upload in parts, the number of bytes so far.
+    #: Of a resumable upload, the number of bytes so far.
     size_bytes: Mapped[int] = mapped_column(sa.BigInteger, default=0)
     #: Time of the last chunk of a blob that was written in several transactions.
     created_at: Mapped[datetime] = mapped_column(default=now)
@@ -92,7 +92,7 @@ class DatasetRow(Row):
 
 
 class UploadRow(Row):
-    """An upload that is sent in parts, until its dataset is made."""
+    """A resumable upload."""
 
     __tablename__ = "uploads"
     __table_args__ = (Index("ix_uploads_list", "owner", "id"),)

@@ -363,7 +363,7 @@ class Settings(BaseSettings):
         1,
         ge=0,
         le=36500,
-        description="Days after the last byte at which an upload in parts is deleted; 0: never.",
+        description="Days after the last byte at which a resumable upload is deleted; 0: never.",
     )
     retention_blobs_days: float = Field(
         1,

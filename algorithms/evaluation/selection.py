@@ -36,11 +36,11 @@ class Selection(Generic[P]):
     Parameters
     ----------
     params
-        The candidate with the smallest mean loss; the first of several.
+        The candidate with the smallest mean loss; the first one if several tie.
     losses
         Mean held-out loss of each candidate, in their order; infinite for one that failed.
     failed
-        ``params``, those that were tried, and ``reason`` of each failed candidate.
+        The ``params`` and the ``reason`` of each candidate that failed.
     """
 
     params: P

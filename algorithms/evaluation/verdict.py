@@ -51,7 +51,8 @@ def _describe_verdict(comparison: Mapping[str, Any]) -> list[str]:
     }
     detail = (
         f"{_values(comparison, result)}: {_difference(result)}; p = {_number(result['p_value'])} "
-        "in the one-sided test against all methods of the other kind, corrected for their number."
+        "in the two-sided test of methods that learn together against methods that learn each task "
+        "alone, corrected for their number."
     )
     return [verdicts[result["verdict"]], detail]
 
@@ -143,7 +144,7 @@ def _difference(result: Mapping[str, Any]) -> str:
     interval = f"{_number(result['low'])} to {_number(result['high'])}"
     side = "equal" if result["gain"] == 0 else "better" if result["gain"] > 0 else "worse"
     size = "" if result["gain"] == 0 else f"{_number(abs(result['gain']))} "
-    return f"{size}{side}, 95 % interval of the gain {interval}"
+    return f"{size}{side}, 95 % confidence interval of the gain {interval}"
 
 
 def _name(method: Mapping[str, Any]) -> str:

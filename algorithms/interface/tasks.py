@@ -327,7 +327,7 @@ def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
     if targets.dtype.kind == "f" and not np.isfinite(targets).all():
         row = int(np.flatnonzero(~np.isfinite(targets))[0])
         raise InvalidData(
-            f"task '{task}', row {row}: the target is {targets[row]}, expected a finite number",
+            f"task '{task}', row {row}: the target is {targets[row]}; expected a finite number",
             task=task,
             row=row,
         )

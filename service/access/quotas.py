@@ -53,7 +53,9 @@ def check_stored_bytes(
     used = stored_bytes(session, owner)
     if used + more_bytes > limit:
         remedy = "delete datasets, models and outputs that you no longer need"
-        what = "stored bytes" if more_bytes <= 1 else f"stored bytes, and this needs {more_bytes}"
+        what = (
+            "stored bytes" if more_bytes <= 1 else f"stored bytes, and this needs {more_bytes} more"
+        )
         raise _exceeded(what, used, limit, remedy)
 
 
@@ -96,7 +98,7 @@ def count_unfinished_trainings(session: Session, owner: str) -> int:
 def stored_bytes(session: Session, owner: str) -> int:
     """Return the bytes of an owner's datasets, models and outputs; equal ones count once.
 
-    An upload in parts counts with its whole length from its beginning.
+    A resumable upload counts with its whole length from its creation.
     """
     versions = sa.select(VersionRow.artifact_blob_id).join(
         ModelRow, ModelRow.id == VersionRow.model_id
@@ -120,6 +122,6 @@ def stored_bytes(session: Session, owner: str) -> int:
 
 def _exceeded(what: str, used: int, limit: int, remedy: str) -> Problem:
     detail = (
-        f"you have {used} {what}, the maximum is {limit}; {remedy}, or ask the operator for more"
+        f"you have {used} {what}; the maximum is {limit}: {remedy}, or ask the operator to raise it"
     )
     return Problem("quota-exceeded", detail)

@@ -27,7 +27,7 @@ from service.client.frames import (
 from service.client.http import Http, path
 from service.client.job import InferenceJob, TrainingJob
 from service.client.model import RemoteModel
-from service.client.parts import MIN_BYTES, OnProgress, upload_in_parts
+from service.client.resumable import MIN_BYTES, OnProgress, upload_resumably
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
@@ -136,7 +136,7 @@ class Client:
     ) -> Dataset:
         """Upload a dataset and return it when the service has validated it.
 
-        A large file is sent in parts: it continues after an interruption, also in a later call.
+        A large file is sent in parts. If the upload is interrupted, a later call resumes it.
 
         Parameters
         ----------
@@ -526,7 +526,7 @@ class Client:
             size = source.stat().st_size
             if size < MIN_BYTES:
                 return self._upload(_report(_read(file), size, on_progress), media_type, query)
-            dataset_id = upload_in_parts(self._http, file, media_type, query, on_progress)
+            dataset_id = upload_resumably(self._http, file, media_type, query, on_progress)
         return self._ready(self._http.send("GET", path("v1", "datasets", dataset_id)).json())
 
     def _upload(

@@ -1,4 +1,4 @@
-"""Creation of a dataset that is made of others, without another upload."""
+"""Creation of a dataset from stored datasets, without another upload."""
 
 from typing import Final
 
@@ -17,7 +17,7 @@ MEDIA_TYPE: Final = "application/vnd.sibling.combination"
 def create_combined(
     services: Services, owner: str, combination: Combination, key: str | None
 ) -> tuple[DatasetRow, bool]:
-    """Create the row of a dataset that is made of others; return it, and whether it is new.
+    """Create the database row of a combined dataset; return the row, and whether it is new.
 
     Parameters
     ----------
@@ -39,13 +39,15 @@ def create_combined(
         sources = []
         for i, selection in enumerate(combination.sources):
             found = store.get(session, selection.dataset_id, owner=owner)
-            place = {"pointer": f"/sources/{i}/dataset_id"}
+            location = {"pointer": f"/sources/{i}/dataset_id"}
             if found is None:
                 detail = f"there is no dataset '{selection.dataset_id}'"
-                raise Problem("not-found", detail, errors=[_error("not-found", detail, place)])
+                raise Problem("not-found", detail, errors=[_error("not-found", detail, location)])
             if found.content_sha256 is None or found.state != "ready":
                 detail = store.describe_unready(found)
-                raise Problem("wrong-state", detail, errors=[_error("wrong-state", detail, place)])
+                raise Problem(
+                    "wrong-state", detail, errors=[_error("wrong-state", detail, location)]
+                )
             sources.append(
                 Source(
                     **selection.model_dump(exclude={"rows"}),
@@ -54,22 +56,24 @@ def create_combined(
                     content_sha256=found.content_sha256,
                 )
             )
-        listed = [source.model_dump(mode="json", exclude_none=True) for source in sources]
-        same = fingerprint(MEDIA_TYPE, *(source.model_dump_json() for source in sources))
-        lock(session, "dataset", owner, same)
-        row = store.find_same(session, owner, same)
+        sources_json = [source.model_dump(mode="json", exclude_none=True) for source in sources]
+        content_hash = fingerprint(MEDIA_TYPE, *(source.model_dump_json() for source in sources))
+        lock(session, "dataset", owner, content_hash)
+        row = store.find_same(session, owner, content_hash)
         if row is not None and row.state == "rejected":
             store.forget(session, row)
             row = None
         is_new = row is None
         if row is None:
             check_upload(session, owner, services.settings, size_bytes=1)
-            new = store.NewDataset(owner, combination.name, MEDIA_TYPE, {}, same, listed)
+            new = store.NewDataset(
+                owner, combination.name, MEDIA_TYPE, {}, content_hash, sources_json
+            )
             row = store.create(session, new, None)
         if created is None:
             remember_created(session, owner, key, request_hash, row.id)
     return row, is_new
 
 
-def _error(code: str, detail: str, place: dict[str, str]) -> dict[str, str]:
-    return {"code": code, "detail": detail, **place}
+def _error(code: str, detail: str, location: dict[str, str]) -> dict[str, str]:
+    return {"code": code, "detail": detail, **location}

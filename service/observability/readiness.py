@@ -21,7 +21,7 @@ class ReadinessMonitor:
         Functions by name, such as "the database". Each returns an error message or None, and may
         hang.
     warnings
-        Checks of what limits the service without making it unready.
+        Checks for problems that limit the service but do not make it unready.
     """
 
     def __init__(

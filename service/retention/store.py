@@ -88,7 +88,7 @@ def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
 
 
 def expire_uploads(database: Database, before: datetime) -> Iterator[int]:
-    """Delete uploads in parts that got no byte since ``before``; yield the number at each step.
+    """Delete resumable uploads that received no byte since ``before``; yield the number at each step.
 
     Their bytes are then referenced by nothing.
     """

@@ -16,8 +16,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from service.access.rate_limit import RateLimiter
 from service.batch.routes import router as batch
 from service.catalogue.routes import router as catalogue
+from service.datasets.resumable_upload_routes import router as uploads
 from service.datasets.routes import router as datasets
-from service.datasets.upload_routes import router as uploads
 from service.errors import install_handlers
 from service.inference.handler import MakeHandler
 from service.inference.routes import HANDLERS as V1_HANDLERS

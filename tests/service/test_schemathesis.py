@@ -31,7 +31,7 @@ OPERATIONS = [
 
 @pytest.fixture(scope="module")
 def upload_id(service):
-    """The id of an upload in parts of which some bytes have arrived."""
+    """The id of a resumable upload."""
     headers = {"Upload-Length": "999", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
     response = httpx.post(f"{service.url}/v1/uploads?name=parts", headers=headers)
     return response.json()["id"]

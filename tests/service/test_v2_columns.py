@@ -132,7 +132,7 @@ def test_a_client_of_the_protocol_sends_binary_columns(service, expected):
     [
         ({"age": {"name": "agee"}}, ["'age'"]),
         ({"age": {"shape": [3], "data": [1.0] * 3}}, ["'sex' has 4 rows, 'age' 3"]),
-        ({"age": {"shape": [2, 2]}}, ["'age' has shape [2, 2]", "expected [rows]"]),
+        ({"age": {"shape": [2, 2]}}, ["'age' has shape [2, 2]", "expected [n] or [n, 1]"]),
         ({"age": {"data": ["61"] * 4}}, ["input 'age', row 0 is a string", "a number"]),
         ({"age": {"datatype": "INT64"}}, ["input 'age', row 0 is a number", "an integer"]),
         ({"age": {"datatype": "UINT8", "data": [300] * 4}}, ["300", "from 0 to 255"]),
@@ -157,4 +157,4 @@ def test_columns_are_for_models_whose_columns_have_names(infer, model):
     response = infer(tensor, model=model.name)
     assert response.status_code == 400
     assert "there is no input 'age'" in response.json()["detail"]
-    assert "in the input 'rows'" in response.json()["detail"]
+    assert "send the rows in the input 'rows'" in response.json()["detail"]

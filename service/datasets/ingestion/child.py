@@ -21,7 +21,7 @@ from service.datasets.canonical import (
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
-from service.datasets.ingestion.combination import Part, combine
+from service.datasets.ingestion.combination import SelectedDataset, combine
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.selection import Selection
 from service.processes import kill_with_parent
@@ -54,9 +54,9 @@ def run(task: dict[str, Any]) -> dict[str, Any]:
 def _read(task: dict[str, Any]) -> dict[str, Any]:
     limits = Limits.model_validate(task["limits"])
     if task["sources"]:
-        parts = [_part(source) for source in task["sources"]]
-        parsed = combine([part for part, _ in parts], limits)
-        warns_of_codes = any(has_codes for _, has_codes in parts)
+        selected = [_selected(source) for source in task["sources"]]
+        parsed = combine([one for one, _ in selected], limits)
+        warns_of_codes = any(has_codes for _, has_codes in selected)
     else:
         options = ReadOptions.model_validate(task["options"])
         parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
@@ -70,12 +70,12 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     return manifest
 
 
-def _part(source: dict[str, Any]) -> tuple[Part, bool]:
+def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:
     """Return a stored dataset with its selection, and whether its targets may be class codes."""
     manifest = source["manifest"]
     tasks = read_tasks(Path(source["content"]), manifest)
     codes = manifest.get("target_warnings", [])
-    part = Part(
+    selected = SelectedDataset(
         tasks,
         Selection.model_validate(source["selection"], strict=False),
         columns_of_manifest(manifest),
@@ -83,7 +83,7 @@ def _part(source: dict[str, Any]) -> tuple[Part, bool]:
         ignored=tuple(ignored_of_manifest(manifest)),
         has_labels="groups" in manifest or all(task.groups is None for task in tasks),
     )
-    return part, bool(codes)
+    return selected, bool(codes)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Tasks of a new dataset, selected from stored ones and put together."""
+"""Combination of tasks from stored datasets into a new dataset."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -20,8 +20,8 @@ _VALUE_BYTES = 8
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
-    """A stored dataset and what is selected of it.
+class SelectedDataset:
+    """A stored dataset and the selection from it.
 
     Attributes
     ----------
@@ -42,23 +42,23 @@ class Part:
 
 
 @dataclass(slots=True)
-class _Shared:
-    """Arrays by what they are made of, so that tasks with the same rows still share them."""
+class _ArrayCache:
+    """Cache of derived arrays, so that tasks with the same rows share one array."""
 
     made: dict[tuple[object, ...], tuple[Array, object]] = field(default_factory=dict)
-    n_bytes: int = 0
 
-    def get(self, key: tuple[object, ...], of: object, make: Callable[[], Array]) -> Array:
-        """Return an array; ``of`` is kept, so that no other object gets the ids in the key."""
+    def get(self, key: tuple[object, ...], origin: object, make: Callable[[], Array]) -> Array:
+        """Return the array of a key.
+
+        ``origin`` is kept alive, so that Python does not reuse the ids in the key.
+        """
         if key not in self.made:
-            array = make()
-            self.n_bytes += array.size * _VALUE_BYTES
-            self.made[key] = array, of
+            self.made[key] = make(), origin
         return self.made[key][0]
 
 
-def combine(parts: Sequence[Part], limits: Limits) -> Parsed:
-    """Return the selected tasks; rows of tasks with the same name are put together.
+def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
+    """Return the selected tasks; rows of tasks with the same name are concatenated.
 
     Raises
     ------
@@ -66,21 +66,21 @@ def combine(parts: Sequence[Part], limits: Limits) -> Parsed:
         A task, column or row does not exist, tasks with the same name differ in their columns,
         targets or groups, or the result exceeds a limit.
     """
-    shared = _Shared()
-    selected = [_select(part, shared) for part in parts]
-    kinds = _join_columns(parts)
+    cache = _ArrayCache()
+    selected = [_select(source, cache) for source in sources]
+    kinds = _join_columns(sources)
     members: dict[str, list[Task]] = {}
-    for part, tasks in zip(parts, selected, strict=True):
+    for source, tasks in zip(sources, selected, strict=True):
         for task in tasks:
-            known = _with_levels(task, part, kinds, shared) if kinds else task
+            known = _with_levels(task, source, kinds, cache) if kinds else task
             members.setdefault(task.name, []).append(known)
     check_counts(len(members), max(own[0].n_features for own in members.values()), limits)
-    _check_groups(parts, [task for own in members.values() for task in own])
+    _check_groups(sources, [task for own in members.values() for task in own])
     issues = ValidationIssues()
     merged = []
     for own in members.values():
         with issues.collect():
-            merged.append(_merge(own, shared))
+            merged.append(_merge(own, cache))
     issues.check()
     tasks = aligned(merged)
     n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in tasks}.values())
@@ -88,22 +88,24 @@ def combine(parts: Sequence[Part], limits: Limits) -> Parsed:
         detail = f"the tasks have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
     used = {name for task in tasks for name in task.feature_names or ()}
-    before = {name for part in parts for task in part.tasks for name in task.feature_names or ()}
-    ignored = before.union(*(part.ignored for part in parts)) - used
+    before = {
+        name for source in sources for task in source.tasks for name in task.feature_names or ()
+    }
+    ignored = before.union(*(source.ignored for source in sources)) - used
     return Parsed.of(
         tasks,
         [kinds[name] for name in kinds if name in used],
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=tuple(dict.fromkeys(note for source in sources for note in source.notes)),
         ignored=tuple(sorted(ignored)),
     )
 
 
-def _select(part: Part, shared: _Shared) -> list[Task]:
+def _select(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
     """Return the selected tasks of a dataset with the selected columns and rows."""
-    selection = part.selection
-    names = selection.row_numbers or selection.tasks or part.tasks.names
+    selection = source.selection
+    names = selection.row_numbers or selection.tasks or source.tasks.names
     where = f"dataset '{selection.dataset_id}'"
-    known = {task.name: task for task in part.tasks}
+    known = {task.name: task for task in source.tasks}
     issues = ValidationIssues()
     tasks = []
     for name in names:
@@ -111,16 +113,16 @@ def _select(part: Part, shared: _Shared) -> list[Task]:
             issues.add("missing-task", f"{where} has no task '{name}'", task=name)
             continue
         with issues.collect():
-            tasks.append(_select_of(known[name], selection, where, shared))
+            tasks.append(_select_from_task(known[name], selection, where, cache))
     issues.check()
     return tasks
 
 
-def _select_of(task: Task, selection: Selection, where: str, shared: _Shared) -> Task:
+def _select_from_task(task: Task, selection: Selection, where: str, cache: _ArrayCache) -> Task:
     rows = _rows(task, selection, where)
     columns = _positions(task, selection.columns, where)
     key = id(task.X), str(columns), rows.tobytes() if isinstance(rows, np.ndarray) else str(rows)
-    X = shared.get(key, task.X, lambda: _cut(task, rows, columns))
+    X = cache.get(key, task.X, lambda: _slice_array(task, rows, columns))
     names = task.feature_names
     if columns is not None and names is not None:
         names = tuple(names[j] for j in columns)
@@ -129,7 +131,7 @@ def _select_of(task: Task, selection: Selection, where: str, shared: _Shared) ->
     return replace(task, X=X, y=y, groups=groups, feature_names=names)
 
 
-def _cut(task: Task, rows: slice | NDArray[np.intp], columns: list[int] | None) -> Array:
+def _slice_array(task: Task, rows: slice | NDArray[np.intp], columns: list[int] | None) -> Array:
     X = task.X[rows]
     if columns is None:
         return X
@@ -177,19 +179,19 @@ def _positions(task: Task, columns: Iterable[str | int] | None, where: str) -> l
     return found
 
 
-def _join_columns(parts: Sequence[Part]) -> dict[str, Column]:
-    """Return the columns of all parts by name, with the levels of all; none if all are numbers."""
-    if all(part.columns is None for part in parts):
+def _join_columns(sources: Sequence[SelectedDataset]) -> dict[str, Column]:
+    """Return the columns by name, each with the levels of all datasets; empty for plain numbers."""
+    if all(source.columns is None for source in sources):
         return {}
     found: dict[str, Column] = {}
     issues = ValidationIssues()
-    for part in parts:
-        for column in dict.fromkeys(c for task in part.tasks for c in _columns(task, part)):
+    for source in sources:
+        for column in dict.fromkeys(c for task in source.tasks for c in _columns(task, source)):
             other = found.setdefault(column.name, column)
             if other.kind != column.kind:
                 detail = (
-                    f"column '{column.name}' is of the kind {column.kind} in dataset "
-                    f"'{part.selection.dataset_id}' and {other.kind} before; upload one of them "
+                    f"column '{column.name}' has the kind {column.kind} in dataset "
+                    f"'{source.selection.dataset_id}', but {other.kind} in an earlier one; upload one of them "
                     f"again with column_kind={column.name}:KIND"
                 )
                 issues.add("different-columns", detail, column=column.name)
@@ -201,52 +203,54 @@ def _join_columns(parts: Sequence[Part]) -> dict[str, Column]:
 
 
 def _join_levels(ours: tuple[str, ...], theirs: tuple[str, ...]) -> tuple[str, ...]:
-    """Return all levels, sorted if both are; else new ones follow."""
+    """Return all levels: sorted if both are, otherwise ours and then those only in theirs."""
     joined = tuple(dict.fromkeys(ours + theirs))
     is_sorted = all(list(levels) == sorted(levels) for levels in (ours, theirs))
     return tuple(sorted(joined)) if is_sorted else joined
 
 
-def _columns(task: Task, part: Part) -> tuple[Column, ...]:
-    return columns_of(task, part.columns) if task.input == "rows" else ()
+def _columns(task: Task, source: SelectedDataset) -> tuple[Column, ...]:
+    return columns_of(task, source.columns) if task.input == "rows" else ()
 
 
-def _with_levels(task: Task, part: Part, kinds: Mapping[str, Column], shared: _Shared) -> Task:
+def _with_levels(
+    task: Task, source: SelectedDataset, kinds: Mapping[str, Column], cache: _ArrayCache
+) -> Task:
     """Return the task with the categories of its columns as positions in the joint levels."""
-    given = _columns(task, part)
+    given = _columns(task, source)
     wanted = [kinds.get(column.name, column) for column in given]
     if not given or list(given) == wanted:
         return task
     X = task.X
     key = id(X), given, tuple(wanted)
-    return replace(task, X=shared.get(key, X, lambda: recode(X, given, wanted, task=task.name)))
+    return replace(task, X=cache.get(key, X, lambda: recode(X, given, wanted, task=task.name)))
 
 
-def _merge(members: Sequence[Task], shared: _Shared) -> Task:
+def _merge(members: Sequence[Task], cache: _ArrayCache) -> Task:
     """Return the rows of tasks with the same name as one task."""
     first, *others = members
     if not others:
         return first
-    tasks = [first, *(_like(task, first) for task in others)]
+    tasks = [first, *(_reorder_columns(task, first) for task in others)]
     arrays = [task.X for task in tasks]
-    X = shared.get(tuple(map(id, arrays)), arrays, lambda: np.concatenate(arrays))
-    y = _joined([task.y for task in tasks])
+    X = cache.get(tuple(map(id, arrays)), arrays, lambda: np.concatenate(arrays))
+    y = _concatenate([task.y for task in tasks])
     if first.target == "classes":
         check_classes(len(np.unique(y)), task=first.name)
-    return replace(first, X=X, y=y, groups=_joined([task.groups for task in tasks]))
+    return replace(first, X=X, y=y, groups=_concatenate([task.groups for task in tasks]))
 
 
-def _joined(arrays: Sequence[NDArray[Any] | None]) -> Any:
+def _concatenate(arrays: Sequence[NDArray[Any] | None]) -> Any:
     return None if arrays[0] is None else np.concatenate([a for a in arrays if a is not None])
 
 
-def _like(task: Task, first: Task) -> Task:
-    """Return the task with the columns in the order of the first one of this name.
+def _reorder_columns(task: Task, first: Task) -> Task:
+    """Return the task with its columns in the order of ``first``.
 
     Raises
     ------
     Rejected
-        It has other columns, another kind of input or targets, or only one of them has groups.
+        The tasks differ in columns, kind of input or of targets, or only one has groups.
     """
     what = f"task '{task.name}' has"
     if task.input != first.input:
@@ -257,7 +261,11 @@ def _like(task: Task, first: Task) -> Task:
         detail = (
             f"{what} {_label_kind(first.y)} in one dataset and {_label_kind(task.y)} in another"
         )
-        reject("different-targets", f"{detail}; upload one of them again", task=task.name)
+        reject(
+            "different-targets",
+            f"{detail}; upload one of them again with the same kind",
+            task=task.name,
+        )
     if (task.groups is None) != (first.groups is None):
         detail = f"{what} groups in one dataset only; upload the other again with its groups"
         reject("different-groups", detail, task=task.name)
@@ -274,25 +282,30 @@ def _check_same_columns(task: Task, first: Task) -> None:
     if ours is not None and theirs is not None and {*ours} == {*theirs}:
         return
     if ours is None or theirs is None:
-        names = "names of columns in one dataset only" if (ours is None) != (theirs is None) else ""
+        names = (
+            "column names in only one of the datasets" if (ours is None) != (theirs is None) else ""
+        )
         sizes = f"{first.n_features} columns in one dataset and {task.n_features} in another"
         reject("different-columns", f"task '{task.name}' has {names or sizes}", task=task.name)
     only = min({*ours} ^ {*theirs})
-    detail = f"task '{task.name}' has the column '{only}' in one dataset only; select other columns"
+    detail = (
+        f"column '{only}' of task '{task.name}' is in only one of the datasets; select columns that "
+        "both have"
+    )
     reject("different-columns", detail, task=task.name, column=only)
 
 
 def _label_kind(y: NDArray[Any] | None) -> str:
     if y is None:
         return "no targets"
-    kinds = {"f": "numbers as targets", "U": "classes of text"}
-    return kinds.get(y.dtype.kind, "classes of integers")
+    kinds = {"f": "numbers as targets", "U": "text class labels"}
+    return kinds.get(y.dtype.kind, "integer class labels")
 
 
-def _check_groups(parts: Sequence[Part], tasks: Sequence[Task]) -> None:
-    """Raise Rejected if groups of several datasets cannot be told apart."""
+def _check_groups(sources: Sequence[SelectedDataset], tasks: Sequence[Task]) -> None:
+    """Raise Rejected if the group labels of several datasets cannot be compared."""
     grouped = [task for task in tasks if task.groups is not None]
-    if len(parts) > 1 and grouped and not all(part.has_labels for part in parts):
+    if len(sources) > 1 and grouped and not all(source.has_labels for source in sources):
         detail = "a dataset has too many groups to keep their labels, and cannot be combined"
         reject("different-groups", detail)
     kinds = {

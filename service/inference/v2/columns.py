@@ -23,7 +23,7 @@ DATATYPES: Final[dict[ColumnKind, str]] = {
     "category": BYTES,
     "date": BYTES,
 }
-#: Comes before the name of a column that would be that of another input.
+#: Prefix of an input whose column has a reserved name ('rows', 'task'), or begins with the prefix.
 _PREFIX: Final = "column:"
 
 
@@ -47,7 +47,9 @@ class ColumnInputs(NamedTuple):
         """Return the rows with columns in the order of the model."""
         if spec.columns() is None:
             (name, *_) = self.table.names or ("",)
-            detail = f"there is no input '{name[:100]}'; {spec}, in the input '{ROWS}'"
+            detail = (
+                f"there is no input '{name[:100]}'; send the rows in the input '{ROWS}': {spec}"
+            )
             raise_invalid_request(f"{self.pointer}/name", detail)
         return self.table.as_matrix(spec)
 
@@ -59,20 +61,20 @@ def input_name(column: str) -> str:
 
 
 def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:
-    """Return the rows of inputs that are columns.
+    """Combine inputs that each hold one column into rows.
 
     Raises
     ------
     Problem
-        An input has another number of rows than the first one, or invalid values.
+        An input has a different number of rows from the first one, or invalid values.
     """
     first = inputs[0][0]
     columns = []
     for tensor, values in inputs:
         if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
             detail = (
-                f"input '{tensor.name[:100]}' has shape {list(tensor.shape)}; expected [rows] of a "
-                f"column, or all columns in one input '{ROWS}'"
+                f"input '{tensor.name[:100]}' has shape {list(tensor.shape)}; expected [n] or [n, 1] for "
+                f"one column; to send all columns together, use the input '{ROWS}'"
             )
             raise_invalid_request(f"{tensor.pointer}/shape", detail)
         if tensor.size != first.size:

@@ -12,7 +12,7 @@ from service.settings import Settings
 
 
 def dask_setup(server: Any) -> None:
-    """Add our RPCs to a scheduler or worker; a worker removes the files of dead workers."""
+    """Add our RPCs to a scheduler or worker; on a worker, also delete the files of dead workers."""
     add_rpcs(server)
     if isinstance(server, Worker):
         ensure_compiled()

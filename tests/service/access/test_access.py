@@ -65,7 +65,7 @@ def ada(guarded):
 
 
 def begin_upload(service, client):
-    """Return the id of an upload in parts of which nothing has arrived."""
+    """Return the id of a resumable upload without any byte."""
     del client  # its owner
     key = make_key(service, "ada", "datasets:write")
     headers = {"Upload-Length": "9", "Upload-Metadata": "filetype dGV4dC9jc3Y="}

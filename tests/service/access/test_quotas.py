@@ -51,7 +51,7 @@ def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):
     limits = settings(max_datasets=2)
     upload(b"one", limits)
     upload(b"two", limits)
-    with pytest.raises(Problem, match="you have 2 datasets, the maximum is 2; delete") as caught:
+    with pytest.raises(Problem, match="you have 2 datasets; the maximum is 2; delete") as caught:
         upload(b"three", limits)
     assert (caught.value.code, caught.value.status_code) == ("quota-exceeded", 429)
     upload(b"three", limits, owner="bob")
@@ -126,7 +126,7 @@ def test_models_and_unfinished_jobs_that_train_one_count_together(database, uplo
         quotas.check_training(session, "ada", settings(max_models=5))
         with pytest.raises(Problem, match="1 model versions and 3 unfinished jobs"):
             quotas.check_training(session, "ada", settings(max_models=4))
-        with pytest.raises(Problem, match="you have 1 stored bytes, the maximum is 1"):
+        with pytest.raises(Problem, match="you have 1 stored bytes; the maximum is 1"):
             quotas.check_training(session, "ada", settings(max_stored_bytes=1))
 
 
@@ -149,11 +149,11 @@ def test_an_exceeded_quota_is_429_with_the_remedy(small):
         headers = {"Content-Type": "text/csv", "Idempotency-Key": "k"}
         refused = http.post("/v1/datasets?name=third", content=CSV, headers=headers)
         assert (refused.status_code, refused.json()["code"]) == (429, "quota-exceeded")
-        assert "you have 2 datasets, the maximum is 2" in refused.json()["detail"]
+        assert "you have 2 datasets; the maximum is 2" in refused.json()["detail"]
         assert "retry-after" not in refused.headers
         assert client.upload(rows, name="first").id == first.id  # which is there already
         model = client.train(first, "pca", k=1).wait()
-        with pytest.raises(ServiceError, match="you have 1 model versions, the maximum is 1"):
+        with pytest.raises(ServiceError, match="you have 1 model versions; the maximum is 1"):
             client.train(first, "pca", k=1)
         model.delete()
         assert client.train(first, "pca", k=1).wait().version == 2

@@ -24,8 +24,8 @@ from service.datasets.formats.options import Limits
 from service.datasets.ingestion.child import run
 from service.datasets.ingestion.ingester import Ingester
 from service.datasets.ingestion.supervision import IngestTask
+from service.datasets.resumable_upload_routes import router as upload_routes
 from service.datasets.routes import router
-from service.datasets.upload_routes import router as upload_routes
 from service.errors import install_handlers
 from service.rows import BlobChunkRow, BlobRow, DatasetRow, IdempotencyRow, UploadRow
 from service.settings import Settings

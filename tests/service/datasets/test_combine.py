@@ -8,7 +8,7 @@ import pytest
 
 from algorithms.interface.tasks import Task, TaskSet
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.combination import Part
+from service.datasets.ingestion.combination import SelectedDataset
 from service.datasets.ingestion.combination import combine as combine_parts
 from service.datasets.issues import Rejected
 from service.datasets.selection import Selection
@@ -169,23 +169,23 @@ MISFITS = {
         {"a/X": X, "feature_names": NAMES},
         {"a/X": X, "feature_names": np.array(["u", "v", "z"])},
         "different-columns",
-        "in one dataset only",
+        "in only one of the datasets",
     ),
     "named": (
-        {"a/X": X, "feature_names": NAMES}, {"a/X": X}, "different-columns", "names of columns"
+        {"a/X": X, "feature_names": NAMES}, {"a/X": X}, "different-columns", "column names in only one"
     ),
     "inputs": ({"a/X": X}, {"a/C": np.eye(3)}, "different-columns", "rows in one dataset"),
     "targets": (
         {"a/X": X, "a/y": np.arange(4.0)},
         {"a/X": X, "a/y": np.array(["p", "q", "p", "q"])},
         "different-targets",
-        "numbers as targets in one dataset and classes of text",
+        "numbers as targets in one dataset and text class labels",
     ),
     "no targets": (
         {"a/X": X, "a/y": np.arange(4.0)}, {"a/X": X}, "different-targets", "no targets"
     ),
     "no groups": (
-        {"a/X": X, "a/groups": np.arange(4)}, {"a/X": X}, "different-groups", "one dataset only"
+        {"a/X": X, "a/groups": np.arange(4)}, {"a/X": X}, "different-groups", "only one of the datasets"
     ),
     "kinds of groups": (
         {"a/X": X, "a/groups": np.arange(4)},
@@ -258,7 +258,7 @@ def test_a_selection_of_nothing_is_rejected(app, selection):
 )
 def test_a_combination_beyond_the_limits_is_rejected(limit, code):
     tasks = TaskSet((Task("a", X), Task("b", X + 1)))
-    part = Part(tasks, Selection(dataset_id="ds_1"))
+    part = SelectedDataset(tasks, Selection(dataset_id="ds_1"))
     limits = Limits.from_settings(Settings())
     assert len(combine_parts([part], limits).tasks) == 2
     with pytest.raises(Rejected) as caught:
@@ -268,7 +268,7 @@ def test_a_combination_beyond_the_limits_is_rejected(limit, code):
 
 def test_groups_without_labels_are_not_confused():
     tasks = TaskSet((Task("a", X, groups=np.arange(4)),))
-    part = Part(tasks, Selection(dataset_id="ds_1"), has_labels=False)
+    part = SelectedDataset(tasks, Selection(dataset_id="ds_1"), has_labels=False)
     limits = Limits.from_settings(Settings())
     assert combine_parts([part], limits).tasks[0].groups is not None
     with pytest.raises(Rejected, match="too many groups to keep their labels"):

@@ -1,4 +1,4 @@
-"""Uploads in parts to a real server, by its own client and by one that nobody here wrote."""
+"""Resumable uploads to a real server, by its own client and by one that nobody here wrote."""
 
 import socket
 from urllib.parse import urlsplit
@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from tusclient.client import TusClient
 
-from service.client import Client, ServiceError, parts
+from service.client import Client, ServiceError, resumable
 from service.client import client as client_module
 
 HEADERS = {"Tus-Resumable": "1.0.0"}
@@ -31,7 +31,7 @@ def table(tmp_path):
 def small_parts(monkeypatch):
     """Let the client send this table in parts."""
     monkeypatch.setattr(client_module, "MIN_BYTES", 1000)
-    monkeypatch.setattr(parts, "PART_BYTES", 50_000)
+    monkeypatch.setattr(resumable, "PART_BYTES", 50_000)
 
 
 def test_another_client_of_the_protocol_uploads_and_resumes(service, table):

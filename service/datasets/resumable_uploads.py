@@ -1,4 +1,4 @@
-"""Uploads that are sent in parts, and continue where they were interrupted."""
+"""Resumable uploads: storage of their parts, and completion."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -10,7 +10,7 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload, lock_quotas
 from service.blobs import Blob, BlobAppender, BlobChanged, complete_blob, release_blob
-from service.datasets import upload_store
+from service.datasets import resumable_upload_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
@@ -31,7 +31,7 @@ MAX_UNFINISHED: Final = 100
 
 @dataclass(frozen=True, slots=True)
 class NewUpload:
-    """What is known of an upload before its first byte.
+    """Metadata that the client sends before the first byte of an upload.
 
     Attributes
     ----------
@@ -49,14 +49,14 @@ class NewUpload:
 
 @dataclass(frozen=True, slots=True)
 class UploadState:
-    """An upload, and how much of it has arrived.
+    """An upload and its progress.
 
     Attributes
     ----------
     offset
-        Number of bytes.
+        Number of bytes received.
     changed_at
-        Time of the last of them.
+        Time at which the last bytes were received.
     """
 
     row: UploadRow
@@ -70,7 +70,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
     Raises
     ------
     Problem
-        It is too large, or beyond a quota.
+        The upload exceeds the size limit or a quota.
     """
     limit = services.settings.max_upload_bytes
     if new.length > limit:
@@ -78,7 +78,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
     with services.database.write() as session:
         check_upload(session, new.owner, services.settings, size_bytes=new.length)
         lock_quotas(session, new.owner)
-        n_unfinished = upload_store.count_unfinished(session, new.owner)
+        n_unfinished = resumable_upload_store.count_unfinished(session, new.owner)
         if n_unfinished >= MAX_UNFINISHED:
             detail = f"you have {n_unfinished} unfinished uploads, the maximum; complete or delete"
             raise Problem("quota-exceeded", f"{detail} them")
@@ -101,7 +101,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
 
 
 def read(services: Services, upload_id: str, owner: str) -> UploadState:
-    """Return an upload; make its dataset if the process that received the last byte did not."""
+    """Return an upload; create its dataset if the process that received the last byte did not."""
     with services.database.read() as session:
         found = _state(session, upload_id, owner)
     if found.offset == found.row.length and found.row.dataset_id is None:
@@ -112,15 +112,15 @@ def read(services: Services, upload_id: str, owner: str) -> UploadState:
 async def append(
     request: Request, services: Services, upload_id: str, owner: str, offset: int
 ) -> UploadState:
-    """Add the body of a request to an upload; make the dataset after the last byte.
+    """Add the body of a request to an upload; create the dataset after the last byte.
 
-    What has arrived when a client disconnects is kept.
+    Bytes received before a disconnection are kept.
 
     Raises
     ------
     Problem
         The offset is not the number of bytes so far, the body exceeds the length of the upload,
-        or its first bytes are of another format.
+        or its first bytes do not match the media type.
     """
     found = await run_in_threadpool(read, services, upload_id, owner)
     if found.row.dataset_id is not None or found.offset != offset:
@@ -177,12 +177,12 @@ class _Received:
 
 
 def _complete(services: Services, row: UploadRow) -> UploadState:
-    """Make the dataset of an upload whose bytes are complete."""
+    """Create the dataset of an upload whose bytes are complete."""
     assert row.blob_id is not None
     sha256 = services.blobs.sha256(row.blob_id)
     request = UploadRequest(row.owner, row.name, ReadOptions.model_validate(row.options), None)
     with services.database.write() as session:
-        upload = upload_store.get(session, row.id, owner=row.owner, for_update=True)
+        upload = resumable_upload_store.get(session, row.id, owner=row.owner, for_update=True)
         if upload is None:
             raise no_upload(row.id)
         if upload.dataset_id is not None or upload.blob_id is None:
@@ -204,21 +204,21 @@ def _complete(services: Services, row: UploadRow) -> UploadState:
 def delete(services: Services, upload_id: str, owner: str) -> None:
     """Delete an upload; its dataset, if there is one, stays."""
     with services.database.write() as session:
-        row = upload_store.get(session, upload_id, owner=owner, for_update=True)
+        row = resumable_upload_store.get(session, upload_id, owner=owner, for_update=True)
         if row is None:
             raise no_upload(upload_id)
-        upload_store.delete(session, row)
+        resumable_upload_store.delete(session, row)
 
 
 def _state(session: Session, upload_id: str, owner: str) -> UploadState:
-    row = upload_store.get(session, upload_id, owner=owner)
+    row = resumable_upload_store.get(session, upload_id, owner=owner)
     if row is None:
         raise no_upload(upload_id)
     return state_of(session, row)
 
 
 def state_of(session: Session, row: UploadRow) -> UploadState:
-    """Return an upload with what has arrived of it."""
+    """Return the upload and the number of bytes received."""
     blob = None
     if row.blob_id is not None:
         blob = session.get(BlobRow, row.blob_id, populate_existing=True)
@@ -229,12 +229,10 @@ def state_of(session: Session, row: UploadRow) -> UploadState:
 
 def no_upload(upload_id: str) -> Problem:
     """Return the problem of an upload that does not exist."""
-    return Problem("not-found", f"there is no upload '{upload_id}'; begin it again")
+    return Problem("not-found", f"there is no upload '{upload_id}'; create a new one")
 
 
 def _mismatch(offset: int | None) -> Problem:
-    so_far = "another number of bytes" if offset is None else f"{offset} bytes"
-    return Problem(
-        "offset-mismatch",
-        f"{so_far} of the upload have arrived; ask for Upload-Offset with HEAD, and continue there",
-    )
+    so_far = "a different number of bytes" if offset is None else f"{offset} bytes"
+    detail = f"the upload has received {so_far}; send HEAD, and continue at its Upload-Offset"
+    return Problem("offset-mismatch", detail)

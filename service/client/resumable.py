@@ -1,4 +1,4 @@
-"""Uploads of large files in parts, which continue where they were interrupted (tus protocol)."""
+"""Resumable uploads of large files (tus protocol)."""
 
 import base64
 import hashlib
@@ -15,7 +15,7 @@ from service.client.http import Http, path
 #: Size from which a file is uploaded in parts.
 MIN_BYTES: Final = 32 * 1024 * 1024
 PART_BYTES: Final = 8 * 1024 * 1024
-#: Number of attempts in a row at a part, and the pause before the second one.
+#: Maximum number of consecutive attempts per part, and the pause after the first failure.
 _MAX_ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 20.0
@@ -23,11 +23,11 @@ _HASHED_BYTES: Final = 1024 * 1024
 _TUS: Final = {"Tus-Resumable": "1.0.0"}
 _OFFSET_MISMATCH: Final = "offset-mismatch"
 
-#: Called with the number of bytes that have arrived, and of all.
+#: Called with the number of bytes received and the total number of bytes.
 OnProgress = Callable[[int, int], None]
 
 
-def upload_in_parts(
+def upload_resumably(
     http: Http,
     file: BinaryIO,
     media_type: str,
@@ -36,7 +36,7 @@ def upload_in_parts(
 ) -> str:
     """Upload a file, and return the id of its dataset.
 
-    An upload of the same file that was interrupted, also in another process, continues.
+    If an earlier upload of the same file was interrupted, even in another process, it is resumed.
 
     Raises
     ------
@@ -58,7 +58,7 @@ def upload_in_parts(
             offset, n_failed = _send(http, url, file.read(PART_BYTES), offset), 0
         except (httpx.TransportError, ServiceError) as error:
             n_failed += 1
-            if n_failed == _MAX_ATTEMPTS or not _is_passing(error):
+            if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
                 raise
             time.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
             offset = int(http.send("HEAD", url, headers=_TUS).headers["upload-offset"])
@@ -75,7 +75,7 @@ def _tag(file: BinaryIO, media_type: str, query: Mapping[str, str | Sequence[str
 
 
 def _find(http: Http, tag: str) -> dict[str, Any] | None:
-    """Return the upload with a tag that is not complete."""
+    """Return the incomplete upload with this tag, or None."""
     uploads = http.pages("/v1/uploads")
     return next((u for u in uploads if u["tag"] == tag and u["dataset_id"] is None), None)
 
@@ -105,8 +105,8 @@ def _send(http: Http, url: str, data: bytes, offset: int) -> int:
     return int(response.headers["upload-offset"])
 
 
-def _is_passing(error: Exception) -> bool:
-    """Return whether another attempt, from the offset of the service, may succeed."""
+def _is_transient(error: Exception) -> bool:
+    """Return whether a retry from the offset that the service reports may succeed."""
     if not isinstance(error, ServiceError):
         return True
     return error.code == _OFFSET_MISMATCH or error.status in (429, 503)

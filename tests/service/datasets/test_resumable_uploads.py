@@ -1,4 +1,4 @@
-"""Uploads in parts, which continue where they were interrupted (tus protocol)."""
+"""Resumable uploads (tus protocol)."""
 
 import base64
 import io

@@ -1,4 +1,4 @@
-"""SQL of uploads that are sent in parts."""
+"""SQL of resumable uploads."""
 
 from collections.abc import Sequence
 
@@ -36,13 +36,13 @@ def list_page(
 
 
 def count_unfinished(session: Session, owner: str) -> int:
-    """Return the number of uploads of an owner of which no dataset has been made."""
+    """Return the number of uploads of an owner that are not complete."""
     query = sa.select(sa.func.count()).select_from(UploadRow)
     return session.scalar(query.where(*_unfinished(owner))) or 0
 
 
 def delete(session: Session, row: UploadRow) -> None:
-    """Delete an upload and the bytes that only it has."""
+    """Delete an upload and the bytes that nothing else references."""
     blob_id = row.blob_id
     session.execute(sa.delete(UploadRow).where(UploadRow.id == row.id))
     if blob_id is not None:

@@ -1,4 +1,4 @@
-"""HTTP routes of uploads in parts: the tus protocol 1.0.0 (https://tus.io/protocols/resumable-upload).
+"""HTTP routes of resumable uploads: the tus protocol 1.0.0 (https://tus.io/protocols/resumable-upload).
 
 Its extensions creation, expiration and termination are supported.
 """
@@ -13,10 +13,10 @@ from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
 
-from service.datasets import parts, upload_store
+from service.datasets import resumable_upload_store, resumable_uploads
 from service.datasets.context import Context, Services
 from service.datasets.formats.options import ReadOptions
-from service.datasets.parts import NewUpload, UploadState
+from service.datasets.resumable_uploads import NewUpload, UploadState
 from service.datasets.routes import UploadQuery
 from service.datasets.upload import format_of
 from service.errors import Problem
@@ -26,7 +26,7 @@ from service.http.responses import json_response
 from service.http.routing import Owner, secured
 
 VERSION: Final = "1.0.0"
-#: Media types of a part: that of the protocol, and the usual one of bytes.
+#: Media types accepted for PATCH: the one of tus, and the generic one of binary data.
 PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
 _MAX_METADATA: Final = 8_000
 _MAX_TAG: Final = 200
@@ -64,7 +64,7 @@ _BODY: Final[dict[str, Any]] = {
 
 
 class Upload(BaseModel):
-    """An upload in parts."""
+    """A resumable upload."""
 
     id: str = Field(description="Id of the upload.")
     name: str = Field(description="Name of its dataset.")
@@ -72,12 +72,14 @@ class Upload(BaseModel):
     options: dict[str, Any] = Field(description="Options of the upload.")
     tag: str | None = Field(description="Text by which the client recognises it.")
     length: int = Field(description="Size of the file in bytes.")
-    offset: int = Field(description="Number of bytes that have arrived.")
-    dataset_id: str | None = Field(description="Id of the dataset, once all bytes have arrived.")
-    expires_at: datetime | None = Field(
-        description="Time at which it is deleted if no more bytes arrive; null for never."
+    offset: int = Field(description="Number of bytes received.")
+    dataset_id: str | None = Field(
+        description="Id of the dataset, once all bytes have been received."
     )
-    created_at: datetime = Field(description="Time of its beginning.")
+    expires_at: datetime | None = Field(
+        description="Time at which it is deleted if it receives no more bytes; null for never."
+    )
+    created_at: datetime = Field(description="Time of creation.")
 
     @classmethod
     def of(cls, state: UploadState, services: Services) -> "Upload":
@@ -99,7 +101,7 @@ class Upload(BaseModel):
 
 @router.options("", include_in_schema=False)
 async def describe_protocol(services: Context) -> Response:
-    """Return version, extensions and limits of the protocol."""
+    """Return the supported tus version and extensions, and the maximum upload size."""
     headers = {
         "Allow": "GET, HEAD, OPTIONS, POST",
         "Tus-Version": VERSION,
@@ -112,7 +114,7 @@ async def describe_protocol(services: Context) -> Response:
 
 @router.post(
     "",
-    summary="Begin an upload in parts",
+    summary="Create a resumable upload",
     status_code=201,
     response_model=Upload,
     responses=problems(
@@ -124,7 +126,7 @@ async def describe_protocol(services: Context) -> Response:
         "quota-exceeded",
     ),
 )
-async def begin_upload(
+async def create_upload(
     services: Context,
     owner: Owner,
     query: Annotated[UploadQuery, Query()],
@@ -134,16 +136,16 @@ async def begin_upload(
         str,
         Header(
             max_length=_MAX_METADATA,
-            description="Pairs of a key and a value in base64, separated by commas: `filetype`, "
-            "the media type of the file, and optionally `tag`, a text that the upload is "
-            "recognised by.",
+            description="Comma-separated pairs of a key and its base64-encoded value: `filetype`, "
+            "the media type of the file, and optionally `tag`, a text by which the client "
+            "recognises the upload.",
         ),
     ],
 ) -> Response:
-    """Begin an upload that continues where it was interrupted (tus protocol 1.0.0).
+    """Create a resumable upload (tus protocol 1.0.0).
 
-    Send the bytes to its Location with PATCH, in parts of any size. The dataset is made after the
-    last byte.
+    Send the bytes with PATCH to the URL in the `Location` header, in parts of any size. The dataset
+    is created after the last byte.
     """
     metadata = _read_metadata(upload_metadata)
     if "filetype" not in metadata:
@@ -154,40 +156,40 @@ async def begin_upload(
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
     format_ = format_of(metadata["filetype"])
     new = NewUpload(owner, query.name, options, format_, upload_length, tag)
-    state = await run_in_threadpool(parts.create, services, new)
+    state = await run_in_threadpool(resumable_uploads.create, services, new)
     return _response(state, services, status=201, Location=f"/v1/uploads/{state.row.id}")
 
 
 @router.get(
     "",
-    summary="List uploads in parts",
+    summary="List resumable uploads",
     responses=problems("invalid-page-token", "invalid-request", "precondition-failed"),
 )
 def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]:
     """List uploads, newest first."""
     with services.database.read() as session:
-        rows = upload_store.list_page(
+        rows = resumable_upload_store.list_page(
             session, owner, after=query.after(), limit=query.page_size + 1
         )
-        states = [parts.state_of(session, row) for row in rows]
+        states = [resumable_uploads.state_of(session, row) for row in rows]
     found = [Upload.of(state, services) for state in states]
     return page(found, query, key=lambda upload: upload.id)
 
 
 @router.get(
     "/{upload_id}",
-    summary="Read an upload in parts",
+    summary="Read a resumable upload",
     response_model=Upload,
     responses=problems("not-found", "precondition-failed", "invalid-request"),
 )
 def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
-    """Return an upload. HEAD returns `Upload-Offset`, where it continues."""
-    return _response(parts.read(services, upload_id, owner), services, status=200)
+    """Return an upload. HEAD returns `Upload-Offset`, the offset to continue from."""
+    return _response(resumable_uploads.read(services, upload_id, owner), services, status=200)
 
 
 @router.patch(
     "/{upload_id}",
-    summary="Continue an upload in parts",
+    summary="Continue a resumable upload",
     status_code=204,
     openapi_extra=_BODY,
     responses=problems(
@@ -206,27 +208,27 @@ async def continue_upload(
     owner: Owner,
     *,
     upload_offset: Annotated[
-        int, Header(ge=0, lt=2**63, description="Number of bytes that have arrived so far.")
+        int, Header(ge=0, lt=2**63, description="Number of bytes received so far.")
     ],
 ) -> Response:
-    """Add the next bytes to an upload. What arrives before an interruption is kept."""
+    """Add the next bytes to an upload. Bytes received before an interruption are kept."""
     given = request.headers.get("content-type", "")
     if given.partition(";")[0].strip().lower() not in PART_TYPES:
         detail = f"'{given[:100]}' is not supported; send the bytes as {PART_TYPES[0]}"
         raise Problem("unsupported-media-type", detail)
-    state = await parts.append(request, services, upload_id, owner, upload_offset)
+    state = await resumable_uploads.append(request, services, upload_id, owner, upload_offset)
     return Response(status_code=204, headers=_headers(state, services))
 
 
 @router.delete(
     "/{upload_id}",
-    summary="Delete an upload in parts",
+    summary="Delete a resumable upload",
     status_code=204,
     responses=problems("not-found", "precondition-failed", "invalid-request"),
 )
 def delete_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
-    """Delete an upload; the dataset that was made of it stays."""
-    parts.delete(services, upload_id, owner)
+    """Delete an upload; the dataset that was created from it stays."""
+    resumable_uploads.delete(services, upload_id, owner)
     return Response(status_code=204, headers={"Tus-Resumable": VERSION})
 
 
@@ -262,7 +264,7 @@ def _read_metadata(header: str) -> dict[str, str]:
     for pair in header.split(","):
         key, _, value = pair.strip().partition(" ")
         if not key or key in found:
-            raise _invalid_metadata(f"{pair[:40]!r} has no key, or that of another pair")
+            raise _invalid_metadata(f"{pair[:40]!r} has no key, or repeats the key of another pair")
         try:
             found[key] = base64.b64decode(value.strip().encode(), validate=True).decode()
         except (binascii.Error, ValueError):
