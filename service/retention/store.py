@@ -88,7 +88,7 @@ def expire_attempts(database: Database, before: datetime) -> Iterator[int]:
 
 
 def expire_uploads(database: Database, before: datetime) -> Iterator[int]:
-    """Delete resumable uploads that received no byte since ``before``; yield the number at each step.
+    """Delete resumable uploads that got no byte since ``before``; yield the number each time.
 
     Their bytes are then referenced by nothing.
     """

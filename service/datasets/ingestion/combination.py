@@ -191,8 +191,8 @@ def _join_columns(sources: Sequence[SelectedDataset]) -> dict[str, Column]:
             if other.kind != column.kind:
                 detail = (
                     f"column '{column.name}' has the kind {column.kind} in dataset "
-                    f"'{source.selection.dataset_id}', but {other.kind} in an earlier one; upload one of them "
-                    f"again with column_kind={column.name}:KIND"
+                    f"'{source.selection.dataset_id}', but {other.kind} in an earlier one; "
+                    f"upload one of them again with column_kind={column.name}:KIND"
                 )
                 issues.add("different-columns", detail, column=column.name)
             elif other.levels != column.levels:
@@ -289,8 +289,8 @@ def _check_same_columns(task: Task, first: Task) -> None:
         reject("different-columns", f"task '{task.name}' has {names or sizes}", task=task.name)
     only = min({*ours} ^ {*theirs})
     detail = (
-        f"column '{only}' of task '{task.name}' is in only one of the datasets; select columns that "
-        "both have"
+        f"column '{only}' of task '{task.name}' is in only one of the datasets; select "
+        "columns that both have"
     )
     reject("different-columns", detail, task=task.name, column=only)
 

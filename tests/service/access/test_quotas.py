@@ -51,7 +51,7 @@ def test_an_upload_beyond_the_number_of_datasets_is_refused(upload):
     limits = settings(max_datasets=2)
     upload(b"one", limits)
     upload(b"two", limits)
-    with pytest.raises(Problem, match="you have 2 datasets; the maximum is 2; delete") as caught:
+    with pytest.raises(Problem, match="you have 2 datasets; the maximum is 2: delete") as caught:
         upload(b"three", limits)
     assert (caught.value.code, caught.value.status_code) == ("quota-exceeded", 429)
     upload(b"three", limits, owner="bob")
@@ -61,7 +61,9 @@ def test_an_upload_beyond_the_stored_bytes_is_refused(upload):
     limits = settings(max_stored_bytes=10)
     upload(b"12345", limits)
     upload(b"67890", limits)
-    with pytest.raises(Problem, match="you have 10 stored bytes, and this needs 3, the maximum"):
+    with pytest.raises(
+        Problem, match="you have 10 stored bytes, and this needs 3 more; the maximum"
+    ):
         upload(b"abc", limits)
 
 

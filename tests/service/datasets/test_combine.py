@@ -172,7 +172,7 @@ MISFITS = {
         "in only one of the datasets",
     ),
     "named": (
-        {"a/X": X, "feature_names": NAMES}, {"a/X": X}, "different-columns", "column names in only one"
+        {"a/X": X, "feature_names": NAMES}, {"a/X": X}, "different-columns", "column names in"
     ),
     "inputs": ({"a/X": X}, {"a/C": np.eye(3)}, "different-columns", "rows in one dataset"),
     "targets": (
@@ -185,7 +185,7 @@ MISFITS = {
         {"a/X": X, "a/y": np.arange(4.0)}, {"a/X": X}, "different-targets", "no targets"
     ),
     "no groups": (
-        {"a/X": X, "a/groups": np.arange(4)}, {"a/X": X}, "different-groups", "only one of the datasets"
+        {"a/X": X, "a/groups": np.arange(4)}, {"a/X": X}, "different-groups", "in only one"
     ),
     "kinds of groups": (
         {"a/X": X, "a/groups": np.arange(4)},
