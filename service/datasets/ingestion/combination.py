@@ -267,7 +267,7 @@ def _reorder_columns(task: Task, first: Task) -> Task:
             task=task.name,
         )
     if (task.groups is None) != (first.groups is None):
-        detail = f"{what} groups in one dataset only; upload the other again with its groups"
+        detail = f"{what} groups in only one of the datasets; upload the other again"
         reject("different-groups", detail, task=task.name)
     if task.feature_names == first.feature_names:
         return task

@@ -73,8 +73,8 @@ def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:
     for tensor, values in inputs:
         if len(tensor.shape) not in (1, 2) or tensor.shape[1:] not in ((), (1,)):
             detail = (
-                f"input '{tensor.name[:100]}' has shape {list(tensor.shape)}; expected [n] or [n, 1] "
-                f"for one column; to send all columns together, use the input '{ROWS}'"
+                f"input '{tensor.name[:100]}' has shape {list(tensor.shape)}; expected [n] or "
+                f"[n, 1] for one column; to send all columns together, use the input '{ROWS}'"
             )
             raise_invalid_request(f"{tensor.pointer}/shape", detail)
         if tensor.size != first.size:
