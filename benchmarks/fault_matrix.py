@@ -24,11 +24,22 @@ JOBS = "tests/service/jobs"
 
 @dataclass(frozen=True, slots=True)
 class Fault:
-    """A fault, the tests that inject it (file, start of the name), and its line of smoke.sh."""
+    """A fault and the tests that inject it.
+
+    Attributes
+    ----------
+    tests
+        File and start of the name of each.
+    smoke
+        What smoke.sh prints once it has passed the fault.
+    database
+        Database of the tests that have none in their name.
+    """
 
     name: str
     tests: tuple[str, ...]
     smoke: str = ""
+    database: str = "sqlite"
 
 
 FAULTS = (
@@ -106,10 +117,11 @@ FAULTS = (
         (f"{JOBS}/test_faults.py::test_a_job_survives_an_unavailable_database",),
         "restarted: succeeded",
     ),
-    Fault("the database hangs", ("tests/service/test_hung_database.py::",)),
+    Fault("the database hangs", ("tests/service/test_hung_database.py::",), database="postgresql"),
     Fault(
         "the network between worker and database fails",
         (f"{JOBS}/test_partition.py::",),
+        database="postgresql",
     ),
     Fault(
         "the disk is full",
@@ -169,7 +181,7 @@ def main() -> None:
     print("| --- | --- | --- | --- |")
     is_fine = True
     for fault in FAULTS:
-        found = [outcome for start in fault.tests for outcome in outcomes_of(outcomes, start)]
+        found = [one for start in fault.tests for one in outcomes_of(outcomes, start, fault)]
         cells = [cell(found, "sqlite"), cell(found, "postgresql"), container_cell(fault, smoke)]
         is_fine &= any("passed" in one for one in cells) and "failed" not in " ".join(cells)
         print(f"| {fault.name} | {' | '.join(cells)} |")
@@ -195,16 +207,21 @@ def run_tests(files: list[str], options: argparse.Namespace) -> dict[str, str]:
     return outcomes
 
 
-def outcomes_of(outcomes: dict[str, str], start: str) -> list[tuple[str, str]]:
+def outcomes_of(outcomes: dict[str, str], start: str, fault: Fault) -> list[tuple[str, str]]:
     """Return database and outcome of the tests whose name starts so; it must be one at least."""
     found = [(name, outcome) for name, outcome in outcomes.items() if name.startswith(start)]
     if not found:
         raise LookupError(f"no test is called {start}")
-    return [("postgresql" if "postgresql" in name else "sqlite", out) for name, out in found]
+    return [(database_of(name, fault), outcome) for name, outcome in found]
+
+
+def database_of(test: str, fault: Fault) -> str:
+    """Return the database of a test."""
+    return next((one for one in ("postgresql", "sqlite") if one in test), fault.database)
 
 
 def cell(found: list[tuple[str, str]], database: str) -> str:
-    """Return what the tests on a database say; those without one count as on SQLite."""
+    """Return what the tests on a database say."""
     counts: dict[str, Counter[str]] = defaultdict(Counter)
     for name, outcome in found:
         counts[name][outcome] += 1
