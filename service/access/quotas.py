@@ -20,9 +20,14 @@ def check_upload(session: Session, owner: str, settings: Settings, *, size_bytes
     lock_quotas(session, owner)
     limit = settings.max_datasets
     if limit:
-        used = count_datasets(session, owner)
+        used = count_datasets(session, owner) + count_uploads(session, owner)
         if used >= limit:
-            raise _exceeded("datasets", used, limit, "delete datasets that you no longer need")
+            raise _exceeded(
+                "datasets",
+                used,
+                limit,
+                "delete datasets, or unfinished uploads, that you no longer need",
+            )
     check_stored_bytes(session, owner, settings, more_bytes=size_bytes)
 
 
@@ -52,7 +57,7 @@ def check_stored_bytes(
         return
     used = stored_bytes(session, owner)
     if used + more_bytes > limit:
-        remedy = "delete datasets, models and outputs that you no longer need"
+        remedy = "delete datasets, models, outputs and uploads that you no longer need"
         what = (
             "stored bytes" if more_bytes <= 1 else f"stored bytes, and this needs {more_bytes} more"
         )
@@ -70,6 +75,13 @@ def count_datasets(session: Session, owner: str) -> int:
         DatasetRow.owner == owner, DatasetRow.state != "deleted"
     )
     return session.scalar(query) or 0
+
+
+def count_uploads(session: Session, owner: str) -> int:
+    """Return the number of resumable uploads of an owner that are not complete."""
+    query = sa.select(sa.func.count()).select_from(UploadRow)
+    unfinished = UploadRow.owner == owner, UploadRow.dataset_id.is_(None)
+    return session.scalar(query.where(*unfinished)) or 0
 
 
 def count_models(session: Session, owner: str) -> int:

@@ -51,6 +51,8 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
         A column name is not a string.
     """
     if not is_frame(data):
+        if isinstance(data, np.ma.MaskedArray):
+            data = data.astype(np.float64).filled(np.nan)
         array = np.asarray(data)
         if array.dtype.hasobject:
             raise ValueError(f"expected an array of numbers as rows of {of}, got Python objects")

@@ -19,9 +19,10 @@ PART_BYTES: Final = 8 * 1024 * 1024
 _MAX_ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 20.0
-_HASHED_BYTES: Final = 1024 * 1024
 _TUS: Final = {"Tus-Resumable": "1.0.0"}
 _OFFSET_MISMATCH: Final = "offset-mismatch"
+_TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
+_CHANGED: Final = "the file has changed during the upload; upload it again"
 
 #: Called with the number of bytes received and the total number of bytes.
 OnProgress = Callable[[int, int], None]
@@ -43,35 +44,48 @@ def upload_resumably(
     ServiceError
         The service refuses the upload.
     TransportError
-        The service cannot be reached, after several attempts.
+        The service cannot be reached for a minute.
+    ValueError
+        The file has changed during the upload.
     """
     size = os.fstat(file.fileno()).st_size
-    upload = _find(http, _tag(file, media_type, query))
-    if upload is None:
-        upload = _begin(http, size, media_type, query, _tag(file, media_type, query))
+    tag = _tag(file, media_type, query)
+    upload = _find(http, tag) or _begin(http, size, media_type, query, tag)
     url = path("v1", "uploads", upload["id"])
     offset, n_failed = int(upload["offset"]), 0
     while offset < size:
         on_progress(offset, size)
-        file.seek(offset)
         try:
-            offset, n_failed = _send(http, url, file.read(PART_BYTES), offset), 0
+            if n_failed:
+                offset = int(http.send("HEAD", url, headers=_TUS).headers["upload-offset"])
+            if offset < size:
+                offset = _send(http, url, _read_part(file, offset), offset)
+            n_failed = 0
         except (httpx.TransportError, ServiceError) as error:
             n_failed += 1
             if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
                 raise
             time.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
-            offset = int(http.send("HEAD", url, headers=_TUS).headers["upload-offset"])
     on_progress(size, size)
+    if _tag(file, media_type, query) != tag:
+        http.send("DELETE", url)
+        raise ValueError(_CHANGED)
     return str(http.send("GET", url).json()["dataset_id"])
+
+
+def _read_part(file: BinaryIO, offset: int) -> bytes:
+    file.seek(offset)
+    data = file.read(PART_BYTES)
+    if not data:
+        raise ValueError(_CHANGED)
+    return data
 
 
 def _tag(file: BinaryIO, media_type: str, query: Mapping[str, str | Sequence[str]]) -> str:
     """Return a text that is the same for the same file and options."""
-    stat = os.fstat(file.fileno())
     file.seek(0)
-    parts = (file.read(_HASHED_BYTES), stat.st_size, stat.st_mtime_ns, media_type, dict(query))
-    return hashlib.sha256(repr(parts).encode()).hexdigest()
+    content = hashlib.file_digest(file, "sha256").hexdigest()
+    return hashlib.sha256(repr((content, media_type, dict(query))).encode()).hexdigest()
 
 
 def _find(http: Http, tag: str) -> dict[str, Any] | None:
@@ -109,4 +123,4 @@ def _is_transient(error: Exception) -> bool:
     """Return whether a retry from the offset that the service reports may succeed."""
     if not isinstance(error, ServiceError):
         return True
-    return error.code == _OFFSET_MISMATCH or error.status in (429, 503)
+    return error.code == _OFFSET_MISMATCH or error.status in _TRANSIENT

@@ -35,19 +35,9 @@ def list_page(
     return session.scalars(query.order_by(UploadRow.id.desc()).limit(limit)).all()
 
 
-def count_unfinished(session: Session, owner: str) -> int:
-    """Return the number of uploads of an owner that are not complete."""
-    query = sa.select(sa.func.count()).select_from(UploadRow)
-    return session.scalar(query.where(*_unfinished(owner))) or 0
-
-
 def delete(session: Session, row: UploadRow) -> None:
     """Delete an upload and the bytes that nothing else references."""
     blob_id = row.blob_id
     session.execute(sa.delete(UploadRow).where(UploadRow.id == row.id))
     if blob_id is not None:
         release_blob(session, blob_id)
-
-
-def _unfinished(owner: str) -> tuple[sa.ColumnElement[bool], ...]:
-    return UploadRow.owner == owner, UploadRow.dataset_id.is_(None)

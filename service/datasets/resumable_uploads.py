@@ -1,5 +1,6 @@
 """Resumable uploads: storage of their parts, and completion."""
 
+import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -8,7 +9,7 @@ from sqlalchemy.orm import Session
 from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
-from service.access.quotas import check_upload, lock_quotas
+from service.access.quotas import check_upload, count_uploads
 from service.blobs import Blob, BlobAppender, BlobChanged, complete_blob, release_blob
 from service.datasets import resumable_upload_store
 from service.datasets.context import Services
@@ -22,7 +23,6 @@ from service.datasets.upload import (
     register_in,
 )
 from service.errors import Problem
-from service.http.bodies import too_large
 from service.rows import BlobRow, UploadRow, new_id
 
 #: Maximum number of uploads of an owner that are not complete.
@@ -77,8 +77,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
         raise Problem("body-too-large", f"{new.length} bytes exceed the limit of {limit} bytes")
     with services.database.write() as session:
         check_upload(session, new.owner, services.settings, size_bytes=new.length)
-        lock_quotas(session, new.owner)
-        n_unfinished = resumable_upload_store.count_unfinished(session, new.owner)
+        n_unfinished = count_uploads(session, new.owner)  # check_upload has locked the quotas
         if n_unfinished >= MAX_UNFINISHED:
             detail = f"you have {n_unfinished} unfinished uploads, the maximum; complete or delete"
             raise Problem("quota-exceeded", f"{detail} them")
@@ -124,13 +123,14 @@ async def append(
     """
     found = await run_in_threadpool(read, services, upload_id, owner)
     if found.row.dataset_id is not None or found.offset != offset:
-        raise _mismatch(found.offset)
+        raise _mismatch(found)
     assert found.row.blob_id is not None
     appender = await run_in_threadpool(services.blobs.appender, found.row.blob_id)
     try:
         await _receive(request, appender, found)
-    except BlobChanged:
-        raise _mismatch(None) from None
+    except BlobChanged:  # by another request, or deleted
+        found = await run_in_threadpool(read, services, upload_id, owner)
+        raise _mismatch(found) from None
     return await run_in_threadpool(read, services, upload_id, owner)
 
 
@@ -142,7 +142,7 @@ async def _receive(request: Request, appender: BlobAppender, found: UploadState)
         async for piece in request.stream():
             pending += piece
             if appender.size_bytes + len(pending) > found.row.length:
-                raise too_large(found.row.length - found.offset)
+                raise _too_long(found)
             if not is_checked and len(pending) >= MAGIC_BYTES:
                 is_checked = True
                 check_start(format_, bytes(pending))
@@ -151,6 +151,11 @@ async def _receive(request: Request, appender: BlobAppender, found: UploadState)
                 pending.clear()
     except ClientDisconnect:
         pass  # the client asks for the offset and continues
+    except (Problem, asyncio.CancelledError) as error:
+        if not isinstance(error, Problem) or error.code == "request-timeout":
+            # shielded, since a server that stops cancels its requests
+            await asyncio.shield(run_in_threadpool(_store, appender, bytes(pending)))
+        raise
     await run_in_threadpool(_store, appender, bytes(pending))
 
 
@@ -232,7 +237,19 @@ def no_upload(upload_id: str) -> Problem:
     return Problem("not-found", f"there is no upload '{upload_id}'; create a new one")
 
 
-def _mismatch(offset: int | None) -> Problem:
-    so_far = "a different number of bytes" if offset is None else f"{offset} bytes"
-    detail = f"the upload has received {so_far}; send HEAD, and continue at its Upload-Offset"
-    return Problem("offset-mismatch", detail)
+def _mismatch(found: UploadState) -> Problem:
+    if found.row.dataset_id is not None:
+        detail = f"the upload is complete: its dataset is '{found.row.dataset_id}'"
+    else:
+        detail = f"the upload has received {found.offset} bytes; continue at this Upload-Offset"
+    return Problem("offset-mismatch", detail, headers={"Upload-Offset": str(found.offset)})
+
+
+def _too_long(found: UploadState) -> Problem:
+    rest = found.row.length - found.offset
+    return Problem(
+        "body-too-large",
+        f"the upload has a length of {found.row.length} bytes, of which {rest} are left; the part "
+        "has more",
+        headers={"Connection": "close"},  # the rest of the body is not read
+    )

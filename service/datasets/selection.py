@@ -9,7 +9,8 @@ from service.patterns import TEXT_LINE
 
 MAX_SOURCES: Final = 20
 _MAX_NAMES: Final = 10_000
-_MAX_ROWS: Final = 100_000
+#: A body has at most 50,000 values.
+_MAX_ROWS: Final = 40_000
 
 Name = Annotated[str, Field(min_length=1, max_length=200)]
 #: Larger integers are not exact in JSON.
@@ -58,6 +59,9 @@ class Selection(WireModel):
     def _check_rows(self) -> Self:
         if self.row_numbers is not None and (self.rows is not None or self.tasks is not None):
             raise ValueError("row_numbers names tasks and rows; give it without tasks and rows")
+        lists = [self.tasks or [], *(self.row_numbers or {}).values()]
+        if any(len(set(chosen)) < len(chosen) for chosen in lists):
+            raise ValueError("a task or a row is selected twice; name it once")
         return self
 
 

@@ -98,6 +98,9 @@ class ArrayRows(NamedTuple):
 
     def as_matrix(self, spec: InputSpec) -> Matrix:
         """Return the rows; float64 arrays are not copied."""
+        if spec.kinds is not None:
+            detail = f"{spec}, not all of them numbers; send the columns by name"
+            raise_invalid_data(detail, task=spec.task)
         if self.array.ndim != 2 or self.array.shape[1] != spec.width:
             raise_invalid_data(f"{spec}, got an array of shape {self.array.shape}", task=spec.task)
         return to_float64(self.array, task=spec.task)

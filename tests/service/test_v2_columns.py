@@ -152,6 +152,13 @@ def test_invalid_columns_are_told_with_their_name(infer, changes, words):
         assert word in response.json()["detail"]
 
 
+def test_numbers_in_one_input_are_refused_where_columns_are_not_all_numbers(infer):
+    tensor = {"name": "rows", "shape": [1, 5], "datatype": "FP64", "data": [50.5, 0, 0, 0, 1]}
+    response = infer(tensor)
+    assert response.status_code == 400
+    assert "send the columns by name" in response.json()["detail"]
+
+
 def test_columns_are_for_models_whose_columns_have_names(infer, model):
     tensor = {"name": "age", "shape": [1], "datatype": "FP64", "data": [1.0]}
     response = infer(tensor, model=model.name)

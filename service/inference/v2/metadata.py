@@ -99,6 +99,8 @@ def _common_dim(numbers: set[int]) -> int:
 
 def _output_width(model: Model, method: str) -> int:
     """Return the number of output columns, -1 if no method takes such outputs as its input."""
+    if isinstance(model, PreparedModel) and method in ("inverse_transform", "reconstruct"):
+        return _common_dim({len(model.preparation.of(task).names) for task in model.tasks})
     consumer = {"inverse_transform": "transform", "reconstruct": "transform"}.get(method)
     if method == "transform" and hasattr(model, "inverse_transform"):
         consumer = "inverse_transform"

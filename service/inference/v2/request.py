@@ -220,7 +220,8 @@ def _call(request: InferRequest, tail: memoryview, numbers: NDArray[Any] | None)
     elif columns:
         rows = rows_of_columns(columns)
     else:
-        raise_invalid_request("/inputs", f"the input '{ROWS}' is missing")
+        detail = f"the input '{ROWS}' is missing, or an input for each column"
+        raise_invalid_request("/inputs", detail)
     if TASK not in values:
         if request.task is None:
             detail = f"expected a parameter '{TASK}', or an input '{TASK}' of datatype BYTES"

@@ -119,10 +119,10 @@ def test_tasks_columns_and_rows_are_selected(app):
     np.testing.assert_array_equal(tasks["c"].y, [2.0, 3.0])
     assert tasks["a"].feature_names == ("w", "u")
     assert content(app, body["id"])[1]["ignored"] == ["v"]  # raw rows may still have it
-    numbers = {"dataset_id": source, "row_numbers": {"b": [3, 0, 3]}}
+    numbers = {"dataset_id": source, "row_numbers": {"b": [3, 0]}}
     tasks = app.tasks(combine(app, numbers).json()["id"])
     assert tasks.names == ("b",)
-    np.testing.assert_array_equal(tasks["b"].X, (X + 1)[[3, 0, 3]])
+    np.testing.assert_array_equal(tasks["b"].X, (X + 1)[[3, 0]])
 
 
 def test_columns_without_names_are_selected_by_number_also_of_covariances(app):
@@ -238,6 +238,8 @@ def test_a_source_that_does_not_exist_is_told(app):
         {"tasks": []},
         {"tasks": ["a"], "row_numbers": {"a": [0]}},
         {"row_numbers": {"a": []}},
+        {"row_numbers": {"a": [3, 3]}},
+        {"tasks": ["a", "a"]},
         {"columns": [-1]},
         {"colums": [1]},
     ],

@@ -1,5 +1,6 @@
 """Resumable uploads to a real server, by its own client and by one that nobody here wrote."""
 
+import hashlib
 import socket
 from urllib.parse import urlsplit
 
@@ -72,6 +73,26 @@ def test_the_client_continues_an_interrupted_upload(service, table, small_parts)
     assert found.info["n_samples"] == 8000
 
 
+def test_a_file_that_changes_is_not_mixed_with_what_was_sent_before(service, table, small_parts):
+    del small_parts
+    before = table.read_bytes()
+
+    def interrupt(sent, size):
+        if sent > size // 2:
+            raise KeyboardInterrupt
+
+    changed = before[:20_000] + before[20_000:].replace(b"1", b"2")
+    with Client(service.url) as client:
+        with pytest.raises(KeyboardInterrupt):
+            client.upload(table, name="changed", on_progress=interrupt)
+        table.write_bytes(changed)
+        found = client.upload(table, name="changed")
+        assert found.info["upload_sha256"] == hashlib.sha256(changed).hexdigest()
+        table.write_bytes(before.replace(b"3", b"4"))
+        with pytest.raises(ValueError, match="has changed during the upload"):
+            client.upload(table, on_progress=lambda *_: table.write_bytes(before[:60_000]))
+
+
 def test_the_client_says_why_a_file_in_parts_is_rejected(service, table, small_parts):
     del small_parts
     table.write_text(table.read_text().replace("task,x,y", "task,x,x"))
@@ -79,8 +100,10 @@ def test_the_client_says_why_a_file_in_parts_is_rejected(service, table, small_p
         client.upload(table)
 
 
-def test_what_arrives_before_a_disconnect_is_kept(service, table, wait_until):
+@pytest.mark.parametrize("stalls", [False, True])
+def test_what_arrives_before_an_interruption_is_kept(start_service, table, wait_until, stalls):
     data = table.read_bytes()
+    service = start_service(SIBLING_BODY_TIMEOUT_S=1)
     with httpx.Client(base_url=service.url, timeout=60) as http:
         begun = http.post(
             "/v1/uploads?name=cut",
@@ -99,6 +122,8 @@ def test_what_arrives_before_a_disconnect_is_kept(service, table, wait_until):
                 f"Content-Length: {len(data)}\r\n\r\n"
             )
             raw.sendall(head.encode() + data[:123_456])
+            if stalls:
+                assert b" 408 " in raw.recv(1000)
         wait_until(lambda: http.head(location).headers["upload-offset"] == "123456")
         headers = {"Upload-Offset": "123456", "Content-Type": "application/offset+octet-stream"}
         assert http.patch(location, headers=headers, content=data[123_456:]).status_code == 204
