@@ -52,7 +52,7 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     """
     if not is_frame(data):
         if isinstance(data, np.ma.MaskedArray):
-            data = data.astype(np.float64).filled(np.nan)
+            data = np.ma.filled(data.astype(np.float64), np.nan)
         array = np.asarray(data)
         if array.dtype.hasobject:
             raise ValueError(f"expected an array of numbers as rows of {of}, got Python objects")

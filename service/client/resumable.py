@@ -5,7 +5,8 @@ import hashlib
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, BinaryIO, Final
+from io import BufferedReader
+from typing import Any, Final
 
 import httpx
 
@@ -30,7 +31,7 @@ OnProgress = Callable[[int, int], None]
 
 def upload_resumably(
     http: Http,
-    file: BinaryIO,
+    file: BufferedReader,
     media_type: str,
     query: Mapping[str, str | Sequence[str]],
     on_progress: OnProgress,
@@ -73,7 +74,7 @@ def upload_resumably(
     return str(http.send("GET", url).json()["dataset_id"])
 
 
-def _read_part(file: BinaryIO, offset: int) -> bytes:
+def _read_part(file: BufferedReader, offset: int) -> bytes:
     file.seek(offset)
     data = file.read(PART_BYTES)
     if not data:
@@ -81,7 +82,7 @@ def _read_part(file: BinaryIO, offset: int) -> bytes:
     return data
 
 
-def _tag(file: BinaryIO, media_type: str, query: Mapping[str, str | Sequence[str]]) -> str:
+def _tag(file: BufferedReader, media_type: str, query: Mapping[str, str | Sequence[str]]) -> str:
     """Return a text that is the same for the same file and options."""
     file.seek(0)
     content = hashlib.file_digest(file, "sha256").hexdigest()

@@ -1,5 +1,6 @@
 """Selections of stored datasets, of which a new dataset is made."""
 
+from collections.abc import Sequence
 from typing import Annotated, Final, Self
 
 from pydantic import Field, model_validator
@@ -59,7 +60,7 @@ class Selection(WireModel):
     def _check_rows(self) -> Self:
         if self.row_numbers is not None and (self.rows is not None or self.tasks is not None):
             raise ValueError("row_numbers names tasks and rows; give it without tasks and rows")
-        lists = [self.tasks or [], *(self.row_numbers or {}).values()]
+        lists: list[Sequence[str | int]] = [self.tasks or [], *(self.row_numbers or {}).values()]
         if any(len(set(chosen)) < len(chosen) for chosen in lists):
             raise ValueError("a task or a row is selected twice; name it once")
         return self
