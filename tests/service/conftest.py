@@ -238,8 +238,11 @@ def start_service(launch_service: Launch) -> Iterator[Callable[..., Service]]:
 
 @pytest.fixture(scope="session")
 def service(launch_service: Launch) -> Iterator[Service]:
-    """The server that tests share; it has one slot, and no test may assume to be alone."""
-    with launch_service() as running:
+    """The server that tests share; it has one slot, and no test may assume to be alone.
+
+    It responds to an upload once it is parsed, however busy the machine is.
+    """
+    with launch_service(SIBLING_INGEST_WAIT_S=40) as running:
         yield running
 
 
