@@ -126,11 +126,14 @@ async def append(
         raise _mismatch(found)
     assert found.row.blob_id is not None
     appender = await run_in_threadpool(services.blobs.appender, found.row.blob_id)
-    try:
-        await _receive(request, appender, found)
-    except BlobChanged:  # by another request, or deleted
-        found = await run_in_threadpool(read, services, upload_id, owner)
-        raise _mismatch(found) from None
+    is_changed = appender.size_bytes != offset  # by another request, or deleted
+    if not is_changed:
+        try:
+            await _receive(request, appender, found)
+        except BlobChanged:
+            is_changed = True
+    if is_changed:
+        raise _mismatch(await run_in_threadpool(read, services, upload_id, owner))
     return await run_in_threadpool(read, services, upload_id, owner)
 
 

@@ -96,17 +96,18 @@ def test_a_part_that_does_not_begin_where_the_last_ended_changes_nothing(app):
     assert finished(app, location)["n_samples"] == 60
 
 
-def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch):
+@pytest.mark.parametrize("n_writers", [2, 3, 6, 8])
+def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch, n_writers):
     monkeypatch.setattr(blobs, "CHUNK_BYTES", 64)
     location = begin(app).headers["location"]
-    barrier = threading.Barrier(6)
+    barrier = threading.Barrier(n_writers)
     codes = []
 
     def write(i):
         barrier.wait()
         codes.append(patch(app, location, 0, bytes([i]) * 300).status_code)
 
-    threads = [threading.Thread(target=write, args=(i,)) for i in range(6)]
+    threads = [threading.Thread(target=write, args=(i,)) for i in range(n_writers)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -121,7 +122,7 @@ def test_of_writers_at_the_same_offset_one_wins(app, monkeypatch):
 @pytest.mark.parametrize(
     ("data", "headers", "status", "code", "word"),
     [
-        (TABLE + b"x", {}, 413, "body-too-large", "limit"),
+        (TABLE + b"x", {}, 413, "body-too-large", "are left"),
         (TABLE, {"Content-Type": "text/csv"}, 415, "unsupported-media-type", "offset+octet"),
         (b"PK\x03\x04" + TABLE[4:], {}, 415, "unsupported-media-type", "NumPy"),
         (TABLE, {"Upload-Offset": "-1"}, 422, "invalid-request", "greater"),
