@@ -136,6 +136,7 @@ def test_a_part_that_cannot_be_used_is_told(app, data, headers, status, code, wo
     assert word in response.json()["detail"]
     assert app.send("GET", location).json()["offset"] == 0
     assert patch(app, location, 0, TABLE).status_code == 204
+    assert finished(app, location)["state"] == "ready"
 
 
 @pytest.mark.parametrize(
