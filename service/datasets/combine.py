@@ -3,7 +3,6 @@
 from typing import Final
 
 from service.access.quotas import check_upload
-from service.database import lock
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.selection import Combination, Source
@@ -58,11 +57,7 @@ def create_combined(
             )
         sources_json = [source.model_dump(mode="json", exclude_none=True) for source in sources]
         content_hash = fingerprint(MEDIA_TYPE, *(source.model_dump_json() for source in sources))
-        lock(session, "dataset", owner, content_hash)
         row = store.find_same(session, owner, content_hash)
-        if row is not None and row.state == "rejected":
-            store.forget(session, row)
-            row = None
         is_new = row is None
         if row is None:
             check_upload(session, owner, services.settings, size_bytes=1)

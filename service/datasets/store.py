@@ -8,6 +8,7 @@ import sqlalchemy as sa
 from sqlalchemy.orm import Session
 
 from service.blobs import Blob, release_blob
+from service.database import lock
 from service.job_states import UNFINISHED
 from service.processes import ProcessIdentity, this_process
 from service.rows import DatasetRow, IdempotencyRow, JobRow, ModelRow, VersionRow, new_id
@@ -71,11 +72,20 @@ def get(session: Session, dataset_id: str, *, owner: str) -> DatasetRow | None:
 
 
 def find_same(session: Session, owner: str, fingerprint: str) -> DatasetRow | None:
-    """Return the dataset of the owner with the same bytes and options."""
+    """Return the dataset of the owner with the same content and options.
+
+    A rejected one is deleted, so that it is read again. Until the transaction ends, no other one
+    creates such a dataset.
+    """
+    lock(session, "dataset", owner, fingerprint)
     query = sa.select(DatasetRow).where(
         DatasetRow.owner == owner, DatasetRow.fingerprint == fingerprint
     )
-    return session.scalar(query)
+    row = session.scalar(query)
+    if row is None or row.state != "rejected":
+        return row
+    forget(session, row)
+    return None
 
 
 def list_page(

@@ -12,7 +12,6 @@ from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload
 from service.blobs import Blob, BlobWriter
-from service.database import lock
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
@@ -153,7 +152,7 @@ def register_in(
         Raises a problem if a new dataset of ``size_bytes`` is beyond a quota.
     """
     same = _same(received, upload, format_)
-    row = _find_same(session, upload.owner, same)
+    row = store.find_same(session, upload.owner, same)
     if row is not None:
         return row, False
     if check is not None:
@@ -168,13 +167,3 @@ def _same(received: Received, upload: UploadRequest, format_: Format) -> str:
     """Return the fingerprint of equal bytes that are read in the same way."""
     read_as = upload.options.model_dump_json()
     return fingerprint(format_.media_types[0], read_as, received.sha256())
-
-
-def _find_same(session: Session, owner: str, same: str) -> DatasetRow | None:
-    """Return the dataset of the same bytes; delete a rejected one, so that it is parsed again."""
-    lock(session, "dataset", owner, same)
-    row = store.find_same(session, owner, same)
-    if row is None or row.state != "rejected":
-        return row
-    store.forget(session, row)
-    return None

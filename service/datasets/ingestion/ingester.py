@@ -121,7 +121,9 @@ class Ingester:
     def _fetch(self, row: DatasetRow, folder: Path) -> list[dict[str, Any]]:
         """Copy the upload, or the content of each source, to a file; return the sources."""
         if row.sources is not None:
-            return [self._fetch_source(row.sources[i], folder, i) for i in range(len(row.sources))]
+            return [
+                self._fetch_source(s, folder / f"source-{i}") for i, s in enumerate(row.sources)
+            ]
         assert row.upload_blob_id is not None
         with (folder / "upload").open("wb") as file:
             for chunk in self._blobs.chunks(row.upload_blob_id):
@@ -129,7 +131,7 @@ class Ingester:
                 del chunk  # so that at most one chunk is in memory while the next is read
         return []
 
-    def _fetch_source(self, source: dict[str, Any], folder: Path, i: int) -> dict[str, Any]:
+    def _fetch_source(self, source: dict[str, Any], content: Path) -> dict[str, Any]:
         """Copy the content of a dataset to a file, and return what the child needs to know.
 
         Raises
@@ -142,7 +144,6 @@ class Ingester:
         if row is None or row.content_blob_id is None:
             detail = f"dataset '{source['dataset_id']}' has been deleted"
             reject("missing-source", detail)
-        content = folder / f"source-{i}"
         self._blobs.copy(row.content_blob_id, content)
         selection = {k: v for k, v in source.items() if k in Selection.model_fields}
         return {"content": content.name, "manifest": row.manifest, "selection": selection}

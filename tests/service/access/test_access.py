@@ -64,9 +64,8 @@ def ada(guarded):
         yield client
 
 
-def begin_upload(service, client):
+def begin_upload(service):
     """Return the id of a resumable upload without any byte."""
-    del client  # its owner
     key = make_key(service, "ada", "datasets:write")
     headers = {"Upload-Length": "9", "Upload-Metadata": "filetype dGV4dC9jc3Y="}
     headers |= {"Authorization": f"Bearer {key}"}
@@ -91,7 +90,7 @@ def everything(guarded, ada):
     dataset = ada.datasets()[0]["id"]
     ids = {"name": "mine", "version": "1", "dataset_id": dataset, "job_id": ada.job_id}
     ids["alias"] = "production"
-    ids["upload_id"] = begin_upload(guarded, ada)
+    ids["upload_id"] = begin_upload(guarded)
     return list(requests_of(guarded, ids))
 
 
