@@ -17,6 +17,7 @@ COPY requirements.lock .
 RUN pip install --no-cache-dir --no-compile --require-hashes -r requirements.lock
 COPY pyproject.toml README.md LICENSE ./
 COPY algorithms algorithms
+COPY sibling sibling
 COPY service service
 COPY migrations migrations
 COPY docker/shrink.sh docker/
@@ -31,6 +32,7 @@ ENV NUMBA_CACHE_DIR=/opt/kernels
 RUN cd / && python -m service.warm \
     && python -m compileall -q /opt/sibling/lib/python3*/site-packages/service \
         /opt/sibling/lib/python3*/site-packages/algorithms \
+        /opt/sibling/lib/python3*/site-packages/sibling \
         /opt/sibling/lib/python3*/site-packages/migrations \
     && python -c "import service.jobs.worker.tls, distributed.cli.dask_scheduler, distributed.cli.dask_worker" \
     && python -c "import sqlalchemy as sa; sa.create_engine('postgresql+psycopg://')" \

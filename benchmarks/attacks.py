@@ -33,7 +33,7 @@ import httpx
 import numpy as np
 import psutil
 
-from service.client import Client
+from sibling import Client
 
 ROOT = Path(__file__).parents[1]
 MIB = 1024 * 1024

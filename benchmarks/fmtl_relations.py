@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import servers
 
-from service.client import Client, Dataset
+from sibling import Client, Dataset
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, required=True)

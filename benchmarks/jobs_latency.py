@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import servers
 
-from service.client import Client, Dataset
+from sibling import Client, Dataset
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--databases", nargs="+", default=["sqlite", "postgres"])

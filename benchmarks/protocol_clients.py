@@ -20,7 +20,7 @@ from serving_servers import environment_of, sibling
 
 from algorithms.interface.model import Model
 from algorithms.registry import load_model
-from service.client import Client
+from sibling import Client
 
 N_ROWS, WIDTH = 7, 5
 TASKS = ("north", "süd")

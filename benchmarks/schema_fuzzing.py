@@ -22,7 +22,7 @@ from pathlib import Path
 import numpy as np
 import servers
 
-from service.client import Client
+from sibling import Client
 
 #: Long answers by design: they would spend the time waiting.
 EXCLUDED = ("/v1/jobs/{job_id}/events",)

@@ -17,7 +17,7 @@ from typing import Any
 import httpx
 import psutil
 
-from service.client import Client
+from sibling import Client
 
 _MARK = "SIBLING_BENCHMARK_MARK"
 _READY_S = 120

@@ -9,7 +9,7 @@ import time
 import numpy as np
 import servers
 
-from service.client import Client
+from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--tasks", type=int, default=1000)

@@ -40,7 +40,7 @@ from serving_calls import (
 from serving_servers import bentoml, echo, mlflow, mlserver, sibling
 
 from algorithms.registry import load_model
-from service.client import Client
+from sibling import Client
 
 N_FEATURES, N_OUT = 256, 10
 IDLE_PARTS = 6

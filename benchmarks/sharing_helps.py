@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 import servers
 
-from service.client import Client
+from sibling import Client
 
 parser = argparse.ArgumentParser(description=__doc__)
 parser.add_argument("--data", type=Path, required=True)

@@ -18,7 +18,7 @@ import numpy as np
 import servers
 from numpy.typing import NDArray
 
-from service.client import Client, Dataset, RemoteModel
+from sibling import Client, Dataset, RemoteModel
 
 Array = NDArray[np.float64]
 

@@ -16,11 +16,11 @@ from rich.text import Text
 from service.access.cli import keys
 from service.audit.cli import audit as audit_command
 from service.batch.cli import batch
-from service.client import Client, JobFailed, ServiceError
-from service.client.client import DEFAULT_URL
 from service.datasets.cli import Read, datasets, read_options, upload_file
 from service.inference.cli import Url, inference, split_version
 from service.operations.cli import operations
+from sibling.client import Client, JobFailed, ServiceError
+from sibling.client.client import DEFAULT_URL
 
 app = typer.Typer(
     name="sibling",

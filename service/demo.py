@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from rich.console import Console
 from rich.table import Table
 
-from service.client import Client, RemoteModel, ServiceError
+from sibling.client import Client, RemoteModel, ServiceError
 
 #: Rows of each digit to learn from: too few for a PCA of 64 pixels on its own.
 N_TRAIN: Final = 6

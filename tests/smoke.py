@@ -81,7 +81,7 @@ def _headings(text: str) -> list[str]:
 def check_service(folder: Path) -> None:
     """Start the service, upload a CSV file, train, predict, and stop the service."""
     from algorithms.registry import ALGORITHMS
-    from service.client import Client
+    from sibling import Client
 
     source = folder / "pupils.csv"
     source.write_text(PUPILS, encoding="utf-8")

@@ -10,8 +10,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from service.client import Client
-from service.client.client import DEFAULT_URL
+from sibling.client import Client
+from sibling.client.client import DEFAULT_URL
 
 audit = typer.Typer()
 

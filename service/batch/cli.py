@@ -6,10 +6,10 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
-from service.client import Client
-from service.client.client import DEFAULT_URL
 from service.datasets.cli import Read, read_options, upload_file
 from service.inference.cli import Url, split_version
+from sibling.client import Client
+from sibling.client.client import DEFAULT_URL
 
 batch = typer.Typer()
 _out = Console(highlight=False, soft_wrap=True, markup=False)

@@ -11,8 +11,8 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
 from rich.table import Table
 from rich.text import Text
 
-from service.client import Client
-from service.client.client import DEFAULT_URL, Dataset
+from sibling.client import Client
+from sibling.client.client import DEFAULT_URL, Dataset
 
 datasets = typer.Typer()
 #: Line width if the output is a file or a pipe, so that tables are not wrapped.

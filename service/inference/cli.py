@@ -13,8 +13,8 @@ import typer
 from numpy.typing import NDArray
 
 from algorithms.interface.model import CLASS_METHODS, METHODS
-from service.client import Client, RemoteModel
-from service.client.client import DEFAULT_URL
+from sibling.client import Client, RemoteModel
+from sibling.client.client import DEFAULT_URL
 
 Url = Annotated[
     str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")

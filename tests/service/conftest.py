@@ -20,11 +20,11 @@ import pytest
 import sqlalchemy as sa
 
 from service import cli
-from service.client import Client, Dataset, RemoteModel
 from service.database import Database
 from service.jobs.worker.tls import make_certificates
 from service.rows import BlobChunkRow, BlobRow, DatasetRow
 from service.settings import RENAMED
+from sibling import Client, Dataset, RemoteModel
 
 ROOT = Path(__file__).parents[2]
 START_TIMEOUT_S = 240

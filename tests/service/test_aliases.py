@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import sqlalchemy as sa
 
-from service.client import ServiceError
 from service.models.resolver import ModelResolver
 from service.rows import AliasRow
+from sibling import ServiceError
 
 pytestmark = pytest.mark.usefixtures("versions")
 needs_production = pytest.mark.usefixtures("production")

@@ -19,9 +19,9 @@ from service.access.keys import new_key, parse_key
 from service.audit import store
 from service.audit.events import MAX_REFUSED_AT_ONCE, AuditEvent, RefusalLimit
 from service.audit.store import AuditFilter
-from service.client import Client, ServiceError
 from service.retention import store as retention
 from service.rows import AuditRow
+from sibling import Client, ServiceError
 
 ROOT = Path(__file__).parents[2]
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}

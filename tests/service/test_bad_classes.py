@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import ALGORITHMS
-from service.client import JobFailed, ServiceError
+from sibling import JobFailed, ServiceError
 
 CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if "distances" in a.Model.methods())
 RNG = np.random.default_rng(0)

@@ -15,11 +15,11 @@ from algorithms.interface.errors import InvalidData
 from algorithms.interface.model import METHODS
 from algorithms.registry import ALGORITHMS
 from service.blobs import BlobStore
-from service.client import JobFailed, ServiceError
 from service.datasets.blocks import DatasetWriter, Layout
 from service.datasets.canonical import read_tasks
 from service.jobs.worker.inference import BLOCK_ROWS, infer
 from service.rows import DatasetRow
+from sibling import JobFailed, ServiceError
 
 ROOT = Path(__file__).parents[2]
 #: Algorithms that need other tasks: shared rows, or two classes.

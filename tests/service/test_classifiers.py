@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import ALGORITHMS, load_model
-from service.client import ServiceError
+from sibling import ServiceError
 
 #: Algorithms that accept tasks with different features and return distances.
 CLASSIFIERS = sorted(name for name, a in ALGORITHMS.items() if "distances" in a.Model.methods())

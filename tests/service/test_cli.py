@@ -16,8 +16,8 @@ import pytest
 import sqlalchemy as sa
 from pydantic import ValidationError
 
-from service.client import Client
 from service.settings import RENAMED, Settings
+from sibling import Client
 
 RNG = np.random.default_rng(0)
 

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import load_model
-from service.client import Client, JobFailed, ServiceError
+from sibling import Client, JobFailed, ServiceError
 
 RNG = np.random.default_rng(1)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from service.cli import app
-from service.client import ServiceError
+from sibling import ServiceError
 
 NAMES = ("age", "iq", "größe")
 NPY, CSV = "application/x-npy", "text/csv"

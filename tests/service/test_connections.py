@@ -10,8 +10,8 @@ import numpy as np
 import psutil
 import pytest
 
-from service.client import Client
 from service.server.connections import MAX_HEAD_BYTES, MAX_PIPELINED
+from sibling import Client
 
 MIB = 1024 * 1024
 LIMIT_S = 2

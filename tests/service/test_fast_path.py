@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from fastapi import FastAPI
 
-from service.client import Client
 from service.inference.handler import Reply
 from service.observability.metrics import Metrics
 from service.server.fast_path import FastPath
 from service.settings import Settings
+from sibling import Client
 
 KEY = "sib_" + "a" * 12 + "_" + "b" * 43
 KEYS = {

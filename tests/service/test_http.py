@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from service.access import store
-from service.client import Client
+from sibling import Client
 
 PATH = "/v2/models/shared/infer"
 #: More than is read into the memory that all connections share.

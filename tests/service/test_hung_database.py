@@ -12,11 +12,11 @@ import pytest
 import sqlalchemy as sa
 
 import service.database
-from service.client import Client
 from service.database import UNAVAILABLE, Database
 from service.errors import problem_of
 from service.postgres import PING_TIMEOUT_S, RESPONSE_MARGIN_S
 from service.server.parts import N_REQUEST_THREADS
+from sibling import Client
 
 STATEMENT_TIMEOUT_S = 2
 CONNECT_TIMEOUT_S = 2

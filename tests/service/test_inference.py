@@ -9,7 +9,7 @@ import orjson
 import pytest
 
 from algorithms.registry import load_model
-from service.client import Client
+from sibling import Client
 
 NPY = "application/x-npy"
 PATH = "/v1/models/shared/transform"

@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from algorithms.registry import load_model
-from service.client import Client
 from service.settings import MIB
+from sibling import Client
 
 JSON = "application/json"
 NPY = "application/x-npy"

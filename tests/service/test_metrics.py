@@ -62,7 +62,7 @@ def test_the_queue_is_read_from_the_database(start_service):
     """A job that waits for its parts is not ended, and not queued."""
     import numpy as np
 
-    from service.client import Client
+    from sibling import Client
 
     service = start_service(SIBLING_WORKER_SLOTS=1)
     with Client(service.url) as client, httpx.Client(base_url=service.url, timeout=240) as http:

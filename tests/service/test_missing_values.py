@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import load_model
-from service.client import ServiceError
+from sibling import ServiceError
 
 
 @pytest.fixture(scope="module")

@@ -10,7 +10,7 @@ import pyarrow.feather
 import pyarrow.parquet as pq
 import pytest
 
-from service.client import Client, JobFailed, ServiceError
+from sibling import Client, JobFailed, ServiceError
 
 PARQUET = "application/vnd.apache.parquet"
 STREAM = "application/vnd.apache.arrow.stream"

@@ -7,8 +7,8 @@ import pytest
 from safetensors import safe_open
 
 from algorithms.registry import ALGORITHMS, load_model
-from service.client import ServiceError
 from service.models.schemas import Report
+from sibling import ServiceError
 
 #: Algorithms that need other tasks: shared rows, or two classes.
 OTHER_TASKS = {"okl", "convex-okl", "mean-regularised"}

@@ -10,7 +10,7 @@ import numpy as np
 import psutil
 import pytest
 
-from service.client import Client
+from sibling import Client
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 LEASE_S = 2

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from algorithms.interface.relations import relations_of
-from service.client import ServiceError
 from service.models.relations_svg import draw
+from sibling import ServiceError
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import Client, ServiceError
+from sibling import Client, ServiceError
 
 TABLE = [
     {"task": t, "age": float(a), "sex": s, "y": a / 10 + (s == "F")}

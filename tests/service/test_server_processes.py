@@ -9,7 +9,7 @@ import psutil
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from service.client import Client
+from sibling import Client
 
 N_WORKERS = 3
 ROWS = np.random.default_rng(0).standard_normal((40, 4))

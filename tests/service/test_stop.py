@@ -4,7 +4,7 @@ import numpy as np
 import psutil
 import pytest
 
-from service.client import Client
+from sibling import Client
 
 STOP_TIMEOUT_S = 120
 

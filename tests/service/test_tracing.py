@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
-from service.client import Client
 from service.rows import JobRow
+from sibling import Client
 
 ROOT = Path(__file__).parents[2]
 TRACE, SPAN = "1234567890abcdef1234567890abcdef", "fedcba0987654321"

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import ALGORITHMS, load_model
-from service.client.errors import JobFailed, ServiceError
+from sibling.client.errors import JobFailed, ServiceError
 
 DEFINITIONS = json.loads((Path(__file__).parent / "data/open_inference_protocol.json").read_text())
 #: OpenAPI document of the protocol, which has fewer kinds of responses.

@@ -12,10 +12,10 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from service.client import Client
 from service.errors import Problem
 from service.inference.call import InputSpec
 from service.inference.v2.request import read_request
+from sibling import Client
 
 LENGTH = "Inference-Header-Content-Length"
 PATH = "/v2/models/shared/infer"

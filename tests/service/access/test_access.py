@@ -12,8 +12,8 @@ import sqlalchemy as sa
 from algorithms.interface.model import METHODS
 from service.access import store
 from service.access.keys import SCOPES, Key, allows, new_key, parse_key
-from service.client import Client, ServiceError
 from service.rows import Row
+from sibling import Client, ServiceError
 
 ROWS = {"a": np.arange(20.0).reshape(5, 4) ** 1.5, "b": np.arange(20.0).reshape(5, 4) ** 1.2}
 #: What anybody may see: that the service lives, and its pages, which hold no data.

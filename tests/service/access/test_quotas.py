@@ -10,12 +10,12 @@ import sqlalchemy as sa
 
 from service.access import quotas
 from service.blobs import BlobStore
-from service.client import Client, ServiceError
 from service.datasets import store as dataset_store
 from service.errors import Problem
 from service.job_states import JobState
 from service.rows import BlobRow, DatasetRow, JobRow, ModelRow, VersionRow
 from service.settings import Settings
+from sibling import Client, ServiceError
 
 CSV = b"task,a,b\ns,1,2\ns,3,5\nt,5,6\nt,8,8\n"
 NONE = {"max_datasets": 0, "max_models": 0, "max_stored_bytes": 0}

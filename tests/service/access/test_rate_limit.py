@@ -12,8 +12,8 @@ import pytest
 from service.access import rate_limit, store
 from service.access.keys import new_key
 from service.access.rate_limit import RateLimiter
-from service.client import Client
 from service.errors import Problem
+from sibling import Client
 
 PER_S = 0.1
 BURST = 10

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from tusclient.client import TusClient
 
-from service.client import Client, ServiceError, resumable
-from service.client import client as client_module
+from sibling import Client, ServiceError, resumable
+from sibling import client as client_module
 
 HEADERS = {"Tus-Resumable": "1.0.0"}
 

@@ -5,7 +5,7 @@ import pytest
 
 from algorithms.interface.tasks import Task
 from algorithms.registry import ALGORITHMS, load_model
-from service.client import JobFailed, ServiceError
+from sibling import JobFailed, ServiceError
 
 
 @pytest.fixture(scope="module")

@@ -1,7 +1,7 @@
 import httpx
 import numpy as np
 
-from service.client import Client
+from sibling import Client
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 

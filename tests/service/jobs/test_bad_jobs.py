@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from service.client import ServiceError
+from sibling import ServiceError
 
 
 @pytest.fixture(scope="module")

@@ -8,8 +8,8 @@ import pyarrow.parquet as pq
 import pytest
 import sqlalchemy as sa
 
-from service.client import Client, JobFailed, ServiceError
 from service.rows import BlobRow, DatasetRow, JobRow, VersionRow
+from sibling import Client, JobFailed, ServiceError
 
 #: A slow model, so that the job lasts for seconds.
 SLOW = "gp-lvm"

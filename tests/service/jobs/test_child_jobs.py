@@ -11,10 +11,10 @@ from algorithms.evaluation.splits import fold_split
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.interface.trace import Trace
 from algorithms.registry import ALGORITHMS
-from service.client import Client, JobFailed, ServiceError
 from service.job_states import JobState
 from service.jobs.queue import admission, child_store, queries, store
 from service.jobs.studies.child_jobs import ChildJob
+from sibling import Client, JobFailed, ServiceError
 
 LOST = store.AttemptFailure("worker-lost", "gone")
 

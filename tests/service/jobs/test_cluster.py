@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from service.client import Client
 from service.jobs.worker.tls import find_security, make_certificates
+from sibling import Client
 
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}
 #: Dask's client gives up for good when it has not found its scheduler for 10 s.

@@ -9,7 +9,6 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
-from service.client import ServiceError
 from service.datasets import store as dataset_store
 from service.idempotency import find_created, remember_created
 from service.job_states import FINAL, JobState
@@ -26,6 +25,7 @@ from service.rows import (
     ModelRow,
     VersionRow,
 )
+from sibling import ServiceError
 
 ROOT = Path(__file__).parents[3]
 URL = "/v1/jobs"

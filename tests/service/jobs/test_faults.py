@@ -22,9 +22,9 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from service.client import Client, JobFailed
 from service.database import Database
 from service.rows import BlobChunkRow, BlobRow, JobRow, ModelRow, VersionRow
+from sibling import Client, JobFailed
 
 MISCHIEF = Path(__file__).parent / "mischief"
 SEGFAULT, FLOOD, SWALLOW, NATIVE, NUL, SLOW = 9001, 9002, 9003, 9004, 9005, 9006

@@ -9,7 +9,7 @@ import numpy as np
 import psutil
 import pytest
 
-from service.client import Client
+from sibling import Client
 
 TIMEOUT_S = 45
 

@@ -19,8 +19,8 @@ import psutil
 import pytest
 import sqlalchemy as sa
 
-from service.client import Client
 from service.jobs.worker.tls import make_certificates
+from sibling import Client
 
 ROOT = Path(__file__).parents[3]
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}

@@ -4,7 +4,7 @@ import httpx
 import numpy as np
 import pytest
 
-from service.client import JobFailed, ServiceError
+from sibling import JobFailed, ServiceError
 
 OPTIONS = {"splits": {"n_folds": 2, "repeats": 1}}
 

@@ -6,7 +6,7 @@ import numpy as np
 import psutil
 import pytest
 
-from service.client import Client, JobFailed
+from sibling import Client, JobFailed
 
 #: Long enough to be interrupted, short enough to be finished: some seconds of iterations.
 LONG = {"k": 5, "selection": "cv", "n_folds": 10, "starts": "many"}

@@ -15,8 +15,8 @@ import pytest
 
 from service.access import store
 from service.access.keys import new_key
-from service.client import Client
 from service.jobs.watcher import JobWatcher
+from sibling import Client
 
 MISCHIEF = Path(__file__).parent / "mischief"
 #: Seed of a job whose steps the mischief delays.

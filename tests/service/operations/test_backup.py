@@ -9,10 +9,10 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobWriter
-from service.client import Client
 from service.database import Database
 from service.rows import BlobChunkRow, BlobRow
 from service.schema import SchemaMismatch
+from sibling import Client
 
 ROOT = Path(__file__).parents[3]
 CHUNK = os.urandom(100_000)

@@ -7,9 +7,9 @@ import httpx
 import numpy as np
 import sqlalchemy as sa
 
-from service.client import Client
 from service.database import now
 from service.rows import BlobRow, EventRow, JobRow
+from sibling import Client
 
 #: Everything has expired.
 AT_ONCE = {

@@ -9,9 +9,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from service.client.errors import ServiceError
-from service.client.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
-from service.client.http import Http, path
+from sibling.client.errors import ServiceError
+from sibling.client.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
+from sibling.client.http import Http, path
 
 _NPY: Final = "application/x-npy"
 _ARROW: Final = "application/vnd.apache.arrow.stream"

@@ -5,10 +5,10 @@ from typing import Any, Final, Self
 
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
-from service.client.errors import JobFailed
-from service.client.http import Http, path
-from service.client.model import RemoteModel
-from service.client.outputs import RemoteOutputs
+from sibling.client.errors import JobFailed
+from sibling.client.http import Http, path
+from sibling.client.model import RemoteModel
+from sibling.client.outputs import RemoteOutputs
 
 _LONG_POLL_S: Final = 20
 _PROGRESS_POLL_S: Final = 0.25
@@ -58,7 +58,7 @@ class RemoteJob:
         return self
 
     def delete(self) -> None:
-        """Delete the job, which has ended; see :meth:`service.client.Client.delete_job`."""
+        """Delete the job, which has ended; see :meth:`sibling.client.Client.delete_job`."""
         self._http.send("DELETE", path("v1", "jobs", self.id))
 
     def events(self) -> Iterator[dict[str, Any]]:

@@ -14,8 +14,8 @@ from uuid import uuid4
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from service.client.errors import ServiceError
-from service.client.frames import (
+from sibling.client.errors import ServiceError
+from sibling.client.frames import (
     is_frame,
     is_raw,
     join_tables,
@@ -24,10 +24,10 @@ from service.client.frames import (
     table_bytes,
     to_arrow,
 )
-from service.client.http import Http, path
-from service.client.job import InferenceJob, TrainingJob
-from service.client.model import RemoteModel
-from service.client.resumable import MIN_BYTES, OnProgress, upload_resumably
+from sibling.client.http import Http, path
+from sibling.client.job import InferenceJob, TrainingJob
+from sibling.client.model import RemoteModel
+from sibling.client.resumable import MIN_BYTES, OnProgress, upload_resumably
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"

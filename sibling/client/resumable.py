@@ -10,8 +10,8 @@ from typing import Any, Final
 
 import httpx
 
-from service.client.errors import ServiceError
-from service.client.http import Http, path
+from sibling.client.errors import ServiceError
+from sibling.client.http import Http, path
 
 #: Size from which a file is uploaded in parts.
 MIN_BYTES: Final = 32 * 1024 * 1024

@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from service.client.http import Http, path
+from sibling.client.http import Http, path
 
 
 class RemoteOutputs:

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from service.client.errors import ServiceError
+from sibling.client.errors import ServiceError
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2

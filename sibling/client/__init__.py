@@ -1,0 +1,19 @@
+"""Python client of the service, which the command line and the demo use too."""
+
+from sibling.client.client import Client, Dataset
+from sibling.client.errors import JobFailed, ServiceError
+from sibling.client.job import InferenceJob, RemoteJob, TrainingJob
+from sibling.client.model import RemoteModel
+from sibling.client.outputs import RemoteOutputs
+
+__all__ = [
+    "Client",
+    "Dataset",
+    "InferenceJob",
+    "JobFailed",
+    "RemoteJob",
+    "RemoteModel",
+    "RemoteOutputs",
+    "ServiceError",
+    "TrainingJob",
+]
