@@ -243,6 +243,13 @@ ERRORS: Final[dict[str, ErrorSpec]] = {
         "The tasks do not meet the algorithm's requirements, or the rows those of the model.",
         "Correct the data; the detail names the task and, if known, the row and column.",
     ),
+    "checksum-mismatch": ErrorSpec(
+        422,
+        "Checksum mismatch",
+        "The bytes of a resumable upload do not have the SHA-256 that the client declared: the "
+        "file changed while it was sent.",
+        "Upload the file again.",
+    ),
     "invalid-dataset": ErrorSpec(
         422,
         "Invalid dataset",

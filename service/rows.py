@@ -104,6 +104,8 @@ class UploadRow(Row):
     options: Mapped[dict[str, Any]]
     #: Text by which the client recognises the upload.
     tag: Mapped[str | None] = mapped_column(sa.String(200))
+    #: SHA-256 that the whole file must have.
+    sha256: Mapped[str | None] = mapped_column(sa.String(64))
     #: Number of bytes of the whole file; its blob has the number of those that have arrived.
     length: Mapped[int] = mapped_column(sa.BigInteger)
     blob_id: Mapped[str | None] = mapped_column(ForeignKey("blobs.id"), index=True)

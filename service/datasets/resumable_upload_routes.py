@@ -5,6 +5,7 @@ Its extensions creation, expiration and termination are supported.
 
 import base64
 import binascii
+import re
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 from typing import Annotated, Any, Final
@@ -12,6 +13,7 @@ from typing import Annotated, Any, Final
 from fastapi import APIRouter, Depends, Header, Path, Query, Request, Response
 from fastapi.concurrency import run_in_threadpool
 from pydantic import BaseModel, Field
+from starlette.types import Message, Receive, Scope, Send
 
 from service.datasets import resumable_upload_store, resumable_uploads
 from service.datasets.context import Context, Services
@@ -23,13 +25,14 @@ from service.errors import Problem
 from service.http.documentation import problems
 from service.http.paging import Page, Paging, page
 from service.http.responses import json_response
-from service.http.routing import Owner, secured
+from service.http.routing import Owner, StrictRoute
 
 VERSION: Final = "1.0.0"
 #: Media types accepted for PATCH: the one of tus, and the generic one of binary data.
 PART_TYPES: Final = ("application/offset+octet-stream", "application/octet-stream")
 _MAX_METADATA: Final = 8_000
 _MAX_TAG: Final = 200
+_SHA256: Final = re.compile("[0-9a-f]{64}")
 
 
 def _check_version(
@@ -43,10 +46,27 @@ def _check_version(
         raise Problem("precondition-failed", detail, headers={"Tus-Version": VERSION})
 
 
+class _TusRoute(StrictRoute):
+    """A route whose responses, including errors, carry the version of the protocol."""
+
+    needed = ("datasets:write", "datasets:read")
+
+    async def handle(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handle a request."""
+
+        async def send_with_version(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                version = (b"tus-resumable", VERSION.encode())
+                message = {**message, "headers": [*message["headers"], version]}
+            await send(message)
+
+        await super().handle(scope, receive, send_with_version)
+
+
 router = APIRouter(
     prefix="/v1/uploads",
     tags=["datasets"],
-    route_class=secured("datasets:{}"),
+    route_class=_TusRoute,
     dependencies=[Depends(_check_version)],
 )
 
@@ -107,7 +127,6 @@ async def describe_protocol(services: Context) -> Response:
         "Tus-Version": VERSION,
         "Tus-Extension": "creation,expiration,termination",
         "Tus-Max-Size": str(services.settings.max_upload_bytes),
-        "Tus-Resumable": VERSION,
     }
     return Response(status_code=204, headers=headers)
 
@@ -138,7 +157,8 @@ async def create_upload(
             max_length=_MAX_METADATA,
             description="Comma-separated pairs of a key and its base64-encoded value: `filetype`, "
             "the media type of the file, and optionally `tag`, a text by which the client "
-            "recognises the upload.",
+            "recognises the upload, and `sha256`, the SHA-256 of the file in hexadecimal digits: "
+            "an upload whose bytes have another one is deleted.",
         ),
     ],
 ) -> Response:
@@ -153,9 +173,12 @@ async def create_upload(
     tag = metadata.get("tag")
     if tag is not None and (len(tag) > _MAX_TAG or not tag.isprintable()):
         raise _invalid_metadata(f"tag is not a text of at most {_MAX_TAG} printable characters")
+    sha256 = metadata.get("sha256")
+    if sha256 is not None and not _SHA256.fullmatch(sha256):
+        raise _invalid_metadata("sha256 is not 64 hexadecimal digits in lower case")
     options = ReadOptions.model_validate(query.model_dump(exclude={"name"}))
     format_ = format_of(metadata["filetype"])
-    new = NewUpload(owner, query.name, options, format_, upload_length, tag)
+    new = NewUpload(owner, query.name, options, format_, upload_length, tag, sha256)
     state = await run_in_threadpool(resumable_uploads.create, services, new)
     return _response(state, services, status=201, Location=f"/v1/uploads/{state.row.id}")
 
@@ -180,7 +203,7 @@ def list_uploads(services: Context, owner: Owner, query: Paging) -> Page[Upload]
     "/{upload_id}",
     summary="Read a resumable upload",
     response_model=Upload,
-    responses=problems("not-found", "precondition-failed", "invalid-request"),
+    responses=problems("not-found", "checksum-mismatch", "precondition-failed", "invalid-request"),
 )
 def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
     """Return an upload. HEAD returns `Upload-Offset`, the offset to continue from."""
@@ -195,6 +218,7 @@ def get_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response
     responses=problems(
         "not-found",
         "offset-mismatch",
+        "checksum-mismatch",
         "body-too-large",
         "unsupported-media-type",
         "precondition-failed",
@@ -229,7 +253,7 @@ async def continue_upload(
 def delete_upload(upload_id: UploadId, services: Context, owner: Owner) -> Response:
     """Delete an upload; the dataset that was created from it stays."""
     resumable_uploads.delete(services, upload_id, owner)
-    return Response(status_code=204, headers={"Tus-Resumable": VERSION})
+    return Response(status_code=204)
 
 
 def _response(state: UploadState, services: Services, *, status: int, **headers: str) -> Response:
@@ -240,7 +264,6 @@ def _response(state: UploadState, services: Services, *, status: int, **headers:
 
 def _headers(state: UploadState, services: Services) -> dict[str, str]:
     headers = {
-        "Tus-Resumable": VERSION,
         "Upload-Offset": str(state.offset),
         "Upload-Length": str(state.row.length),
         "Cache-Control": "no-store",

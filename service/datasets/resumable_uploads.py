@@ -1,6 +1,5 @@
 """Resumable uploads: storage of their parts, and completion."""
 
-import asyncio
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Final
@@ -10,18 +9,12 @@ from starlette.concurrency import run_in_threadpool
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload, count_uploads
-from service.blobs import Blob, BlobAppender, BlobChanged, complete_blob, release_blob
+from service.blobs import Blob, BlobChanged, complete_blob, release_blob
 from service.datasets import resumable_upload_store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
 from service.datasets.formats.registry import Format, find_format
-from service.datasets.upload import (
-    MAGIC_BYTES,
-    WRITE_BYTES,
-    UploadRequest,
-    check_start,
-    register_in,
-)
+from service.datasets.upload import UploadRequest, register_in, write_body
 from service.errors import Problem
 from service.rows import BlobRow, UploadRow, new_id
 
@@ -37,6 +30,8 @@ class NewUpload:
     ----------
     tag
         Text by which the client recognises the upload, such as a hash of the file.
+    sha256
+        SHA-256 that the whole file must have, in hexadecimal digits; None if the client sent none.
     """
 
     owner: str
@@ -45,6 +40,7 @@ class NewUpload:
     format: Format
     length: int
     tag: str | None
+    sha256: str | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +87,7 @@ def create(services: Services, new: NewUpload) -> UploadState:
             media_type=new.format.media_types[0],
             options=new.options.model_dump(mode="json"),
             tag=new.tag,
+            sha256=new.sha256,
             length=new.length,
             blob_id=blob_id,
         )
@@ -100,7 +97,13 @@ def create(services: Services, new: NewUpload) -> UploadState:
 
 
 def read(services: Services, upload_id: str, owner: str) -> UploadState:
-    """Return an upload; create its dataset if the process that received the last byte did not."""
+    """Return an upload; create its dataset if the process that received the last byte did not.
+
+    Raises
+    ------
+    Problem
+        There is no such upload, or its bytes do not have the declared SHA-256; it is then deleted.
+    """
     with services.database.read() as session:
         found = _state(session, upload_id, owner)
     if found.offset == found.row.length and found.row.dataset_id is None:
@@ -119,7 +122,8 @@ async def append(
     ------
     Problem
         The offset is not the number of bytes so far, the body exceeds the length of the upload,
-        or its first bytes do not match the media type.
+        its first bytes do not match the media type, or the bytes of the complete upload do not
+        have the declared SHA-256.
     """
     found = await run_in_threadpool(read, services, upload_id, owner)
     if found.row.dataset_id is not None or found.offset != offset:
@@ -129,42 +133,16 @@ async def append(
     is_changed = appender.size_bytes != offset  # by another request, or deleted
     if not is_changed:
         try:
-            await _receive(request, appender, found)
+            format_, length = find_format(found.row.media_type), found.row.length
+            too_long = _too_long(found)
+            await write_body(request, appender, format_, limit=length, too_long=too_long)
+        except ClientDisconnect:
+            pass  # the client asks for the offset and continues
         except BlobChanged:
             is_changed = True
     if is_changed:
         raise _mismatch(await run_in_threadpool(read, services, upload_id, owner))
     return await run_in_threadpool(read, services, upload_id, owner)
-
-
-async def _receive(request: Request, appender: BlobAppender, found: UploadState) -> None:
-    format_ = find_format(found.row.media_type)
-    pending = bytearray()
-    is_checked = found.offset > 0
-    try:
-        async for piece in request.stream():
-            pending += piece
-            if appender.size_bytes + len(pending) > found.row.length:
-                raise _too_long(found)
-            if not is_checked and len(pending) >= MAGIC_BYTES:
-                is_checked = True
-                check_start(format_, bytes(pending))
-            if len(pending) >= WRITE_BYTES:
-                await run_in_threadpool(appender.write, bytes(pending))
-                pending.clear()
-    except ClientDisconnect:
-        pass  # the client asks for the offset and continues
-    except (Problem, asyncio.CancelledError) as error:
-        if not isinstance(error, Problem) or error.code == "request-timeout":
-            # shielded, since a server that stops cancels its requests
-            await asyncio.shield(run_in_threadpool(_store, appender, bytes(pending)))
-        raise
-    await run_in_threadpool(_store, appender, bytes(pending))
-
-
-def _store(appender: BlobAppender, data: bytes) -> None:
-    appender.write(data)
-    appender.flush()
 
 
 class _Received:
@@ -188,6 +166,10 @@ def _complete(services: Services, row: UploadRow) -> UploadState:
     """Create the dataset of an upload whose bytes are complete."""
     assert row.blob_id is not None
     sha256 = services.blobs.sha256(row.blob_id)
+    if row.sha256 not in (None, sha256):
+        delete(services, row.id, row.owner)
+        detail = f"the bytes received have the SHA-256 {sha256}, but the declared one is"
+        raise Problem("checksum-mismatch", f"{detail} {row.sha256}; the upload has been deleted")
     request = UploadRequest(row.owner, row.name, ReadOptions.model_validate(row.options), None)
     with services.database.write() as session:
         upload = resumable_upload_store.get(session, row.id, owner=row.owner, for_update=True)

@@ -11,7 +11,7 @@ from sqlalchemy.orm import Session
 from starlette.requests import ClientDisconnect, Request
 
 from service.access.quotas import check_upload
-from service.blobs import Blob, BlobWriter
+from service.blobs import Blob, BlobAppender, BlobWriter
 from service.datasets import store
 from service.datasets.context import Services
 from service.datasets.formats.options import ReadOptions
@@ -67,7 +67,7 @@ async def receive(
     check_length(request, limit)
     writer = await run_in_threadpool(services.blobs.writer)
     try:
-        await _store(request, writer, format_, limit)
+        await write_body(request, writer, format_, limit=limit, too_long=too_large(limit))
         return await run_in_threadpool(_register, services, writer, upload, format_)
     except BaseException as error:
         # shielded, so that the data is deleted even if the client disconnects
@@ -79,26 +79,54 @@ async def receive(
         raise
 
 
-async def _store(request: Request, writer: BlobWriter, format_: Format, limit: int) -> None:
+async def write_body(
+    request: Request,
+    writer: BlobWriter | BlobAppender,
+    format_: Format,
+    *,
+    limit: int,
+    too_long: Problem,
+) -> None:
+    """Add the body of a request to a blob; keep what arrived before an interruption.
+
+    Parameters
+    ----------
+    limit
+        Maximum size of the blob.
+    too_long
+        Raised if the body exceeds the limit.
+
+    Raises
+    ------
+    Problem
+        The body exceeds the limit, stalls, or the first bytes of the blob are of another format.
+    """
     pending = bytearray()
-    is_checked = False
-    async for chunk in request.stream():
-        pending += chunk
-        if writer.size_bytes + len(pending) > limit:
-            raise too_large(limit)
-        if not is_checked and len(pending) >= MAGIC_BYTES:
-            is_checked = True
-            check_start(format_, bytes(pending))
-        if len(pending) >= WRITE_BYTES:
-            await run_in_threadpool(writer.write, bytes(pending))
-            pending.clear()
-    if not is_checked:
-        check_start(format_, bytes(pending))
-    await run_in_threadpool(writer.write, bytes(pending))
-    if writer.size_bytes == 0:
-        issue = ValidationIssue("empty-file", "the upload has no bytes")
-        raise Problem("invalid-dataset", issue.detail, errors=[issue.to_json()])
-    await run_in_threadpool(writer.flush)
+    is_checked = writer.size_bytes > 0
+    try:
+        async for chunk in request.stream():
+            pending += chunk
+            if writer.size_bytes + len(pending) > limit:
+                raise too_long
+            if not is_checked and len(pending) >= MAGIC_BYTES:
+                is_checked = True
+                _check_start(format_, bytes(pending))
+            if len(pending) >= WRITE_BYTES:
+                await run_in_threadpool(writer.write, bytes(pending))
+                pending.clear()
+        if not is_checked:
+            _check_start(format_, bytes(pending))
+    except (ClientDisconnect, Problem, asyncio.CancelledError) as error:
+        if not isinstance(error, Problem) or error.code == "request-timeout":
+            # shielded, since a server that stops cancels its requests
+            await asyncio.shield(run_in_threadpool(_write, writer, bytes(pending)))
+        raise
+    await run_in_threadpool(_write, writer, bytes(pending))
+
+
+def _write(writer: BlobWriter | BlobAppender, data: bytes) -> None:
+    writer.write(data)
+    writer.flush()
 
 
 def format_of(media_type: str) -> Format:
@@ -109,7 +137,7 @@ def format_of(media_type: str) -> Format:
         raise Problem("unsupported-media-type", str(error)) from None
 
 
-def check_start(format_: Format, head: bytes) -> None:
+def _check_start(format_: Format, head: bytes) -> None:
     """Raise a problem if the first bytes of an upload are of another format."""
     try:
         check_magic(format_, head)
@@ -120,6 +148,9 @@ def check_start(format_: Format, head: bytes) -> None:
 def _register(
     services: Services, writer: BlobWriter, upload: UploadRequest, format_: Format
 ) -> tuple[DatasetRow, bool]:
+    if writer.size_bytes == 0:
+        issue = ValidationIssue("empty-file", "the upload has no bytes")
+        raise Problem("invalid-dataset", issue.detail, errors=[issue.to_json()])
     owner, key = upload.owner, upload.idempotency_key
     request_hash = fingerprint("POST /v1/datasets", upload.name, _same(writer, upload, format_))
     with services.database.write() as session:

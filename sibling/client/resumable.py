@@ -22,6 +22,7 @@ _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 20.0
 _TUS: Final = {"Tus-Resumable": "1.0.0"}
 _OFFSET_MISMATCH: Final = "offset-mismatch"
+_CHECKSUM_MISMATCH: Final = "checksum-mismatch"
 _TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
 _CHANGED: Final = "the file has changed during the upload; upload it again"
 
@@ -50,8 +51,10 @@ def upload_resumably(
         The file has changed during the upload.
     """
     size = os.fstat(file.fileno()).st_size
-    tag = _tag(file, media_type, query)
-    upload = _find(http, tag) or _begin(http, size, media_type, query, tag)
+    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    tag = hashlib.sha256(repr((sha256, media_type, dict(query))).encode()).hexdigest()
+    values = {"filetype": media_type, "tag": tag, "sha256": sha256}
+    upload = _find(http, tag) or _begin(http, size, query, values)
     url = path("v1", "uploads", upload["id"])
     offset, n_failed = int(upload["offset"]), 0
     while offset < size:
@@ -60,33 +63,22 @@ def upload_resumably(
             if n_failed:
                 offset = int(http.send("HEAD", url, headers=_TUS).headers["upload-offset"])
             if offset < size:
-                offset = _send(http, url, _read_part(file, offset), offset)
+                file.seek(offset)
+                data = file.read(PART_BYTES)
+                if not data:  # the file is shorter now
+                    http.send("DELETE", url)
+                    raise ValueError(_CHANGED)
+                offset = _send(http, url, data, offset)
             n_failed = 0
         except (httpx.TransportError, ServiceError) as error:
+            if isinstance(error, ServiceError) and error.code == _CHECKSUM_MISMATCH:
+                raise ValueError(_CHANGED) from None
             n_failed += 1
             if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
                 raise
             time.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
     on_progress(size, size)
-    if _tag(file, media_type, query) != tag:
-        http.send("DELETE", url)
-        raise ValueError(_CHANGED)
     return str(http.send("GET", url).json()["dataset_id"])
-
-
-def _read_part(file: BufferedReader, offset: int) -> bytes:
-    file.seek(offset)
-    data = file.read(PART_BYTES)
-    if not data:
-        raise ValueError(_CHANGED)
-    return data
-
-
-def _tag(file: BufferedReader, media_type: str, query: Mapping[str, str | Sequence[str]]) -> str:
-    """Return a text that is the same for the same file and options."""
-    file.seek(0)
-    content = hashlib.file_digest(file, "sha256").hexdigest()
-    return hashlib.sha256(repr((content, media_type, dict(query))).encode()).hexdigest()
 
 
 def _find(http: Http, tag: str) -> dict[str, Any] | None:
@@ -98,11 +90,9 @@ def _find(http: Http, tag: str) -> dict[str, Any] | None:
 def _begin(
     http: Http,
     size: int,
-    media_type: str,
     query: Mapping[str, str | Sequence[str]],
-    tag: str,
+    values: Mapping[str, str],
 ) -> dict[str, Any]:
-    values = {"filetype": media_type, "tag": tag}
     pairs = (f"{key} {base64.b64encode(v.encode()).decode()}" for key, v in values.items())
     headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
     begun: dict[str, Any] = http.send("POST", "/v1/uploads", params=query, headers=headers).json()

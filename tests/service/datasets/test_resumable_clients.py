@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from tusclient.client import TusClient
 
-from sibling import Client, ServiceError, resumable
-from sibling import client as client_module
+from sibling import Client, ServiceError
+from sibling.client import client as client_module
+from sibling.client import resumable
 
 HEADERS = {"Tus-Resumable": "1.0.0"}
 
@@ -73,6 +74,12 @@ def test_the_client_continues_an_interrupted_upload(service, table, small_parts)
     assert found.info["n_samples"] == 8000
 
 
+def uploads_of(service):
+    """Return the ids of the uploads that are not complete."""
+    uploads = httpx.get(f"{service.url}/v1/uploads?page_size=200").json()["items"]
+    return {upload["id"] for upload in uploads if upload["dataset_id"] is None}
+
+
 def test_a_file_that_changes_is_not_mixed_with_what_was_sent_before(service, table, small_parts):
     del small_parts
     before = table.read_bytes()
@@ -85,12 +92,21 @@ def test_a_file_that_changes_is_not_mixed_with_what_was_sent_before(service, tab
     with Client(service.url) as client:
         with pytest.raises(KeyboardInterrupt):
             client.upload(table, name="changed", on_progress=interrupt)
+        unfinished = uploads_of(service)
         table.write_bytes(changed)
         found = client.upload(table, name="changed")
         assert found.info["upload_sha256"] == hashlib.sha256(changed).hexdigest()
         table.write_bytes(before.replace(b"3", b"4"))
         with pytest.raises(ValueError, match="has changed during the upload"):
             client.upload(table, on_progress=lambda *_: table.write_bytes(before[:60_000]))
+        table.write_bytes(before)
+        mixed = iter([*[before] * 3, *[changed] * 99])
+        with pytest.raises(ValueError, match="has changed during the upload"):
+            client.upload(
+                table, name="mixed", on_progress=lambda *_: table.write_bytes(next(mixed))
+            )
+        assert "mixed" not in {dataset["name"] for dataset in client.datasets()}
+    assert uploads_of(service) == unfinished
 
 
 def test_the_client_says_why_a_file_in_parts_is_rejected(service, table, small_parts):

@@ -1,6 +1,7 @@
 """Resumable uploads (tus protocol)."""
 
 import base64
+import hashlib
 import io
 import threading
 from datetime import timedelta
@@ -24,8 +25,11 @@ TABLE = ("task,x,y\n" + "".join(f"{'ab'[i % 2]},{i},{i * i}\n" for i in range(60
 LENGTH = len(TABLE)
 
 
-def begin(app, length=LENGTH, *, media_type="text/csv", name="parts", tag=None, **headers):
+def begin(
+    app, length=LENGTH, *, media_type="text/csv", name="parts", tag=None, sha256=None, **headers
+):
     values = {"filetype": media_type} | ({} if tag is None else {"tag": tag})
+    values |= {} if sha256 is None else {"sha256": sha256}
     pairs = [f"{k} {base64.b64encode(v.encode()).decode()}" for k, v in values.items()]
     sent = {"Upload-Length": str(length), "Upload-Metadata": ",".join(pairs), **headers}
     return app.send("POST", f"{URL}?name={name}", headers=sent)
@@ -149,6 +153,7 @@ def test_a_part_that_cannot_be_used_is_told(app, data, headers, status, code, wo
         ({"Upload-Metadata": "filetype not base64!"}, 422, "base64"),
         ({"Upload-Metadata": "filetype eA==,filetype eA=="}, 422, "another pair"),
         ({"Upload-Metadata": "filetype eA=="}, 415, "not supported"),
+        ({"Upload-Metadata": "filetype dGV4dC9jc3Y=,sha256 eA=="}, 422, "64 hexadecimal"),
         ({"Tus-Resumable": "2.0.0"}, 412, "1.0.0"),
     ],
 )
@@ -157,6 +162,35 @@ def test_an_upload_that_cannot_begin_is_told(app, headers, status, word):
     assert response.status_code == status, response.text
     assert word in response.json()["detail"]
     assert app.left_behind() == {}
+
+
+def test_bytes_that_differ_from_the_declared_sha256_make_no_dataset(app):
+    declared = hashlib.sha256(TABLE).hexdigest()
+    location = begin(app, sha256=declared).headers["location"]
+    assert patch(app, location, 0, TABLE[:100]).status_code == 204
+    response = patch(app, location, 100, TABLE[100:].replace(b"7", b"8"))
+    assert (response.status_code, response.json()["code"]) == (422, "checksum-mismatch")
+    assert declared in response.json()["detail"]
+    assert app.send("GET", location).status_code == 404
+    assert app.left_behind() == {}
+    again = begin(app, sha256=declared).headers["location"]
+    assert patch(app, again, 0, TABLE).status_code == 204
+    assert finished(app, again)["state"] == "ready"
+
+
+def test_errors_name_the_version_of_the_protocol(app):
+    location = begin(app).headers["location"]
+    errors = {
+        404: app.send("GET", f"{URL}/up_1"),
+        409: patch(app, location, 5, b"x"),
+        412: patch(app, location, 0, b"x", **{"Tus-Resumable": "0.1"}),
+        413: patch(app, location, 0, TABLE + b"x"),
+        415: patch(app, location, 0, b"x", **{"Content-Type": "text/csv"}),
+        422: app.send("PATCH", location, headers=PART),
+    }
+    for status, response in errors.items():
+        assert response.status_code == status
+        assert response.headers["tus-resumable"] == "1.0.0"
 
 
 def test_a_rejected_file_is_a_rejected_dataset(app):
