@@ -1,7 +1,7 @@
 """Types of an inference call: the rows, what a method expects of them, and the result."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple, NoReturn, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,11 +107,18 @@ class ArrayRows(NamedTuple):
 
 
 #: Largest integer up to which float64 represents every integer.
-_MAX_EXACT = 2**53
+MAX_EXACT: Final = 2**53
 
 
-def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
+def to_float64(
+    array: NDArray[Any], *, task: str, names: Sequence[str | int] | None = None
+) -> Matrix:
     """Return numbers (n_rows, n_columns) as float64.
+
+    Parameters
+    ----------
+    names
+        Names of the columns in messages; default: their positions.
 
     Raises
     ------
@@ -119,17 +126,18 @@ def to_float64(array: NDArray[Any], *, task: str) -> Matrix:
         An integer is too large to be represented exactly.
     """
     if array.dtype.kind in "iu" and array.dtype.itemsize == 8 and array.size:
-        is_beyond = array > _MAX_EXACT
+        is_beyond = array > MAX_EXACT
         if array.dtype.kind == "i":
-            is_beyond |= array < -_MAX_EXACT
+            is_beyond |= array < -MAX_EXACT
         if is_beyond.any():
             row, column = (int(i) for i in np.argwhere(is_beyond)[0])
+            label = column if names is None else names[column]
             raise_invalid_data(
-                f"task '{task}', row {row}, column {column} is {array[row, column]}; integers "
+                f"task '{task}', row {row}, column {label!r} is {array[row, column]}; integers "
                 "beyond 2**53 are not exact as float64; send floats",
                 task=task,
                 row=row,
-                column=column,
+                column=label,
             )
     return array.astype(np.float64, copy=False)
 

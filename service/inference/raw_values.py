@@ -15,6 +15,8 @@ _SHOWN: Final = 40
 #: Characters of numbers. Python's float() also accepts underscores and digits of other scripts.
 _CHARACTERS: Final = frozenset("0123456789+-.eE \t")
 _WORDS: Final = {"true": 1.0, "yes": 1.0, "1": 1.0, "false": 0.0, "no": 0.0, "0": 0.0}
+#: Kinds of columns whose values are text in JSON.
+_TEXT_KINDS: Final = frozenset({"category", "date"})
 _EXPECTED: Final = {
     "number": "a number",
     "boolean": "true or false",
@@ -36,9 +38,10 @@ def encode_column(
     Parameters
     ----------
     values
-        Numbers, text, booleans, dates, or None for a missing value.
+        Numbers, text, booleans, dates, or None for a missing value. Blank text is a missing value,
+        too, where text can be a value.
     is_text
-        Whether all values are text, as in CSV; an empty one is missing.
+        Whether all values are text, as in CSV.
     label
         What messages call the column; default: its name.
 
@@ -53,10 +56,11 @@ def encode_column(
     """
     encode = _ENCODERS[column.kind]
     label = column.name if label is None else label
+    takes_text = is_text or column.kind in _TEXT_KINDS
     levels = {level: float(i) for i, level in enumerate(column.levels)}
     encoded = np.empty(len(values))
     for row, value in enumerate(values):
-        is_missing = value is None or (is_text and not value.strip())
+        is_missing = value is None or (takes_text and isinstance(value, str) and not value.strip())
         number = math.nan if is_missing else encode(value, levels, is_text)
         if number is None:
             raise_invalid_data(

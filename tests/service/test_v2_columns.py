@@ -93,6 +93,15 @@ def test_columns_in_any_order_equal_records(infer, expected):
         assert response.json()["outputs"][0]["data"] == expected.tolist()
 
 
+def test_blank_text_is_a_missing_value_in_every_format(infer, raw, expected):
+    blank = [
+        {**record, "sex": record["sex"] or " ", "seen": record["seen"] or ""} for record in RECORDS
+    ]
+    np.testing.assert_array_equal(raw.predict(blank, task="north"), expected)
+    changes = {name: {"data": [record[name] for record in blank]} for name in ("sex", "seen")}
+    assert infer(*inputs(**changes)).json()["outputs"][0]["data"] == expected.tolist()
+
+
 def test_numbers_of_other_datatypes_are_taken(infer, raw):
     whole = [{**record, "age": 40, "rows": 2} for record in RECORDS]
     changes = {
@@ -134,7 +143,19 @@ def test_a_client_of_the_protocol_sends_binary_columns(service, expected):
         ({"age": {"shape": [3], "data": [1.0] * 3}}, ["'sex' has 4 rows, 'age' 3"]),
         ({"age": {"shape": [2, 2]}}, ["'age' has shape [2, 2]", "expected [n] or [n, 1]"]),
         ({"age": {"data": ["61"] * 4}}, ["input 'age', row 0 is a string", "a number"]),
-        ({"age": {"datatype": "INT64"}}, ["input 'age', row 0 is a number", "an integer"]),
+        ({"age": {"datatype": "INT64"}}, ["input 'age', row 0 is 61.0", "an integer"]),
+        (
+            {"age": {"datatype": "INT64", "data": [1, 2, 3, 2**63]}},
+            ["input 'age', row 3 is 9223372036854775808", "from -9223372036854775808 to"],
+        ),
+        (
+            {"age": {"datatype": "INT64", "data": [1, None, 3, 2**53 + 1]}},
+            ["input 'age', row 3 is 9007199254740993", "or all values as FP64"],
+        ),
+        (
+            {"age": {"datatype": "INT64", "data": [1, 2, 3, 2**53 + 1]}},
+            ["9007199254740993", "not exact", "'age'"],
+        ),
         ({"age": {"datatype": "UINT8", "data": [300] * 4}}, ["300", "from 0 to 255"]),
         ({"age": {"datatype": "BYTES", "data": ["1"] * 4}}, ["'age' has type BYTES"]),
         ({"age": {"data": [1.0]}}, ["needs 4 values, got 1"]),

@@ -2,10 +2,12 @@
 
 A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
 the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ. NaN in X is a
-missing value; rows whose y is NaN have no target, and are left out.
+missing value; rows whose y is NaN have no target, and are left out. In a y of text, that is the
+text that NumPy writes for a missing value, such as 'nan'.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,6 +32,8 @@ from service.datasets.formats.validation import (
 )
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
+#: Maximum number of columns without values that have a note.
+_MAX_NOTES: Final = 20
 _TABLE: Final = frozenset({"X", "task", "y", "groups", "feature_names"})
 _NAMES: Final = "feature_names"
 _PARTS: Final = frozenset({"X", "y", "C", "groups", _NAMES})
@@ -37,6 +41,8 @@ _LAYOUTS: Final = (
     "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/feature_names') or '<task>/C' "
     "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names')"
 )
+#: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
+_MISSING_TEXTS: Final = ("nan", "None", "<NA>")
 #: Largest integer up to which 64-bit floats represent all integers.
 _MAX_EXACT_INTEGER: Final = 2**53
 
@@ -68,8 +74,25 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
     tasks = read(arrays, options, limits, notes)
     if not tasks:
         reject("no-rows", "no row has a target: all of them are NaN")
+    notes += _empty_columns(tasks)
     names = dict.fromkeys(name for task in tasks for name in task.feature_names or ())
     return Parsed.of(tasks, [Column(name) for name in names], notes=tuple(notes))
+
+
+def _empty_columns(tasks: Sequence[Task]) -> list[str]:
+    """Return notes about columns that have no value in any task; tasks without names share them."""
+    has_values: dict[str | int, bool] = {}
+    for task in tasks:
+        if task.input == "rows":
+            labels: Sequence[str | int] = task.feature_names or range(task.n_features)
+            is_known = ~np.isnan(np.fmin.reduce(task.X))
+            for label, known in zip(labels, is_known.tolist(), strict=True):
+                has_values[label] = known or has_values.get(label, False)
+    return [
+        f"column {label!r} has no values and is the same in all rows of a fit; remove it"
+        for label, known in has_values.items()
+        if not known
+    ][:_MAX_NOTES]
 
 
 def _check_options(options: ReadOptions) -> None:
@@ -223,21 +246,24 @@ def _target(
     y: NDArray[Any], name: str, task: str | None, options: ReadOptions, notes: list[str]
 ) -> Target:
     """Return the targets of the rows that have one, and add a note about the others."""
-    rows = None
+    is_missing = np.zeros(y.shape, np.bool_)
     if y.dtype.kind == "f":
         _check_finite(y, name, task, allows_missing=True)
-        is_known = ~np.isnan(y)
-        if not is_known.all():
-            rows = np.flatnonzero(is_known)
-            n_missing = len(y) - len(rows)
-            what = (
-                "1 row has no target and is"
-                if n_missing == 1
-                else f"{n_missing} rows have no target and are"
-            )
-            notes.append(f"{what} left out: NaN in '{name}'")
-            y = y[rows]
-    return Target(as_targets(y, options.target_kind, task=task), rows)
+        is_missing = np.isnan(y)
+    elif y.dtype.kind == "U":
+        is_missing = np.isin(y, _MISSING_TEXTS)
+    if not is_missing.any():
+        return Target(as_targets(y, options.target_kind, task=task))
+    rows = np.flatnonzero(~is_missing)
+    n_missing = len(y) - len(rows)
+    rows_are = (
+        "1 row has no target and is"
+        if n_missing == 1
+        else f"{n_missing} rows have no target and are"
+    )
+    marker = "NaN" if y.dtype.kind == "f" else repr(str(y[is_missing][0]))
+    notes.append(f"{rows_are} left out: {marker} in '{name}'")
+    return Target(as_targets(y[rows], options.target_kind, task=task), rows)
 
 
 def _no_targets(task: str) -> str:

@@ -1,6 +1,6 @@
 """Combination of tasks from stored datasets into a new dataset."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -78,9 +78,10 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     _check_groups(sources, [task for own in members.values() for task in own])
     issues = ValidationIssues()
     merged = []
+    left_out = frozenset(name for source in sources for name in source.ignored)
     for own in members.values():
         with issues.collect():
-            merged.append(_merge(own, cache))
+            merged.append(_merge(own, cache, left_out))
     issues.check()
     tasks = aligned(merged)
     n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in tasks}.values())
@@ -226,12 +227,18 @@ def _with_levels(
     return replace(task, X=cache.get(key, X, lambda: recode(X, given, wanted, task=task.name)))
 
 
-def _merge(members: Sequence[Task], cache: _ArrayCache) -> Task:
-    """Return the rows of tasks with the same name as one task."""
+def _merge(members: Sequence[Task], cache: _ArrayCache, left_out: Collection[str]) -> Task:
+    """Return the rows of tasks with the same name as one task.
+
+    Parameters
+    ----------
+    left_out
+        Columns of uploaded tables that their datasets do not have.
+    """
     first, *others = members
     if not others:
         return first
-    tasks = [first, *(_reorder_columns(task, first) for task in others)]
+    tasks = [first, *(_reorder_columns(task, first, left_out) for task in others)]
     arrays = [task.X for task in tasks]
     X = cache.get(tuple(map(id, arrays)), arrays, lambda: np.concatenate(arrays))
     y = _concatenate([task.y for task in tasks])
@@ -244,7 +251,7 @@ def _concatenate(arrays: Sequence[NDArray[Any] | None]) -> Any:
     return None if arrays[0] is None else np.concatenate([a for a in arrays if a is not None])
 
 
-def _reorder_columns(task: Task, first: Task) -> Task:
+def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task:
     """Return the task with its columns in the order of ``first``.
 
     Raises
@@ -256,7 +263,7 @@ def _reorder_columns(task: Task, first: Task) -> Task:
     if task.input != first.input:
         detail = f"{what} {first.input} in one dataset and {task.input} in another"
         reject("different-columns", detail, task=task.name)
-    _check_same_columns(task, first)
+    _check_same_columns(task, first, left_out)
     if _label_kind(task.y) != _label_kind(first.y):
         detail = (
             f"{what} {_label_kind(first.y)} in one dataset and {_label_kind(task.y)} in another"
@@ -275,7 +282,7 @@ def _reorder_columns(task: Task, first: Task) -> Task:
     return task.select_columns([position[name] for name in first.feature_names or ()])
 
 
-def _check_same_columns(task: Task, first: Task) -> None:
+def _check_same_columns(task: Task, first: Task, left_out: Collection[str]) -> None:
     ours, theirs = task.feature_names, first.feature_names
     if ours is None and theirs is None and task.n_features == first.n_features:
         return
@@ -288,10 +295,13 @@ def _check_same_columns(task: Task, first: Task) -> None:
         sizes = f"{first.n_features} columns in one dataset and {task.n_features} in another"
         reject("different-columns", f"task '{task.name}' has {names or sizes}", task=task.name)
     only = min({*ours} ^ {*theirs})
-    detail = (
-        f"column '{only}' of task '{task.name}' is in only one of the datasets; select "
-        "columns that both have"
-    )
+    advice = "select columns that both have"
+    if only in left_out:
+        advice = (
+            "the upload of the other left it out: upload that one again with "
+            f"column_kind={only}:KIND, such as category, or {advice}"
+        )
+    detail = f"column '{only}' of task '{task.name}' is in only one of the datasets; {advice}"
     reject("different-columns", detail, task=task.name, column=only)
 
 

@@ -60,7 +60,9 @@ class TableRows:
         for j, (values, column) in enumerate(zip(columns, kinds, strict=True)):
             is_array = isinstance(values, np.ndarray)
             if isinstance(values, np.ndarray) and column.kind == "number":
-                matrix[:, j] = to_float64(values[:, np.newaxis], task=spec.task)[:, 0]
+                matrix[:, j] = to_float64(values[:, np.newaxis], task=spec.task, names=labels[j:])[
+                    :, 0
+                ]
             elif not is_array and column.kind == "number" and self.types:
                 detail = f"column '{labels[j]}' has type {self.types[chosen[j]]}; expected numbers"
                 raise_invalid_data(detail, task=spec.task, column=labels[j])

@@ -1,5 +1,6 @@
 """Inputs with one tensor for each column, for models that were trained on tables."""
 
+import math
 from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
@@ -7,7 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.preparation.columns import ColumnKind
-from service.inference.call import InputSpec, Matrix, raise_invalid_data, raise_invalid_request
+from service.inference.call import (
+    MAX_EXACT,
+    InputSpec,
+    Matrix,
+    raise_invalid_data,
+    raise_invalid_request,
+)
 from service.inference.formats.json_body import JSON_NAMES
 from service.inference.formats.table import TableRows
 from service.inference.v2.datatypes import BOOL, BYTES, NUMBERS
@@ -87,10 +94,9 @@ def rows_of_columns(inputs: Sequence[tuple[Tensor, Values]]) -> ColumnInputs:
 
 
 def _values(tensor: Tensor, values: Values) -> NDArray[Any] | list[Any]:
-    """Return the values of a column; None, NaN and empty text are missing."""
+    """Return the values of a column; None and NaN are missing."""
     if tensor.datatype == BYTES:
-        texts = strings_of(tensor, values, allows_missing=True)
-        return [None if text is None or not text.strip() else text for text in texts]
+        return strings_of(tensor, values, allows_missing=True)
     if isinstance(values, memoryview):
         return _of_bytes(tensor, values)
     if isinstance(values, list):
@@ -98,13 +104,13 @@ def _values(tensor: Tensor, values: Values) -> NDArray[Any] | list[Any]:
     tensor.check_count(len(values), "values")
     if tensor.datatype == BOOL:
         return values if isinstance(values, list) else values.tolist()
-    numbers = np.array(values, dtype=np.float64)  # None becomes NaN
     dtype = NUMBERS[tensor.datatype]
     if dtype.kind == "f":
-        return numbers.astype(dtype).astype(np.float64)
-    known = numbers[~np.isnan(numbers)]
-    check_range(known[:, np.newaxis], dtype, tensor)
-    return numbers
+        return np.array(values, np.float64).astype(dtype).astype(np.float64)  # None becomes NaN
+    if isinstance(values, np.ndarray):
+        check_range(values[:, np.newaxis], dtype, tensor)
+        return values.astype(dtype)
+    return np.array(values, np.float64 if None in values else dtype)
 
 
 def _of_bytes(tensor: Tensor, data: memoryview) -> NDArray[Any] | list[Any]:
@@ -118,16 +124,22 @@ def _of_list(tensor: Tensor, data: list[Any]) -> list[Any]:
     """Return the values of a JSON list, each of the type of the tensor or None."""
     flat = [value[0] if isinstance(value, list) and len(value) == 1 else value for value in data]
     types: tuple[type, ...] = (int, float)
+    least, largest = -math.inf, math.inf
     expected = "a number"
     if tensor.datatype == BOOL:
         types, expected = (bool,), "true or false"
     elif NUMBERS[tensor.datatype].kind != "f":
-        types, expected = (int,), "an integer"
+        limits = np.iinfo(NUMBERS[tensor.datatype])
+        least, largest = limits.min, limits.max
+        types, expected = (int,), f"{tensor.datatype}, an integer from {least} to {largest}"
+        if None in flat:  # becomes NaN among floats
+            least, largest = max(least, -MAX_EXACT), min(largest, MAX_EXACT)
+            expected = f"an integer from {least} to {largest}, or all values as FP64"
     for row, value in enumerate(flat):
-        if value is not None and type(value) not in types:
+        if value is not None and (type(value) not in types or not least <= value <= largest):
+            given = value if type(value) in (int, float) else JSON_NAMES[type(value)]
             raise_invalid_data(
-                f"input '{tensor.name}', row {row} is {JSON_NAMES[type(value)]}; "
-                f"expected {expected}",
+                f"input '{tensor.name}', row {row} is {given}; expected {expected}",
                 row=row,
                 pointer=f"{tensor.pointer}/data/{row}",
             )

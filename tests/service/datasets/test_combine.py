@@ -224,6 +224,22 @@ def test_columns_of_different_kinds_are_told(app):
     assert "column_kind=v:KIND" in error["detail"]
 
 
+def test_a_text_column_that_one_upload_left_out_can_be_declared(app):
+    """Codes that repeat in a table, and hardly in the rows that came later."""
+    codes = [f"c{i}" for i in range(30)]
+    ids = []
+    for values in (codes * 2, codes):
+        frame = pd.DataFrame({"task": "a", "size": range(len(values)), "code": values})
+        body = io.BytesIO()
+        frame.to_parquet(body)
+        ids.append(app.upload(body.getvalue(), PARQUET).json()["id"])
+    (error,) = combine(app, *ids).json()["errors"]
+    assert (error["code"], error["column"]) == ("different-columns", "code")
+    assert "upload that one again with column_kind=code:KIND, such as category" in error["detail"]
+    declared = app.upload(body.getvalue(), PARQUET, column_kind="code:category").json()["id"]
+    assert combine(app, ids[0], declared).json()["n_samples"] == 90
+
+
 def test_a_source_that_does_not_exist_is_told(app):
     response = combine(app, upload(app, {"a/X": X}), "ds_none")
     assert response.status_code == 404

@@ -259,6 +259,24 @@ def test_complete_arrays_need_no_preparation(reader):
     assert "columns" not in reader.read_npz({"a/X": X})["manifest"]
 
 
+@pytest.mark.parametrize("text", ["nan", "None", "<NA>"])
+def test_text_that_numpy_writes_for_a_missing_label_is_no_class(reader, text):
+    result = reader.read_npz({"a/X": X, "a/y": np.array(["north", text, "south"])})
+    (task,) = reader.tasks(result)
+    assert task.y.tolist() == ["north", "south"]
+    assert any(repr(text) in note for note in result["manifest"]["warnings"])
+
+
+def test_a_column_without_any_value_has_a_note(reader):
+    empty = np.array([[1.0, np.nan], [2.0, np.nan]])
+    full = np.array([[1.0, np.nan], [2.0, 3.0]])
+    notes = reader.read_npz({"a/X": empty, "b/X": empty})["manifest"]["warnings"]
+    assert notes == ["column 1 has no values and is the same in all rows of a fit; remove it"]
+    named = reader.read_npz({"a/X": empty, "feature_names": np.array(["age", "sex"])})
+    assert "column 'sex' has no values" in named["manifest"]["warnings"][0]
+    assert reader.read_npz({"a/X": empty, "b/X": full})["manifest"]["warnings"] == []
+
+
 @pytest.mark.parametrize("layout", ["tasks", "table"])
 def test_rows_without_a_target_are_left_out_and_told(reader, layout):
     y = np.array([2.5, np.nan, 7.0])
