@@ -135,7 +135,9 @@ async def append(
         try:
             format_, length = find_format(found.row.media_type), found.row.length
             too_long = _too_long(found)
-            await write_body(request, appender, format_, limit=length, too_long=too_long)
+            await write_body(
+                request, appender, format_, limit=length, too_long=too_long, is_part=True
+            )
         except ClientDisconnect:
             pass  # the client asks for the offset and continues
         except BlobChanged:

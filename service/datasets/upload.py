@@ -86,6 +86,7 @@ async def write_body(
     *,
     limit: int,
     too_long: Problem,
+    is_part: bool = False,
 ) -> None:
     """Add the body of a request to a blob; keep what arrived before an interruption.
 
@@ -95,6 +96,8 @@ async def write_body(
         Maximum size of the blob.
     too_long
         Raised if the body exceeds the limit.
+    is_part
+        Whether more may follow, so that the body may have fewer bytes than show its format.
 
     Raises
     ------
@@ -114,7 +117,7 @@ async def write_body(
             if len(pending) >= WRITE_BYTES:
                 await run_in_threadpool(writer.write, bytes(pending))
                 pending.clear()
-        if not is_checked:
+        if not (is_checked or is_part):
             _check_start(format_, bytes(pending))
     except (ClientDisconnect, Problem, asyncio.CancelledError) as error:
         if not isinstance(error, Problem) or error.code == "request-timeout":

@@ -147,8 +147,8 @@ def check_magic(format_: Format, head: bytes) -> None:
     UnsupportedFormat
         They belong to another format or to an unsupported one.
     """
-    if head.startswith(format_.magic) or any(magic.startswith(head) for magic in format_.magic):
-        return  # or the first few of the expected bytes
+    if not head or head.startswith(format_.magic):
+        return
     if format_.has_dialect and head.startswith(csv_text.COMPRESSED):
         return
     reason = next((why for magic, why in UNSUPPORTED if head.startswith(magic)), None)
