@@ -174,6 +174,10 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         parts = tuple(_constants(task, mean) for task, mean in zip(tasks, means, strict=True))
         return ConstantModel(self.name, tasks.names, parts)
 
+    def final_objective(self, params: ConstantParams, trace: Trace) -> None:
+        """Return None: nothing is optimised."""
+        del params, trace
+
     def adapt_task(self, model: ConstantModel, task: Task, *, trace: Trace) -> ConstantModel:
         """Return the model with a new task, which is fitted to the task's rows."""
         del trace

@@ -131,6 +131,11 @@ class TaskByTask(ProjectionAlgorithm[P]):
         del task, params
         return scatters
 
+    def final_objective(self, params: P, trace: Trace) -> float | None:
+        """Return None: each task has an objective of its own."""
+        del params, trace
+        return None
+
     @abstractmethod
     def directions(self, task: Scatters, params: P, *, trace: Trace, loop: str) -> Directions:
         """Return the directions of one task, in one loop of the given name."""

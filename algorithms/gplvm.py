@@ -136,6 +136,10 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
             ),
         )
 
+    def final_objective(self, params: GPLVMParams, trace: Trace) -> None:
+        """Return None: each task has an objective of its own."""
+        del params, trace
+
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with a new task: a process fitted to its rows, or the common one."""
         params = GPLVMParams.model_validate(model.fit_info["params"])

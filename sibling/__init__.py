@@ -37,10 +37,14 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(import_module("sibling.client"), name)
+    if name in __all__:
+        return getattr(import_module("sibling.client"), name)
+    if name[:1].isupper():  # not the modules that Python and its tools look for
+        estimators = import_module("sibling.estimators").EXPORTS
+        if name in estimators:
+            return estimators[name]
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    return [*globals(), *__all__, *import_module("sibling.estimators").EXPORTS]

@@ -143,6 +143,14 @@ class Algorithm(ABC, Generic[P, M]):
         """
         return [self.fit(tasks, one, trace=trace, rng=deepcopy(rng)) for one in params]
 
+    def final_objective(self, params: P, trace: Trace) -> float | None:
+        """Return the objective of all tasks together at the end of a fit.
+
+        None if there is none: each task has its own, or the last loop was not that of the model.
+        """
+        del params
+        return trace.objective
+
     def adapt(self, model: M, task: Task, *, trace: Trace | None = None) -> M:
         """Return the model with a new task, trained on its rows while the other tasks stay fixed.
 

@@ -1,4 +1,7 @@
-"""Errors of algorithms. The service maps them to HTTP."""
+"""Errors of algorithms. The service maps them to HTTP.
+
+Those about values that the caller gave are a ``ValueError``, too, as numerical libraries raise.
+"""
 
 from collections.abc import Collection
 from difflib import get_close_matches
@@ -42,19 +45,19 @@ class AlgorithmError(Exception):
         self.place = "params"
 
 
-class InvalidData(AlgorithmError):
+class InvalidData(AlgorithmError, ValueError):
     """The tasks are malformed or do not meet the algorithm's requirements."""
 
     code = "invalid-data"
 
 
-class InvalidParams(AlgorithmError):
+class InvalidParams(AlgorithmError, ValueError):
     """A parameter is out of bounds, or unsuitable for these tasks."""
 
     code = "invalid-params"
 
 
-class UnknownTask(AlgorithmError):
+class UnknownTask(AlgorithmError, ValueError):
     """The model was not trained on the named task."""
 
     code = "unknown-task"

@@ -1,7 +1,14 @@
 """The part of a model's header that is common to all model classes."""
 
 from collections.abc import Mapping
-from typing import Any, Protocol, TypedDict
+from typing import Any, Final, Protocol, TypedDict
+
+#: Results of a fit that users look for by name, with the names of :meth:`Model.learned`.
+_LEARNED: Final = {
+    "objective": "objective",
+    "primal": "objective",
+    "relative_gap": "duality_gap",
+}
 
 
 class CommonHeader(TypedDict):
@@ -55,3 +62,8 @@ def load_header(header: Mapping[str, Any]) -> CommonHeader:
         fit_info=dict(fit_info),
         warnings=tuple(str(warning) for warning in header["warnings"]),
     )
+
+
+def pick_learned(fit_info: Mapping[str, Any]) -> dict[str, Any]:
+    """Return objective and relative duality gap by their names in :meth:`Model.learned`."""
+    return {name: fit_info[key] for key, name in _LEARNED.items() if key in fit_info}

@@ -73,6 +73,15 @@ class Model(ABC):
         """Return the learned relations of the tasks; None if the model has none."""
         return None
 
+    def learned(self) -> dict[str, Any]:
+        """Return what was learned by the names that scikit-learn has for it.
+
+        The names are without the underscore at their end: ``coef``, ``components``, ``objective``.
+        Arrays have one row or matrix for each task, in the order of :attr:`tasks`, unless the tasks
+        share it or there is one task only.
+        """
+        return {}
+
     @abstractmethod
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""

@@ -123,6 +123,10 @@ class Trace:
     ) -> None:
         self.history: list[Step] = []
         self.stop_reasons: dict[str, StopReason] = {}
+        #: Number of iterations of all finished loops, those of an interrupted fit included.
+        self.n_iterations = 0
+        #: Objective at the end of the last finished loop.
+        self.objective: float | None = None
         self._on_step = on_step
         self._is_cancelled = is_cancelled
         self._checkpoint = checkpoint
@@ -213,6 +217,8 @@ class Trace:
             self._save_at_interval(loop, state, iteration)
         state = state.final()
         self.stop_reasons[loop] = reason
+        self.n_iterations += iteration
+        self.objective = state.objective
         self._n_finished += 1
         if self._checkpoint is not None:
             reason_code = np.asarray(_REASONS.index(reason))

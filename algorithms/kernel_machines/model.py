@@ -7,7 +7,7 @@ from typing import Any, Self, final
 import numpy as np
 from numpy.typing import NDArray
 
-from algorithms.interface.header import dump_header, load_header
+from algorithms.interface.header import dump_header, load_header, pick_learned
 from algorithms.interface.model import Model, check_array
 from algorithms.interface.relations import Relations, relations_of
 from algorithms.interface.target_scales import prior_from_json, prior_to_json
@@ -102,6 +102,10 @@ class KernelMachine(Model):
     def relations(self) -> Relations:
         """Return the relations of the outputs from the output kernel."""
         return relations_of(self.Theta, self.output_names)
+
+    def learned(self) -> dict[str, Any]:
+        """Return the output kernel, the objective and the relative duality gap."""
+        return {"task_covariance": self.Theta, **pick_learned(self.fit_info)}
 
     def target_of(self, task: str) -> Target:
         """Return the encoding of a task's targets."""

@@ -87,6 +87,13 @@ class Functions:
         images = self.W if self.basis.references is None else self.basis.gram() @ self.W
         return np.asarray(self.W.T @ images)
 
+    def linear_coefficients(self) -> tuple[Array, Array] | None:
+        """Return coefficients (T, d) of the columns and intercepts (T,); None with a kernel."""
+        if self.basis.references is not None:
+            return None
+        slopes = self.W / self.basis.scale[:, np.newaxis]
+        return slopes.T, self.intercept - self.basis.mean @ slopes
+
     def columns(self, task: int) -> slice:
         """Return the columns of W of the task at a position."""
         start = sum(n_columns(classes) for classes in self.classes[:task])

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.header import pick_learned
 from algorithms.interface.model import Model
 from algorithms.interface.tasks import Task
 from algorithms.linear.functions import Functions
@@ -59,6 +60,21 @@ class FunctionModel(Model):
     def classes(self, task: str) -> tuple[str, ...] | tuple[int, ...]:
         """Return the labels of a task, sorted; empty for numbers."""
         return self.functions.classes[self.task_index(task)] or ()
+
+    def learned(self) -> dict[str, Any]:
+        """Return coefficients and intercepts, and the objective and duality gap if known.
+
+        There is one row of coefficients for each task, or for each of its classes if it has more
+        than two.
+        """
+        found = pick_learned(self.fit_info)
+        coefficients = self.functions.linear_coefficients()
+        if coefficients is None:
+            return found
+        coef, intercept = coefficients
+        if len(coef) == 1 and self.functions.classes[0] is None:
+            return {"coef": coef[0], "intercept": float(intercept[0]), **found}
+        return {"coef": coef, "intercept": intercept, **found}
 
     def predict(self, X: object, *, task: str) -> NDArray[Any]:
         """Return the predicted numbers or labels of a task.

@@ -46,6 +46,17 @@ class SharedFeatureModel(FunctionModel):
         """
         return self.functions.basis(self.check_rows(X, method="transform", task=task)) @ self.U
 
+    def learned(self) -> dict[str, Any]:
+        """Return also the features and their weights, and the covariance of the tasks.
+
+        The features are those of standardised columns; with a kernel there are none. The covariance
+        has the inner products of the functions of the tasks.
+        """
+        found = super(SharedFeatureModel, self).learned()
+        found |= {"feature_weights": self.spectrum, "task_covariance": self.functions.gram()}
+        is_linear = self.functions.basis.references is None
+        return found | {"components": self.U.T} if is_linear else found
+
     def relations(self) -> Relations:
         """Return the relations of the tasks: the cosines between their functions."""
         return relations_of(self.functions.gram(), self.functions.column_names)

@@ -44,6 +44,11 @@ class Column:
         return cls(values["name"], values["kind"], tuple(values.get("levels", ())))
 
 
+def unnamed(n_columns: int) -> tuple[Column, ...]:
+    """Return columns of numbers without names of their own."""
+    return tuple(Column(f"column {j}") for j in range(n_columns))
+
+
 def recode(X: Array, given: Sequence[Column], wanted: Sequence[Column], *, task: str) -> Array:
     """Return raw rows with the levels of other columns, such as those of a model.
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.tasks import Array, Task, TaskSet
-from algorithms.preparation.columns import Column
+from algorithms.preparation.columns import Column, unnamed
 from algorithms.preparation.recipe import Recipe
 from algorithms.preparation.rows import RowPreparation
 
@@ -156,8 +156,9 @@ def columns_of(task: Task, columns: Sequence[Column] | None) -> tuple[Column, ..
             task=task.name,
         )
     of_name = {column.name: column for column in columns or ()}
-    names = task.feature_names or tuple(f"column {j}" for j in range(task.n_features))
-    return tuple(of_name.get(name) or Column(name) for name in names)
+    if task.feature_names is None:
+        return unnamed(task.n_features)
+    return tuple(of_name.get(name) or Column(name) for name in task.feature_names)
 
 
 def _distinct_rows(tasks: Sequence[Task]) -> Array:

@@ -59,6 +59,10 @@ class PreparedModel(Model):
         """Return the learned relations of the tasks; None if the model has none."""
         return self.inner.relations()
 
+    def learned(self) -> dict[str, Any]:
+        """Return what was learned, in terms of the prepared columns."""
+        return self.inner.learned()
+
     def available_methods(self) -> tuple[str, ...]:
         """Return the names of the methods that this model supports, given its data."""
         return self.inner.available_methods()

@@ -144,6 +144,15 @@ class ProjectionClassifier(Model):
                 )
             yield block, distances
 
+    def learned(self) -> dict[str, Any]:
+        """Return the directions of each task as rows, by task if there are several.
+
+        They are directions of standardised columns.
+        """
+        directions = {name: part.U.T for name, part in zip(self.tasks, self.parts, strict=True)}
+        sole = next(iter(directions.values()))
+        return {"components": directions if len(directions) > 1 else sole}
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name; names of arrays of task i end in ``.i``."""
         arrays = {f"{a}.{i}": getattr(p, a) for i, p in enumerate(self.parts) for a in _ARRAYS}

@@ -122,6 +122,10 @@ class RMTPCA(SubspaceAlgorithm[RMTPCAParams]):
         with limit_blas_threads(max_matrix_order(tasks)):
             return _along_path(tasks, params, trace=trace, rng=rng)
 
+    def final_objective(self, params: RMTPCAParams, trace: Trace) -> float | None:
+        """Return J at the end of a fit; None if the last of several starts need not be the best."""
+        return trace.objective if params.starts == "single" else None
+
     def adapt_task(self, model: SubspaceModel, task: Task, *, trace: Trace) -> SubspaceModel:
         """Return the model with a new task, spanned by the top-k eigenvectors of C_new + λ Σ_s P_s.
 

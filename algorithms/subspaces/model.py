@@ -118,6 +118,18 @@ class SubspaceModel(Model):
         cosines = (rows @ rows.T).reshape(T, k, T, k)
         return relations_of(np.einsum("risj,risj->rs", cosines, cosines) / k, self.tasks)
 
+    def learned(self) -> dict[str, Any]:
+        """Return the components as rows, the means, and the variances along the components."""
+        total = self.total_variance[:, np.newaxis]
+        ratio = np.divide(self.spectrum, total, out=np.zeros_like(self.spectrum), where=total > 0)
+        found = {
+            "components": np.swapaxes(self.U, 1, 2),
+            "mean": self.mean,
+            "explained_variance": self.spectrum,
+            "explained_variance_ratio": ratio,
+        }
+        return {name: _sole(stack) for name, stack in found.items()}
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
         return {name: getattr(self, name) for name in _ARRAYS}
@@ -249,6 +261,11 @@ def _variance_warnings(moments: Moments) -> tuple[str, ...]:
     if not flat:
         return ()
     return (f"{describe_tasks(flat, len(moments.names))} have no variance",)
+
+
+def _sole(stack: Array) -> Array:
+    """Return the only entry of a stack; the stack itself if it has several."""
+    return np.asarray(stack[0]) if len(stack) == 1 else stack
 
 
 def _own_or_shared(stack: Array, index: int) -> Array:

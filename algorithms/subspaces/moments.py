@@ -119,7 +119,7 @@ def check_dimension(summaries: Sequence[TaskSummary], *, k: int) -> None:
     d = summaries[0].n_features
     if k > d:
         raise InvalidParams(
-            f"k = {k} is more than the number of features, {d}; set k to at most {d}",
+            f"k = {k} is more than n_features = {d}; set k to at most {d}",
             field="k",
         )
 

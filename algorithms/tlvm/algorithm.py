@@ -163,6 +163,10 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
             ),
         )
 
+    def final_objective(self, params: TLVMParams, trace: Trace) -> None:
+        """Return None: each task has an objective of its own."""
+        del params, trace
+
     def adapt_task(self, model: LatentModel, task: Task, *, trace: Trace) -> LatentModel:
         """Return the model with a new target, for which the source's active rows are enough.
 

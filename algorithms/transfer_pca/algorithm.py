@@ -45,6 +45,11 @@ class _SourceAndTarget(Algorithm[P, M]):
     needs = Needs(same_features=True)
     monotone = "up"
 
+    def final_objective(self, params: P, trace: Trace) -> float | None:
+        """Return None: each task has an objective of its own."""
+        del params, trace
+        return None
+
     def check(self, summaries: Sequence[TaskSummary], params: P) -> None:
         """Raise InvalidData or InvalidParams if the tasks do not meet the requirements."""
         super().check(summaries, params)

@@ -106,6 +106,15 @@ class PPCAModel(Model):
         t = self.task_index(task)
         return expected_latents(self.W[t], rows - self.mean[t], noise=float(self.noise[t]))
 
+    def learned(self) -> dict[str, Any]:
+        """Return the loadings as rows, the means, and the variances of the noise."""
+        found = {
+            "components": np.swapaxes(self.W, 1, 2),
+            "mean": self.mean,
+            "noise_variance": self.noise,
+        }
+        return found if len(self.tasks) > 1 else {name: stack[0] for name, stack in found.items()}
+
     def to_arrays(self) -> dict[str, NDArray[Any]]:
         """Return every learned array by name."""
         return {"W": self.W, "mean": self.mean, "noise": self.noise, "r2": self.r2}

@@ -231,7 +231,7 @@ def test_as_many_dimensions_as_features_reconstruct_the_rows(algorithm, d, n) ->
     for task in wide:
         back = model.inverse_transform(model.transform(task.X, task=task.name), task=task.name)
         np.testing.assert_allclose(back, task.X, atol=1e-9)
-    message = f"k = {d + 1} is more than the number of features, {d}"
+    message = f"k = {d + 1} is more than n_features = {d}"
     with pytest.raises(InvalidParams, match=message):
         fit(algorithm, wide, k=d + 1)
 

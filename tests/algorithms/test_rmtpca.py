@@ -628,9 +628,7 @@ def test_as_many_dimensions_as_features_retain_everything(d, n, selection) -> No
 
 def test_more_dimensions_than_features_are_rejected() -> None:
     tasks = tilted_gaussians(np.random.default_rng(4), n_tasks=2).tasks
-    with pytest.raises(
-        InvalidParams, match="k = 7 is more than the number of features, 6"
-    ) as caught:
+    with pytest.raises(InvalidParams, match="k = 7 is more than n_features = 6") as caught:
         fit(tasks, k=7)
     assert caught.value.field == "k"
 

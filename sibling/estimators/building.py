@@ -1,0 +1,95 @@
+"""Estimator classes, made from algorithms."""
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, Final
+
+from sklearn.base import TransformerMixin
+
+from algorithms.interface.algorithm import Algorithm
+from algorithms.interface.errors import explain_unknown
+from sibling.estimators.estimator import Estimator
+from sibling.estimators.kinds import kinds_of
+from sibling.estimators.methods import Transformer, by_task, make_method, score
+
+#: Parameters of every estimator, with their defaults and descriptions.
+_COMMON: Final[dict[str, tuple[Any, str]]] = {
+    "preparation": (
+        None,
+        """How text, dates, booleans and missing values become numbers, such as
+    ``{'scale': 'robust'}``. None: only where there are any, with the defaults.""",
+    ),
+    "random_state": (0, "Seed of the fit, as that of a job."),
+}
+_TARGET: Final = (
+    "auto",
+    """``'numbers'``: regression. ``'classes'``: classification. ``'auto'``: numbers, integers too,
+    are numbers; text and booleans are classes.""",
+)
+
+
+def make_estimator(algorithm: Algorithm[Any, Any]) -> type[Estimator]:
+    """Return the estimator class of an algorithm."""
+    name = type(algorithm).__name__
+    methods = {method: make_method(algorithm.Model, method) for method in algorithm.Model.methods()}
+    if "predict" in methods:
+        methods["score"] = score
+    body: dict[str, Any] = {
+        "__module__": "sibling",
+        "__qualname__": name,
+        "__doc__": _describe(algorithm),
+        "__init__": _constructor(name, defaults_of(algorithm)),
+        "_algorithm": algorithm,
+        **methods,
+        # pipelines and searches pass the tasks on without being asked to
+        **{f"__metadata_request__{method}": {"tasks": True} for method in methods},
+        "__metadata_request__fit": {"tasks": True, "groups": True},
+    }
+    if "transform" not in methods:
+        return type(name, (Estimator,), body)
+    made = type(name, (Transformer, TransformerMixin, Estimator), body)
+    made.transform = by_task(made.transform)  # type: ignore[attr-defined]
+    return made
+
+
+def defaults_of(algorithm: Algorithm[Any, Any]) -> dict[str, Any]:
+    """Return the names and defaults of the parameters of an estimator.
+
+    A default that could be changed in place, such as a dictionary, is None here.
+    """
+    found: dict[str, Any] = {}
+    for name, field in algorithm.Params.model_fields.items():
+        is_fixed = field.default_factory is None and not isinstance(field.default, dict | list)
+        found[name] = field.default if is_fixed else None
+    if len(kinds_of(algorithm)) == 2:
+        found["target"] = _TARGET[0]
+    return found | {name: default for name, (default, _) in _COMMON.items()}
+
+
+def _constructor(owner: str, defaults: Mapping[str, Any]) -> Any:
+    def __init__(self: Estimator, **values: Any) -> None:  # noqa: N807
+        for name in values:
+            if name not in defaults:
+                problem = explain_unknown(name, defaults, what="parameter")
+                raise TypeError(f"{owner}: {problem}")
+        for name, default in defaults.items():
+            setattr(self, name, values.get(name, default))
+
+    own = inspect.Parameter("self", inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    given = [
+        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+        for name, default in defaults.items()
+    ]
+    __init__.__signature__ = inspect.Signature([own, *given])  # type: ignore[attr-defined]
+    return __init__
+
+
+def _describe(algorithm: Algorithm[Any, Any]) -> str:
+    """Return the docstring of an estimator."""
+    fields = algorithm.Params.model_fields
+    lines = [f"{algorithm.title}.", "", algorithm.summary, "", "Parameters", "----------"]
+    common = {name: text for name, (_, text) in _COMMON.items()} | {"target": _TARGET[1]}
+    for name, default in defaults_of(algorithm).items():
+        text = fields[name].description if name in fields else common[name]
+        lines += [f"{name} : default {default!r}", f"    {text}"]
+    return "\n".join([*lines, "", "References", "----------", algorithm.reference])

@@ -1,0 +1,295 @@
+"""Tasks from what users pass to ``fit``: arrays or tables, with the task of each row or by task."""
+
+import unicodedata
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import issparse
+from sklearn.utils.validation import check_array, validate_data
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import FEATURE_METHODS
+from algorithms.interface.needs import Needs
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.preparation.columns import Column, unnamed
+from sibling.estimators.kinds import Kind, as_labels
+
+#: Name of the only task if no names are given.
+SOLE_TASK: Final = "all"
+
+Codes = NDArray[np.intp]
+
+
+@dataclass(frozen=True, slots=True)
+class Given:
+    """The tasks of a fit.
+
+    Attributes
+    ----------
+    columns
+        Kinds of the columns; None if all are numbers without missing values.
+    classes
+        The distinct labels, sorted, in the dtype of the caller; None for other targets.
+    """
+
+    tasks: TaskSet
+    columns: tuple[Column, ...] | None
+    classes: NDArray[Any] | None
+
+
+def read_tasks(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    *,
+    tasks: Any,
+    groups: Any,
+    needs: Needs,
+    kind: Kind | None,
+    min_rows: int,
+) -> Given:
+    """Return the tasks of a fit; the estimator gets the numbers and names of their columns.
+
+    Parameters
+    ----------
+    min_rows
+        Minimum number of rows of a single task.
+
+    Raises
+    ------
+    ValueError
+        The values cannot be used, or their lengths differ.
+    """
+    if is_by_task(X):
+        if tasks is not None:
+            raise InvalidData("X has the rows by task, so tasks= must be left out")
+        return _read_by_task(X, y, groups, kind)
+    if is_by_task(y) or is_by_task(groups):
+        raise InvalidData("y or groups is by task, but X is not; pass X by task, too")
+    n_min = min_rows if tasks is None else 1
+    rows, y = _read_rows(estimator, X, y, kind, needs, n_min=n_min)
+    names, codes = read_names(tasks, len(rows))
+    labels = None if groups is None else _as_groups(groups, len(rows))
+    targets, classes = _encode(y, kind)
+    made = []
+    for code, name in enumerate(names):
+        own = slice(None) if len(names) == 1 else np.flatnonzero(codes == code)
+        made.append(
+            Task.from_rows(
+                name,
+                rows[own],
+                y=None if targets is None else targets[own],
+                feature_names=_names_of(estimator),
+                groups=None if labels is None else labels[own],
+                allows_missing=True,
+            )
+        )
+    return Given(TaskSet(tuple(made)), _columns_of(made), classes)
+
+
+def is_by_task(values: Any) -> bool:
+    """Return whether values are given by task; a kind of sparse matrices is a mapping, too."""
+    return isinstance(values, Mapping) and not issparse(values)
+
+
+def read_names(tasks: Any, n_rows: int) -> tuple[list[str], Codes]:
+    """Return the names of tasks in the order of their first rows, and the position of each row's.
+
+    Parameters
+    ----------
+    tasks : (n_rows,), or the name of the task of all rows; None for a single task without a name
+        Text or integers.
+
+    Raises
+    ------
+    ValueError
+        There is not one name for each row, or a name is missing or of another type.
+    """
+    if tasks is None or isinstance(tasks, str):
+        return [SOLE_TASK if tasks is None else _clean(tasks)], np.zeros(n_rows, np.intp)
+    labels = np.asarray(tasks)
+    if labels.ndim != 1 or len(labels) != n_rows:
+        raise InvalidData(
+            f"expected the task of each of the {n_rows} rows as tasks, got shape {labels.shape}"
+        )
+    if labels.dtype.kind not in "iuU":
+        for row, label in enumerate(labels.tolist()):
+            if not isinstance(label, str | int) or isinstance(label, bool):
+                raise InvalidData(
+                    f"the task of row {row} is {label!r}; expected text or an integer", row=row
+                )
+    texts = np.array([_clean(str(label)) for label in labels.tolist()])
+    names, first, codes = np.unique(texts, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    position = np.empty(len(names), np.intp)
+    position[order] = np.arange(len(names))
+    return [str(names[i]) for i in order], position[codes]
+
+
+def read_new_rows(
+    estimator: Any, X: Any, method: str, *, expected: tuple[str, ...] | None
+) -> NDArray[np.float64]:
+    """Return rows for a method of the model as numbers.
+
+    Parameters
+    ----------
+    expected
+        Names of the columns, where tasks have columns of their own.
+
+    Raises
+    ------
+    ValueError
+        The columns are not those of the training rows.
+    """
+    options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
+    if method not in FEATURE_METHODS:
+        return np.asarray(check_array(X, **options))
+    if hasattr(estimator, "n_features_in_"):
+        return np.asarray(validate_data(estimator, X, reset=False, **options))
+    names = _frame_names(X)
+    if expected is not None and names is not None and names != expected:
+        raise InvalidData(
+            f"expected the columns {', '.join(expected)}, in this order, got {', '.join(names)}"
+        )
+    return np.asarray(check_array(X, **options))
+
+
+def read_new_task(
+    estimator: Any, X: Any, y: Any, *, task: str, groups: Any, kind: Kind | None
+) -> Given:
+    """Return a task to be added to the model of an estimator.
+
+    Raises
+    ------
+    ValueError
+        The values cannot be used, or the columns are not those of the other tasks.
+    """
+    rows = read_new_rows(estimator, X, "transform", expected=None)
+    targets, classes = _encode(y, kind)
+    names = _names_of(estimator)
+    new = Task.from_rows(
+        _clean(task),
+        rows,
+        y=targets,
+        feature_names=_frame_names(X) if names is None else names,
+        groups=None if groups is None else _as_groups(groups, len(rows)),
+        allows_missing=True,
+    )
+    return Given(TaskSet((new,)), _columns_of([new]), classes)
+
+
+def names_of_columns(columns: Sequence[Column]) -> tuple[str, ...] | None:
+    """Return the names of the columns of a preparation; None if they were not named."""
+    names = tuple(column.name for column in columns)
+    return None if names == tuple(column.name for column in unnamed(len(names))) else names
+
+
+def _read_rows(
+    estimator: Any, X: Any, y: Any, kind: Kind | None, needs: Needs, *, n_min: int
+) -> tuple[NDArray[np.float64], Any]:
+    """Return rows and targets that scikit-learn's checks accept."""
+    options: dict[str, Any] = {
+        "dtype": np.float64,
+        "order": "C",
+        "ensure_all_finite": "allow-nan",
+        "ensure_min_samples": n_min,
+    }
+    if kind is None and needs.target == "none":
+        return np.asarray(validate_data(estimator, X, **options)), None
+    rows, targets = validate_data(estimator, X, y, y_numeric=kind == "numbers", **options)
+    return rows, targets
+
+
+def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) -> Given:
+    """Return tasks of rows, or of covariance matrices, that are given by task."""
+    for other, what in ((y, "y"), (groups, "groups")):
+        if other is not None and not (isinstance(other, Mapping) and other.keys() == X.keys()):
+            raise InvalidData(f"X has the rows by task; pass {what} by task, too, for these tasks")
+    done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
+    targets, classes = _encode_by_task(y, kind)
+    made = []
+    for given, values in X.items():
+        name = _clean(str(given))
+        if id(values) not in done:  # tasks may share one array
+            done[id(values)] = _read_task_rows(values, name)
+        rows, names = done[id(values)]
+        labels = None if groups is None else _as_groups(groups[given], len(rows))
+        if rows.ndim == 3:
+            made.append(Task.from_covariances(name, rows, feature_names=names, groups=labels))
+            continue
+        made.append(
+            Task.from_rows(
+                name,
+                rows,
+                y=None if targets is None else targets[given],
+                feature_names=names,
+                groups=labels,
+                allows_missing=True,
+            )
+        )
+    return Given(TaskSet(tuple(made)), _columns_of(made), classes)
+
+
+def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
+    checked = check_array(
+        values,
+        dtype=np.float64,
+        order="C",
+        ensure_all_finite="allow-nan",
+        allow_nd=True,
+        input_name=f"X of task '{task}'",
+    )
+    return checked, _frame_names(values)
+
+
+def _frame_names(values: Any) -> tuple[str, ...] | None:
+    """Return the column names of a data frame; None for arrays and names that are not text."""
+    names = tuple(values.columns) if hasattr(values, "columns") else ()
+    return names if names and all(isinstance(name, str) for name in names) else None
+
+
+def _names_of(estimator: Any) -> tuple[str, ...] | None:
+    names = getattr(estimator, "feature_names_in_", None)
+    return None if names is None else tuple(names)
+
+
+def _columns_of(tasks: Sequence[Task]) -> tuple[Column, ...] | None:
+    """Return no kinds of columns (all are numbers) if values are missing; None if not."""
+    is_complete = all(not np.isnan(task.X).any() for task in tasks)
+    return None if is_complete else ()
+
+
+def _encode(y: Any, kind: Kind | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:
+    """Return targets as tasks have them, and the distinct labels."""
+    if y is None or kind is None:
+        return None, None
+    values = np.asarray(y)
+    if kind == "classes":
+        return as_labels(values), np.unique(values)
+    return values.astype(np.float64), None
+
+
+def _encode_by_task(
+    y: Mapping[Any, Any] | None, kind: Kind | None
+) -> tuple[dict[Any, NDArray[Any]] | None, NDArray[Any] | None]:
+    if y is None or kind is None:
+        return None, None
+    found = {name: _encode(values, kind) for name, values in y.items()}
+    labels = [classes for _, classes in found.values() if classes is not None]
+    encoded = {name: values for name, (values, _) in found.items() if values is not None}
+    return encoded, np.unique(np.concatenate(labels)) if labels else None
+
+
+def _as_groups(groups: Any, n_rows: int) -> NDArray[Any]:
+    labels = np.asarray(groups)
+    if len(labels) != n_rows:
+        raise InvalidData(f"expected the group of each of the {n_rows} rows, got {len(labels)}")
+    return labels.astype(str) if labels.dtype.kind == "O" else labels
+
+
+def _clean(name: str) -> str:
+    """Return the name of a task as datasets have it."""
+    return unicodedata.normalize("NFC", name.strip())

@@ -1,0 +1,192 @@
+"""Methods of estimators that apply a trained model to rows."""
+
+import functools
+import inspect
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import ClassNamePrefixFeaturesOutMixin
+from sklearn.metrics import accuracy_score, r2_score
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import Model, apply
+from algorithms.interface.tasks import MAX_LISTED_NAMES, TargetKind
+from sibling.estimators.inputs import is_by_task, read_names, read_new_rows
+from sibling.estimators.kinds import kinds_of
+
+_PARAMETERS: Final = """
+Parameters
+----------
+X : (n_samples, n_columns), or such rows by task
+tasks : (n_samples,), or the name of the task of all rows
+    The task of each row. Default: the only task of the model.
+
+Returns
+-------
+One entry for each row; by task if X is by task.
+
+Raises
+------
+ValueError
+    The model does not have a task, or the rows do not fit it.
+"""
+
+
+def call(estimator: Any, method: str, X: Any, tasks: Any) -> Any:
+    """Return the outputs of a method of the model for rows of any of its tasks.
+
+    Returns
+    -------
+    One entry for each row, in their order; by task if X is by task.
+
+    Raises
+    ------
+    ValueError
+        The model does not have a task, or the rows do not fit it.
+    """
+    if is_by_task(X):
+        if tasks is not None:
+            raise InvalidData("X has the rows by task, so tasks= must be left out")
+        return {name: call(estimator, method, rows, str(name)) for name, rows in X.items()}
+    check_is_fitted(estimator)
+    model = estimator.model_
+    if tasks is None:
+        tasks = _sole_task(model.tasks)
+    expected = estimator._names_by_task.get(tasks) if isinstance(tasks, str) else None  # noqa: SLF001 - of the estimators
+    rows = read_new_rows(estimator, X, method, expected=expected)
+    names, codes = read_names(tasks, len(rows))
+    if len(names) == 1:
+        return _restore(estimator, method, apply(model, method, rows, task=names[0]))
+    order = np.argsort(codes, kind="stable")
+    ends = np.searchsorted(codes[order], np.arange(1, len(names)))
+    parts = [
+        apply(model, method, rows[own], task=name)
+        for name, own in zip(names, np.split(order, ends), strict=True)
+    ]
+    _check_widths(method, names, parts)
+    joined = np.concatenate(parts)
+    outputs = np.empty_like(joined)
+    outputs[order] = joined
+    return _restore(estimator, method, outputs)
+
+
+def make_method(model: type[Model], name: str) -> Any:
+    """Return the method of estimators with a method of a model class."""
+
+    def method(self: Any, X: Any, *, tasks: Any = None) -> Any:
+        return call(self, name, X, tasks)
+
+    first, _, _ = (inspect.getdoc(getattr(model, name)) or "").partition("\n")
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = f"{first}\n{_PARAMETERS}"
+    kinds: tuple[TargetKind, ...] = ("none", "numbers", "classes")
+    is_general = all(name in model.methods_for(kind) for kind in kinds)
+    if is_general and name != "decision_function":
+        return method
+    return available_if(partial(_is_available, name=name))(method)
+
+
+def _is_available(estimator: Any, *, name: str) -> bool:
+    """Return whether an estimator has a method, given the targets it is or was fitted to.
+
+    Where targets are numbers, the decision function is the prediction; scikit-learn has none there.
+    """
+    algorithm = estimator._algorithm  # noqa: SLF001 - of the estimators
+    kinds = kinds_of(algorithm)
+    target = getattr(estimator, "target", "auto")
+    if hasattr(estimator, "model_"):
+        known = estimator.model_.available_methods()
+        target = "classes" if hasattr(estimator, "classes_") else "numbers"
+    else:
+        known = algorithm.Model.methods_for(kinds[0] if target == "auto" else target)
+    return name in known and not (name == "decision_function" and target == "numbers")
+
+
+def score(self: Any, X: Any, y: Any, *, tasks: Any = None) -> float:
+    """Return the accuracy of predicted classes, or R² of predicted numbers, over all rows.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features), or such rows by task
+    y : (n_samples,), or by task
+    tasks : (n_samples,)
+        The task of each row.
+    """
+    predicted = self.predict(X, tasks=tasks)
+    if isinstance(predicted, Mapping):
+        y = np.concatenate([np.asarray(y[name]) for name in predicted])
+        predicted = np.concatenate(list(predicted.values()))
+    measure = accuracy_score if hasattr(self, "classes_") else r2_score
+    return float(measure(y, predicted))
+
+
+class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]
+    """What estimators with ``transform`` have besides."""
+
+    def fit_transform(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Any:
+        """Train a model and return the coordinates of its rows; the parameters are of ``fit``."""
+        fitted = self.fit(X, y, tasks=tasks, groups=groups)
+        return fitted.transform(X, tasks=tasks)
+
+    @property
+    def _n_features_out(self) -> int:
+        """Number of coordinates."""
+        model = self.model_
+        counts = {_n_outputs(model, task) for task in model.tasks}
+        if len(counts) > 1:
+            raise InvalidData("the tasks have different numbers of coordinates; pass X by task")
+        return counts.pop()
+
+
+def _n_outputs(model: Any, task: str) -> int:
+    if "inverse_transform" in model.available_methods():
+        return int(model.width("inverse_transform", task=task))
+    row = np.zeros((1, model.width("transform", task=task)))
+    return int(model.transform(row, task=task).shape[1])
+
+
+def by_task(transform: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a method that applies ``transform`` as scikit-learn wrapped it to rows by task."""
+
+    @functools.wraps(transform)
+    def transform_rows(self: Any, X: Any, *, tasks: Any = None) -> Any:
+        if is_by_task(X) and tasks is None:
+            return {name: transform(self, rows, tasks=str(name)) for name, rows in X.items()}
+        return transform(self, X, tasks=tasks)
+
+    return transform_rows
+
+
+def _sole_task(known: tuple[str, ...]) -> str:
+    """Return the task of rows without the name of one."""
+    if len(known) == 1:
+        return known[0]
+    listed = ", ".join(f"'{name}'" for name in known[:MAX_LISTED_NAMES])
+    more = f" and {len(known) - MAX_LISTED_NAMES} more" if len(known) > MAX_LISTED_NAMES else ""
+    raise InvalidData(
+        f"the model has several tasks: {listed}{more}; pass the task of each row as tasks=. In a "
+        "Pipeline or a search, call sklearn.set_config(enable_metadata_routing=True) before"
+    )
+
+
+def _check_widths(method: str, names: list[str], parts: list[NDArray[Any]]) -> None:
+    """Raise InvalidData if the outputs of tasks have different numbers of columns."""
+    for name, part in zip(names, parts, strict=True):
+        if part.shape[1:] != parts[0].shape[1:]:
+            raise InvalidData(
+                f"{method} has other columns for task '{name}' than for task '{names[0]}'; pass X "
+                "by task, {'a': rows, 'b': rows}, to get one array for each",
+                task=name,
+            )
+
+
+def _restore(estimator: Any, method: str, outputs: NDArray[Any]) -> NDArray[Any]:
+    """Return predicted labels in the dtype of those given to ``fit``."""
+    if method == "predict" and hasattr(estimator, "classes_"):
+        return outputs.astype(estimator.classes_.dtype)
+    return outputs

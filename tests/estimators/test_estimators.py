@@ -1,0 +1,415 @@
+"""The estimators of all algorithms, on arrays, data frames, and rows by task."""
+
+import pickle
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from sklearn.base import clone, is_classifier, is_regressor
+
+import sibling
+from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.tasks import Task, TaskSet
+from algorithms.interface.trace import Trace
+from algorithms.registry import ALGORITHMS
+from sibling import MTDA, MTFL, RMTPCA, Constant, FitWarning, LogisticRegression, Ridge, TaskPCA
+from sibling.estimators import ESTIMATORS
+from sibling.estimators.kinds import kinds_of
+
+pytestmark = pytest.mark.filterwarnings("ignore::sibling.FitWarning")
+
+RNG = np.random.default_rng(0)
+TASKS = np.array(["south", "north", "west"])[RNG.integers(3, size=60)]
+X = RNG.standard_normal((60, 4)) + (TASKS == "west")[:, np.newaxis]
+Y = X @ [1.0, 2.0, 0.0, 0.0] + (TASKS == "north") + 0.1 * RNG.standard_normal(60)
+LABELS = np.where(np.median(Y) < Y, "high", "low")
+NAMES = list(dict.fromkeys(TASKS.tolist()))
+
+over_estimators = pytest.mark.parametrize(
+    "cls", [pytest.param(cls, id=name) for name, cls in ESTIMATORS.items()]
+)
+
+
+def rows_by_task(values):
+    return {name: values[name == TASKS] for name in NAMES}
+
+
+def targets_for(cls, kind=None):
+    """Return targets that an estimator can be fitted to."""
+    need = cls._algorithm.needs.target
+    kind = kind or {"any": "numbers", "none": None}.get(need, need)
+    return {"numbers": Y, "classes": LABELS, None: None}[kind]
+
+
+def fitted(cls, **params):
+    """Return an estimator fitted to rows with three tasks, and these rows by task."""
+    if not cls._algorithm.needs.shared_rows:
+        return cls(**params).fit(X, targets_for(cls), tasks=TASKS)
+    by_task = dict.fromkeys(NAMES, X)
+    return cls(**params).fit(by_task, {name: np.roll(Y, t) for t, name in enumerate(NAMES)})
+
+
+def test_there_is_one_for_every_algorithm_with_its_parameters():
+    assert {cls._algorithm.name for cls in ESTIMATORS.values()} == set(ALGORITHMS)
+    for name, cls in ESTIMATORS.items():
+        assert getattr(sibling, name) is cls
+        assert name in dir(sibling)
+        extra = {"preparation", "random_state"} | (
+            {"target"} if len(kinds_of(cls._algorithm)) == 2 else set()
+        )
+        own = set(cls._algorithm.Params.model_fields)
+        assert not own & extra
+        assert set(cls().get_params()) == own | extra
+        for method in cls._algorithm.Model.methods():
+            assert callable(getattr(cls, method))
+        for parameter in own:
+            assert f"\n{parameter} : " in cls.__doc__
+
+
+@over_estimators
+def test_the_defaults_are_those_of_the_algorithm(cls):
+    from sibling.estimators.fitting import parse_params
+
+    algorithm = cls._algorithm
+    values = {name: getattr(cls(), name) for name in algorithm.Params.model_fields}
+    assert parse_params(algorithm, values) == algorithm.Params()
+
+
+@over_estimators
+def test_every_method_gives_the_outputs_of_the_algorithm_in_the_order_of_the_rows(cls):
+    algorithm = cls._algorithm
+    estimator = fitted(cls)
+    if algorithm.needs.shared_rows:
+        made = [Task.from_rows(n, X, y=np.roll(Y, t)) for t, n in enumerate(NAMES)]
+    else:
+        y = targets_for(cls)
+        made = [
+            Task.from_rows(name, rows, y=None if y is None else y[name == TASKS])
+            for name, rows in rows_by_task(X).items()
+        ]
+    model = algorithm.fit(
+        TaskSet(tuple(made)), algorithm.Params(), trace=Trace(), rng=np.random.default_rng(0)
+    )
+    for method in model.available_methods():
+        if not hasattr(estimator, method):
+            assert method == "decision_function"  # that of numbers is the prediction
+            continue
+        rows = X
+        if method == "inverse_transform":
+            rows = estimator.transform(X, tasks=TASKS)
+        outputs = getattr(estimator, method)(rows, tasks=TASKS)
+        for name in NAMES:
+            own = name == TASKS
+            expected = getattr(model, method)(rows[own], task=name)
+            np.testing.assert_array_equal(outputs[own], expected)
+            by_task = getattr(estimator, method)({name: rows[own]})
+            np.testing.assert_array_equal(by_task[name], expected)
+
+
+def test_rows_by_task_train_the_same_model_as_rows_with_names_of_tasks():
+    one = MTFL(selection="given").fit(X, Y, tasks=TASKS)
+    other = MTFL(selection="given").fit(rows_by_task(X), rows_by_task(Y))
+    np.testing.assert_array_equal(one.coef_, other.coef_)
+    assert one.score(X, Y, tasks=TASKS) == pytest.approx(
+        other.score(rows_by_task(X), rows_by_task(Y)), rel=1e-12
+    )
+
+
+def test_tasks_may_have_columns_of_their_own_where_the_algorithm_allows_it():
+    data = {"wide": pd.DataFrame(X, columns=list("abcd")), "narrow": pd.DataFrame(X[:30, :2])}
+    data["narrow"].columns = ["e", "f"]
+    estimator = MTDA().fit(data, {"wide": LABELS, "narrow": LABELS[:30]})
+    assert not hasattr(estimator, "n_features_in_")
+    assert estimator.predict(data)["narrow"].shape == (30,)
+    with pytest.raises(ValueError, match="expected the columns e, f, in this order, got f, e"):
+        estimator.predict({"narrow": data["narrow"][["f", "e"]]})
+    with pytest.raises(ValueError, match="expects rows of 2 numbers for predict"):
+        estimator.predict({"narrow": X})
+    with pytest.raises(ValueError, match="needs the same columns in every task"):
+        MTFL().fit(data, {"wide": Y, "narrow": Y[:30]})
+
+
+def test_covariance_matrices_by_task_are_taken():
+    covariances = {name: np.cov(rows.T) for name, rows in rows_by_task(X).items()}
+    rows = rows_by_task(X)
+    found = TaskPCA().fit({name: c[np.newaxis] for name, c in covariances.items()})
+    np.testing.assert_allclose(found.components_, TaskPCA().fit(rows).components_, atol=1e-9)
+
+
+def test_without_names_of_tasks_all_rows_are_of_one_task():
+    estimator = Ridge().fit(X, Y)
+    assert estimator.tasks_ == ("all",)
+    assert estimator.coef_.shape == (4,)
+    assert isinstance(estimator.intercept_, float)
+    np.testing.assert_allclose(estimator.predict(X), X @ estimator.coef_ + estimator.intercept_)
+
+
+def test_rows_of_one_task_need_no_array_of_names():
+    estimator = TaskPCA().fit(X, tasks=TASKS)
+    np.testing.assert_array_equal(
+        estimator.transform(X[:3], tasks="west"), estimator.transform(X[:3], tasks=["west"] * 3)
+    )
+    alone = TaskPCA().fit(X, tasks="only")
+    assert alone.tasks_ == ("only",)
+    assert alone.transform(X).shape == (60, 2)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "message"),
+    [
+        (["east"] * 60, "unknown task 'east'; known tasks: '"),
+        (["west"] * 59, "expected the task of each of the 60 rows as tasks, got shape"),
+        ([None] + ["west"] * 59, "the task of row 0 is None; expected text or an integer"),
+        ([0.5] + [1.0] * 59, "the task of row 0 is 0.5; expected text or an integer"),
+        (None, r"several tasks: '.*'; pass the task of each row as tasks="),
+    ],
+)
+def test_wrong_names_of_tasks_are_explained(tasks, message):
+    estimator = TaskPCA().fit(X, tasks=TASKS)
+    with pytest.raises(ValueError, match=message):
+        estimator.transform(X, tasks=tasks)
+
+
+def test_what_is_by_task_must_be_so_throughout():
+    with pytest.raises(ValueError, match="pass y by task, too"):
+        MTFL().fit(rows_by_task(X), Y)
+    with pytest.raises(ValueError, match="pass X by task, too"):
+        MTFL().fit(X, rows_by_task(Y))
+    with pytest.raises(ValueError, match="tasks= must be left out"):
+        MTFL().fit(rows_by_task(X), rows_by_task(Y), tasks=TASKS)
+    with pytest.raises(ValueError, match="pass y by task, too"):
+        MTFL().fit(rows_by_task(X), {"north": Y})
+
+
+def test_integers_and_categories_are_names_of_tasks_too():
+    codes = np.array([NAMES.index(name) for name in TASKS])
+    expected = TaskPCA().fit(X, tasks=TASKS).components_
+    for tasks in (codes, pd.Series(TASKS, dtype="category"), pl.Series(TASKS), TASKS.tolist()):
+        np.testing.assert_array_equal(TaskPCA().fit(X, tasks=tasks).components_, expected)
+    assert TaskPCA().fit(X, tasks=codes).tasks_ == ("0", "1", "2")
+
+
+@pytest.mark.parametrize("frame", [pd.DataFrame, pl.DataFrame])
+def test_data_frames_are_taken_and_their_columns_checked(frame):
+    data = frame(dict(zip("abcd", X.T, strict=True)))
+    estimator = MTFL(selection="given").fit(data, Y, tasks=TASKS)
+    assert estimator.feature_names_in_.tolist() == list("abcd")
+    assert estimator.n_features_in_ == 4
+    plain = MTFL(selection="given").fit(X, Y, tasks=TASKS)
+    np.testing.assert_array_equal(
+        estimator.predict(data, tasks=TASKS), plain.predict(X, tasks=TASKS)
+    )
+    with pytest.raises(ValueError, match="order"):
+        estimator.predict(data[["d", "c", "b", "a"]], tasks=TASKS)
+
+
+def test_a_transform_can_return_data_frames():
+    data = pd.DataFrame(X, columns=list("abcd"), index=range(100, 160))
+    estimator = RMTPCA().set_output(transform="pandas").fit(data, tasks=TASKS)
+    latent = estimator.transform(data, tasks=TASKS)
+    assert latent.columns.tolist() == ["rmtpca0", "rmtpca1"]
+    assert latent.index.equals(data.index)
+    by_task = estimator.transform({"west": data[TASKS == "west"]})
+    pd.testing.assert_frame_equal(by_task["west"], latent[TASKS == "west"])
+    polars = RMTPCA().set_output(transform="polars").fit_transform(X, tasks=TASKS)
+    np.testing.assert_array_equal(polars.to_numpy(), latent.to_numpy())
+
+
+def test_the_kind_of_targets_decides_between_regression_and_classification():
+    numbers = Ridge().fit(X, Y, tasks=TASKS)
+    classes = Ridge().fit(X, LABELS, tasks=TASKS)
+    assert is_regressor(numbers)
+    assert is_classifier(classes)
+    assert not hasattr(numbers, "decision_function")
+    assert classes.classes_.tolist() == ["high", "low"]
+    assert classes.decision_function(X, tasks=TASKS).shape == (60,)
+    bits = (LABELS == "low").astype(int)
+    assert Ridge().fit(X, bits, tasks=TASKS).predict(X, tasks=TASKS).dtype == float
+    declared = Ridge(target="classes").fit(X, bits, tasks=TASKS)
+    assert is_classifier(Ridge(target="classes"))
+    assert set(declared.predict(X, tasks=TASKS)) == {0, 1}
+    booleans = Ridge().fit(X, bits == 1, tasks=TASKS)
+    assert booleans.predict(X, tasks=TASKS).dtype == bool
+    assert (booleans.predict(X, tasks=TASKS) == declared.predict(X, tasks=TASKS)).all()
+    with pytest.raises(ValueError, match="expected one of 'auto', 'numbers', 'classes'"):
+        Ridge(target="number").fit(X, Y)
+    with pytest.raises(ValueError, match="Unknown label type"):
+        LogisticRegression().fit(X, Y)
+
+
+def test_the_constructor_checks_nothing_and_fit_explains():
+    wrong = MTFL(gamma=-1.0)
+    with pytest.raises(ValueError, match="mtfl: 'gamma': Input should be greater than"):
+        wrong.fit(X, Y)
+    with pytest.raises(TypeError, match="unknown parameter 'gama'; did you mean 'gamma'"):
+        MTFL(gama=1.0)
+    with pytest.raises(ValueError, match="Invalid parameter 'gama'"):
+        wrong.set_params(gama=1.0)
+    with pytest.raises(ValueError, match="preparation/scale"):
+        MTFL(preparation={"scale": "big"}).fit(X, Y)
+
+
+@over_estimators
+def test_a_clone_has_the_parameters_and_a_copy_the_model(cls):
+    estimator = fitted(cls, random_state=3)
+    assert clone(estimator).get_params() == estimator.get_params()
+    assert not hasattr(clone(estimator), "model_")
+    again = pickle.loads(pickle.dumps(estimator))
+    arrays = again.model_.to_arrays()
+    for name, array in estimator.model_.to_arrays().items():
+        np.testing.assert_array_equal(array, arrays[name])
+
+
+def test_numbers_and_arrays_of_numpy_are_parameters_too():
+    grid = np.array([0.1, 1.0])
+    found = MTFL(selection="cv", grid=grid, n_folds=np.int64(2)).fit(X, Y, tasks=TASKS)
+    same = MTFL(selection="cv", grid=(0.1, 1.0), n_folds=2).fit(X, Y, tasks=TASKS)
+    np.testing.assert_array_equal(found.coef_, same.coef_)
+
+
+def test_rows_of_a_group_are_held_out_together():
+    twins = np.repeat(X, 2, axis=0)
+    tasks, y, group = np.repeat(TASKS, 2), np.repeat(Y, 2), np.repeat(np.arange(60), 2)
+    # rows of groups of their own are held out one by one, although their values are equal
+    params = {"selection": "cv", "grid": (0.003, 30.0)}
+    grouped = MTFL(**params).fit(twins, y, tasks=tasks, groups=group)
+    apart = MTFL(**params).fit(twins, y, tasks=tasks, groups=np.arange(120))
+    assert grouped.fit_info_["selection_errors"] != apart.fit_info_["selection_errors"]
+
+
+def test_learned_quantities_have_their_usual_names():
+    mtfl = MTFL(selection="given").fit(X, Y, tasks=TASKS)
+    assert mtfl.coef_.shape == (3, 4)
+    for t, name in enumerate(mtfl.tasks_):
+        expected = X @ mtfl.coef_[t] + mtfl.intercept_[t]
+        np.testing.assert_allclose(mtfl.predict(X, tasks=name), expected, atol=1e-12)
+    deviation = X.std(0)
+    np.testing.assert_allclose(
+        mtfl.transform(X, tasks="west"),
+        (X - X.mean(0)) / deviation @ mtfl.components_.T,
+        atol=1e-12,
+    )
+    standardised = mtfl.coef_ * deviation
+    np.testing.assert_allclose(mtfl.task_covariance_, standardised @ standardised.T)
+    assert 0 <= mtfl.duality_gap_ <= mtfl.tolerance
+    assert mtfl.objective_ > 0
+    assert mtfl.n_iter_ > 1
+
+    pca = TaskPCA(k=2).fit(X, tasks=TASKS)
+    assert pca.components_.shape == (3, 2, 4)
+    west = X[TASKS == "west"]
+    np.testing.assert_allclose(pca.mean_[pca.tasks_.index("west")], west.mean(0))
+    ratios = [pca.metrics_["rvr"][name] for name in pca.tasks_]
+    np.testing.assert_allclose(pca.explained_variance_ratio_.sum(1), ratios)
+    half = pca.explained_variance_.sum() / 2
+    assert pca.objective_ == pytest.approx(half)
+    alone = TaskPCA(k=2).fit(X)
+    assert alone.components_.shape == (2, 4)
+    np.testing.assert_allclose(alone.transform(X), (X - alone.mean_) @ alone.components_.T)
+
+
+@over_estimators
+def test_an_objective_is_that_of_all_tasks_or_there_is_none(cls):
+    """The loops of an algorithm with one objective are as many for three tasks as for two."""
+    estimator = fitted(cls)
+    if not hasattr(estimator, "objective_") or "objective" in estimator.model_.learned():
+        return
+    n_loops = []
+    for n_tasks in (2, 3):
+        own = np.isin(TASKS, NAMES[:n_tasks])
+        trace = Trace()
+        y = targets_for(cls)
+        made = [
+            Task.from_rows(n, X[n == TASKS], y=None if y is None else y[n == TASKS])
+            for n in dict.fromkeys(TASKS[own].tolist())
+        ]
+        cls._algorithm.fit(
+            TaskSet(tuple(made)),
+            cls._algorithm.Params(),
+            trace=trace,
+            rng=np.random.default_rng(0),
+        )
+        n_loops.append(len(trace.stop_reasons))
+    assert n_loops[0] == n_loops[1]
+
+
+def test_a_second_fit_removes_what_the_first_one_learned():
+    estimator = Ridge().fit(X, LABELS, tasks=TASKS)
+    assert hasattr(estimator, "classes_")
+    estimator.fit(X, Y)
+    assert not hasattr(estimator, "classes_")
+    assert estimator.tasks_ == ("all",)
+
+
+def test_warnings_of_a_fit_are_issued():
+    with pytest.warns(FitWarning, match="mtfl: .*max_iter"):
+        MTFL(selection="given", max_iter=1).fit(X, Y, tasks=TASKS)
+
+
+@over_estimators
+def test_a_task_is_added_as_the_algorithm_does_or_the_reason_why_not_is_given(cls):
+    estimator = fitted(cls)
+    y = targets_for(cls)
+    if not cls._algorithm.supports_adaptation():
+        with pytest.raises(ValueError, match="cannot be adapted to a new task"):
+            estimator.adapt(X, y, task="east")
+        return
+    before = {name: estimator.model_.to_arrays() for name in NAMES}
+    expected = cls._algorithm.adapt(estimator.model_, Task.from_rows("east", X, y=y))
+    assert estimator.adapt(X, y, task="east") is estimator
+    assert estimator.tasks_ == (*before, "east")
+    for name, array in expected.to_arrays().items():
+        np.testing.assert_array_equal(estimator.model_.to_arrays()[name], array)
+    with pytest.raises(ValueError, match="already has a task 'east'"):
+        estimator.adapt(X, y, task="east")
+
+
+def test_an_added_task_may_have_classes_of_its_own():
+    estimator = MTDA().fit(X, LABELS, tasks=TASKS)
+    with pytest.raises(ValueError, match="X has 3 features"):
+        estimator.adapt(X[:, :3], LABELS, task="east")
+    estimator.adapt(X, np.where(LABELS == "low", "mid", "high"), task="east")
+    assert estimator.classes_.tolist() == ["high", "low", "mid"]
+    assert set(estimator.predict(X, tasks="east")) == {"high", "mid"}
+
+
+@over_estimators
+def test_a_saved_model_predicts_the_same_bits(cls, tmp_path):
+    estimator = fitted(cls)
+    estimator.save(tmp_path / "model.safetensors")
+    loaded = cls.load(tmp_path / "model.safetensors")
+    assert loaded.tasks_ == estimator.tasks_
+    assert getattr(loaded, "n_features_in_", None) == 4
+    for method in estimator.model_.available_methods():
+        if method != "inverse_transform" and hasattr(estimator, method):
+            np.testing.assert_array_equal(
+                getattr(loaded, method)(X, tasks=TASKS), getattr(estimator, method)(X, tasks=TASKS)
+            )
+
+
+def test_a_model_of_another_algorithm_is_refused(tmp_path):
+    Constant().fit(X, Y).save(tmp_path / "m")
+    with pytest.raises(InvalidArtifact, match=r"a model of Constant; load it with Constant\.load"):
+        Ridge.load(tmp_path / "m")
+
+
+def test_missing_values_are_filled_as_in_jobs():
+    gappy = X.copy()
+    gappy[::7, 1] = np.nan
+    estimator = Ridge().fit(gappy, Y, tasks=TASKS)
+    assert np.isfinite(estimator.predict(gappy, tasks=TASKS)).all()
+    assert estimator.model_.preparation.recipe.impute == "median"
+    mean = Ridge(preparation={"impute": "mean"}).fit(gappy, Y, tasks=TASKS)
+    assert mean.model_.preparation.recipe.impute == "mean"
+    with pytest.raises(ValueError, match="every value must be a finite number"):
+        Ridge().fit(X, Y, tasks=TASKS).predict(gappy, tasks=TASKS)
+
+
+def test_importing_the_package_loads_nothing_heavy():
+    heavy = "{'fastapi', 'distributed', 'sqlalchemy', 'numba', 'sklearn', 'pydantic', 'scipy'}"
+    code = f"import sys, sibling; print({heavy} & sys.modules.keys())"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "set()"
