@@ -37,6 +37,8 @@ from service.settings import Settings
 
 #: Threads of routes, of the watcher of jobs, and of authentication: anyio's default.
 N_REQUEST_THREADS: Final = 40
+#: Time for uploads that are being parsed when the server stops; the next one starts them again.
+_INGEST_CLOSE_S: Final = 1
 
 
 @contextmanager
@@ -77,6 +79,7 @@ def opened_parts(state: State, settings: Settings, metrics: Metrics) -> Iterator
         data_dir = settings.data_dir.resolve()
         metrics.report_state(partial(queue_state, database), readiness.reasons, data_dir)
         ingester = Ingester(database, blobs, settings)
+        stack.callback(ingester.close, _INGEST_CLOSE_S)
         threading.Thread(target=ingester.recover, name="recover", daemon=True).start()
         compute = ComputePool(
             metrics,

@@ -3,6 +3,7 @@
 import shutil
 import tempfile
 import threading
+import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from contextlib import suppress
@@ -53,10 +54,25 @@ class Ingester:
         self._blobs = blobs
         self._settings = settings
         self._scratch = settings.data_dir.resolve() / "ingest"
-        #: Datasets with the trace contexts of their uploads.
-        self._queue: SimpleQueue[tuple[str, str | None, Future[None]]] = SimpleQueue()
-        for i in range(N_THREADS):
-            threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True).start()
+        #: Datasets with the trace contexts of their uploads; None ends a thread.
+        self._queue: SimpleQueue[tuple[str, str | None, Future[None]] | None] = SimpleQueue()
+        self._threads = [
+            threading.Thread(target=self._work, name=f"ingest-{i}", daemon=True)
+            for i in range(N_THREADS)
+        ]
+        for thread in self._threads:
+            thread.start()
+
+    def close(self, timeout_s: float) -> None:
+        """End the threads once they have parsed what was queued; stop waiting after a time.
+
+        The next process parses the datasets that are left.
+        """
+        deadline = time.monotonic() + timeout_s
+        for _ in self._threads:
+            self._queue.put(None)
+        for thread in self._threads:
+            thread.join(max(0.0, deadline - time.monotonic()))
 
     def submit(self, dataset_id: str) -> "Future[None]":
         """Queue an uploaded dataset; the future resolves once it is ready or rejected."""
@@ -74,8 +90,8 @@ class Ingester:
             self.submit(dataset_id)
 
     def _work(self) -> None:
-        while True:
-            dataset_id, parent, future = self._queue.get()
+        while (queued := self._queue.get()) is not None:
+            dataset_id, parent, future = queued
             try:
                 with span("ingestion", parent=parent, dataset_id=dataset_id):
                     self._ingest(dataset_id)

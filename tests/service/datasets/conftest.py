@@ -162,8 +162,9 @@ def reader(make_reader: Callable[..., Reader]) -> Reader:
 
 
 @pytest.fixture
-def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
+def make_app(tmp_path: Path, database: Database) -> Iterator[Callable[..., App]]:
     """Return a function that creates an app with given settings on one data directory."""
+    ingesters = []
 
     def make(**settings: Any) -> App:
         values = Settings(
@@ -172,6 +173,7 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
         values.data_dir.mkdir(exist_ok=True)
         blobs = BlobStore(database, values.data_dir / "cache", cache_bytes=values.blob_cache_bytes)
         ingester = Ingester(database, blobs, values)
+        ingesters.append(ingester)
         services = Services(values, database, blobs, ingester)
         api = FastAPI()
         api.state.settings = values
@@ -183,7 +185,9 @@ def make_app(tmp_path: Path, database: Database) -> Callable[..., App]:
         api.include_router(upload_routes)
         return App(api, services, values.data_dir)
 
-    return make
+    yield make
+    for ingester in ingesters:
+        ingester.close(TIMEOUT_S)
 
 
 @pytest.fixture

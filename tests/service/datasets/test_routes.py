@@ -57,6 +57,14 @@ def test_the_same_bytes_with_other_options_are_another_dataset(app):
     assert ready(app)["id"] != ready(app, target_column="y")["id"]
 
 
+def test_the_end_waits_for_uploads_that_are_being_parsed(make_app):
+    app = make_app(ingest_wait_s=0)
+    started = app.upload(TABLE)
+    app.services.ingester.close(60)
+    assert started.status_code == 202
+    assert app.send("GET", f"{URL}/{started.json()['id']}").json()["state"] == "ready"
+
+
 def test_concurrent_equal_uploads_create_one_dataset(app):
     with ThreadPoolExecutor(4) as pool:
         responses = list(pool.map(lambda _: app.upload(TABLE), range(4)))
