@@ -20,7 +20,7 @@ import pyarrow.csv as pv
 import pyarrow.parquet as pq
 
 from service.datasets.formats.options import Limits
-from service.datasets.ingestion.supervision import IngestTask, read_upload
+from service.datasets.ingestion.supervision import IngestTask, ReaderProcess
 from service.settings import MIB, Settings
 
 parser = argparse.ArgumentParser(description=__doc__)
@@ -77,7 +77,8 @@ def ours(folder: str, kind: str) -> None:
     limits = Limits.from_settings(settings).model_copy(update={"decompressed_bytes": 2**34})
     memory = settings.ingest_memory_mb * MIB
     task = IngestTask(Path(folder), MEDIA_TYPES[kind], {}, limits, memory, 3600.0)
-    result = read_upload(task)
+    with ReaderProcess() as reader:
+        result = reader.read(task)
     assert "manifest" in result, result
 
 

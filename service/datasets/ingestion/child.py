@@ -1,15 +1,19 @@
-"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child TASK``.
+"""The process that reads untrusted bytes: ``python -m service.datasets.ingestion.child PARENT``.
 
-TASK is a JSON file that names the upload, or datasets to combine, and the output files. The process
-has no access to the database or the settings, its memory and CPU time are limited, and it dies with
-its parent.
+It reads a task from each line of its input, carries it out in a child that it forks, and writes the
+child's exit code on a line. A task is JSON: the path of an upload, or of datasets to combine, and
+those of the output files. The processes have no access to the database or the settings, the child's
+memory and CPU time are limited, and both die with PARENT, the process that started them.
 """
 
+import gc
 import json
+import os
 import resource
 import sys
+import traceback
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from service.datasets.canonical import (
     columns_of_manifest,
@@ -28,14 +32,46 @@ from service.processes import kill_with_parent
 
 
 def main() -> None:
-    """Read the task, and write its learning tasks and manifest or its issues."""
-    task = json.loads(Path(sys.argv[1]).read_text())
-    _limit_resources(task)
-    Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
+    """Carry out the tasks, one after another."""
+    kill_with_parent(int(sys.argv[1]))
+    sys.modules["pandas"] = None  # type: ignore[assignment] # pyarrow would import it, if installed
+    gc.freeze()  # the imported modules stay shared with the children
+    parent = os.getpid()
+    for line in sys.stdin.buffer:
+        child = os.fork()
+        if child == 0:
+            _carry_out(json.loads(line), parent)
+        code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        sys.stdout.write(f"{code}\n")
+        sys.stdout.flush()
+
+
+def _carry_out(task: dict[str, Any], parent: int) -> NoReturn:
+    """Write the learning tasks and manifest of a task, or its issues, and exit."""
+    code = 1
+    try:
+        kill_with_parent(parent)
+        _redirect_output(task["log"])
+        _limit_resources(task)
+        Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
+        code = 0
+    except BaseException:  # noqa: BLE001 - the interpreter of the parent must not go on here
+        traceback.print_exc()
+    finally:
+        sys.stderr.flush()
+        os._exit(code)
+
+
+def _redirect_output(log: str) -> None:
+    """Let this process print to a file, and read nothing: its streams are those of its parent."""
+    for path, mode, stream in ((os.devnull, os.O_RDONLY, 0), (log, os.O_WRONLY | os.O_CREAT, 1)):
+        file = os.open(path, mode, 0o600)
+        os.dup2(file, stream)
+        os.close(file)
+    os.dup2(1, 2)
 
 
 def _limit_resources(task: dict[str, Any]) -> None:
-    kill_with_parent(task["parent"])
     memory, cpu = task["memory_bytes"], task["cpu_s"]
     resource.setrlimit(resource.RLIMIT_DATA, (memory, memory))
     resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))

@@ -9,7 +9,7 @@ from concurrent.futures import Future
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any, Final, TypeVar
 
 from sqlalchemy.exc import SQLAlchemyError
@@ -21,7 +21,7 @@ from service.datasets.formats.options import Limits
 from service.datasets.ingestion.supervision import (
     IngestResult,
     IngestTask,
-    read_upload,
+    ReaderProcess,
     rejection,
 )
 from service.datasets.issues import Rejected, ValidationIssue, reject
@@ -36,6 +36,8 @@ from service.settings import MIB, Settings
 N_THREADS: Final = 2
 #: Bytes read at a time. Small next to a chunk, since the writer buffers up to a chunk and this.
 _READ_BYTES: Final = 256 * 1024
+#: Time after which an unused process that reads uploads ends, which frees its memory.
+_MAX_IDLE_S: Final = 60
 #: File in each scratch folder with the identity of the process that uses the folder.
 _WORKER_FILE: Final = "worker"
 
@@ -90,19 +92,31 @@ class Ingester:
             self.submit(dataset_id)
 
     def _work(self) -> None:
-        while (queued := self._queue.get()) is not None:
-            dataset_id, parent, future = queued
-            try:
-                with span("ingestion", parent=parent, dataset_id=dataset_id):
-                    self._ingest(dataset_id)
-            except Exception as error:  # noqa: BLE001 - logged, and raised by the future
-                log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
-                self._give_up(dataset_id)
-                future.set_exception(error)
-            else:
-                future.set_result(None)
+        with ReaderProcess() as reader:
+            while True:
+                try:
+                    queued = self._queue.get(timeout=_MAX_IDLE_S)
+                except Empty:
+                    reader.close()
+                    continue
+                if queued is None:
+                    return
+                self._ingest_or_give_up(*queued, reader)
 
-    def _ingest(self, dataset_id: str) -> None:
+    def _ingest_or_give_up(
+        self, dataset_id: str, parent: str | None, future: "Future[None]", reader: ReaderProcess
+    ) -> None:
+        try:
+            with span("ingestion", parent=parent, dataset_id=dataset_id):
+                self._ingest(dataset_id, reader)
+        except Exception as error:  # noqa: BLE001 - logged, and raised by the future
+            log.error("ingest.failed", dataset_id=dataset_id, exc_info=error)
+            self._give_up(dataset_id)
+            future.set_exception(error)
+        else:
+            future.set_result(None)
+
+    def _ingest(self, dataset_id: str, reader: ReaderProcess) -> None:
         row = self._retry(partial(self._begin, dataset_id))
         if row is None:
             return  # another process has taken it
@@ -115,7 +129,7 @@ class Ingester:
             except Rejected as rejected:  # a source was deleted
                 result = rejection(rejected.issues[0])
             else:
-                result = self._read(row, folder, sources)
+                result = reader.read(self._task(row, folder, sources))
             publish = partial(self._publish, row.id, result, folder / "content")
             self._retry(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
@@ -164,11 +178,9 @@ class Ingester:
         selection = {k: v for k, v in source.items() if k in Selection.model_fields}
         return {"content": content.name, "manifest": row.manifest, "selection": selection}
 
-    def _read(
-        self, row: DatasetRow, folder: Path, sources: Sequence[dict[str, Any]]
-    ) -> IngestResult:
-        """Run the child process on the upload, or on the sources."""
-        task = IngestTask(
+    def _task(self, row: DatasetRow, folder: Path, sources: Sequence[dict[str, Any]]) -> IngestTask:
+        """Return the task of reading the upload, or the sources."""
+        return IngestTask(
             folder=folder,
             media_type=row.media_type,
             options=row.options,
@@ -177,7 +189,6 @@ class Ingester:
             timeout_s=self._settings.ingest_timeout_s,
             sources=sources,
         )
-        return read_upload(task)
 
     def _publish(self, dataset_id: str, result: IngestResult, content: Path) -> None:
         """Store the result."""

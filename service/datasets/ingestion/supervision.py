@@ -1,14 +1,16 @@
-"""Supervision of the child process that reads an upload."""
+"""Supervision of the processes that read uploads."""
 
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Self
 
 from service.datasets.formats.options import Limits
 from service.datasets.issues import ValidationIssue, out_of_memory
@@ -18,12 +20,14 @@ _MAX_LOGGED_BYTES: Final = 2000
 #: Environment variables that the child gets: search paths and locale. It gets no settings, so a
 #: process that reads untrusted bytes has no database password.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
-#: Thread pools, and memory that is kept for later, would count against the limit.
+#: Thread pools, and memory that is kept for later, would count against the limit; a process with
+#: threads cannot fork safely.
 _FRUGAL: Final = {
     "OMP_NUM_THREADS": "1",
     "OPENBLAS_NUM_THREADS": "1",
     "MKL_NUM_THREADS": "1",
     "ARROW_DEFAULT_MEMORY_POOL": "system",
+    "JE_ARROW_MALLOC_CONF": "background_thread:false",
 }
 _OUT_OF_MEMORY: Final = (
     "memory allocation of",
@@ -45,7 +49,7 @@ class IngestTask:
     ----------
     folder
         Contains the file ``upload``, or those of the sources; the child writes ``content`` (the
-        tasks) and ``result.json``.
+        tasks), ``result.json`` and ``output.log``.
     """
 
     folder: Path
@@ -56,11 +60,9 @@ class IngestTask:
     timeout_s: float
     sources: Sequence[dict[str, Any]] = ()
 
-    def write(self) -> Path:
-        """Write the task as JSON for the child, and return the path of the file."""
-        path = self.folder / "task.json"
-        task = {
-            "parent": os.getpid(),
+    def to_json(self) -> dict[str, Any]:
+        """Return the task for the child."""
+        return {
             "media_type": self.media_type,
             "options": self.options,
             "sources": [
@@ -73,40 +75,81 @@ class IngestTask:
             "upload": str(self.folder / "upload"),
             "content": str(self.folder / "content"),
             "result": str(self.folder / "result.json"),
+            "log": str(self.folder / "output.log"),
         }
-        path.write_text(json.dumps(task))
-        return path
 
 
-def read_upload(task: IngestTask) -> IngestResult:
-    """Run the child process and return its result, or an issue that says how it failed.
+class ReaderProcess:
+    """A process that reads uploads one at a time, each in a child of its own.
 
-    Blocks until the child exits: the kernel kills the child when the *thread* that started it ends.
+    It starts with the first upload and stays, since its imports take longer than reading a small
+    file. The kernel kills it when the *thread* that started it ends.
     """
-    log_file = task.folder / "output.log"
-    with log_file.open("wb") as output:
-        process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-            [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(task.write())],
-            stdin=subprocess.DEVNULL,
-            stdout=output,
-            stderr=subprocess.STDOUT,
-            start_new_session=True,
-            env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _FRUGAL,
-        )
-    try:
-        code = process.wait(task.timeout_s)
-    except subprocess.TimeoutExpired:
-        return rejection(_timeout(task))
-    finally:
-        if process.poll() is None:
-            os.killpg(process.pid, signal.SIGKILL)
-            process.wait()
-    if code == 0:
-        result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
-        return result
-    output_text = log_file.read_bytes()[-_MAX_LOGGED_BYTES:].decode(errors="replace")
-    log.error("ingest.crashed", code=code, output=output_text)
-    return rejection(_issue_of_exit(code, output_text, task))
+
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[bytes] | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def read(self, task: IngestTask) -> IngestResult:
+        """Return the result of the child, or an issue that says how it failed."""
+        process = self._process = self._process or _start()
+        assert process.stdin is not None
+        with suppress(BrokenPipeError):  # its exit code says why
+            process.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
+            process.stdin.flush()
+        code = self._wait(process, task.timeout_s)
+        if code is None:
+            return rejection(_timeout(task))
+        if code == 0:
+            result: IngestResult = json.loads((task.folder / "result.json").read_bytes())
+            return result
+        output = _last_output(task.folder / "output.log")
+        log.error("ingest.crashed", code=code, output=output)
+        return rejection(_issue_of_exit(code, output, task))
+
+    def close(self) -> None:
+        """Kill the process, with a child that still reads."""
+        process, self._process = self._process, None
+        if process is not None:
+            with suppress(ProcessLookupError, BrokenPipeError), process:  # it may be dead already
+                os.killpg(process.pid, signal.SIGKILL)
+
+    def _wait(self, process: "subprocess.Popen[bytes]", timeout_s: float) -> int | None:
+        """Return the exit code of the child, or of a process that died; None after the timeout."""
+        assert process.stdout is not None
+        poll = select.poll()  # unlike select(), it takes any number of open files
+        poll.register(process.stdout, select.POLLIN)
+        if not poll.poll(1000 * timeout_s):
+            self.close()
+            return None
+        line = process.stdout.readline()
+        if line:
+            return int(line)
+        code = process.wait()
+        self.close()
+        return code
+
+
+def _start() -> "subprocess.Popen[bytes]":
+    return subprocess.Popen(  # noqa: S603 - our own interpreter and module
+        [sys.executable, "-P", "-m", "service.datasets.ingestion.child", str(os.getpid())],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        start_new_session=True,
+        env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _FRUGAL,
+    )
+
+
+def _last_output(path: Path) -> str:
+    """Return the end of what a child printed; nothing if it died before it could."""
+    with suppress(FileNotFoundError):
+        return path.read_bytes()[-_MAX_LOGGED_BYTES:].decode(errors="replace")
+    return ""
 
 
 def rejection(issue: ValidationIssue) -> IngestResult:

@@ -56,7 +56,7 @@ class Reader:
         several = ("target_column", "ignore_column")
         listed = {k: [v] if k in several and isinstance(v, str) else v for k, v in options.items()}
         task = IngestTask(self.folder, media_type, listed, self.limits, MEMORY_BYTES, TIMEOUT_S)
-        result = run(json.loads(task.write().read_text()))
+        result = run(json.loads(json.dumps(task.to_json())))
         return cast("dict[str, Any]", json.loads(json.dumps(result, allow_nan=False)))
 
     def read_npz(self, arrays: dict[str, Any], **options: Any) -> dict[str, Any]:

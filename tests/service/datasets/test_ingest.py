@@ -55,7 +55,8 @@ from service.datasets.ingestion import supervision
 from service.datasets.formats.options import Limits
 limits = Limits(**{LIMITS.model_dump()!r})
 folder = Path(sys.argv[1])
-supervision.read_upload(supervision.IngestTask(folder, "text/csv", {{}}, limits, 2**29, 60))
+task = supervision.IngestTask(folder, "text/csv", {{}}, limits, 2**29, 60)
+supervision.ReaderProcess().read(task)
 """
 
 
@@ -63,16 +64,49 @@ def ingest_task(folder, memory_bytes=2**29):
     return supervision.IngestTask(folder, "text/csv", {}, LIMITS, memory_bytes, timeout_s=30)
 
 
-def test_a_parser_that_crashes_is_an_issue(tmp_path):
+@pytest.fixture
+def process():
+    with supervision.ReaderProcess() as process:
+        yield process
+
+
+def pid_of(process):
+    return process._process.pid
+
+
+def test_one_process_reads_uploads_after_another_also_after_failures(process, tmp_path):
+    upload = tmp_path / "upload"
+    upload.mkdir()
+    assert "issues" in process.read(ingest_task(tmp_path))
+    first = pid_of(process)
+    upload.rmdir()
+    upload.write_bytes(TABLE)
+    assert "manifest" in process.read(ingest_task(tmp_path))
+    assert pid_of(process) == first
+    assert len(psutil.Process(first).threads()) == 1  # or a fork of it could wait forever
+
+
+def test_a_process_that_was_killed_is_replaced(process, tmp_path, wait_until):
+    (tmp_path / "upload").write_bytes(TABLE)
+    assert "manifest" in process.read(ingest_task(tmp_path))
+    first = pid_of(process)
+    psutil.Process(first).kill()
+    wait_until(lambda: psutil.Process(first).status() == psutil.STATUS_ZOMBIE)
+    assert "issues" in process.read(ingest_task(tmp_path))
+    assert "manifest" in process.read(ingest_task(tmp_path))
+    assert pid_of(process) != first
+
+
+def test_a_parser_that_crashes_is_an_issue(process, tmp_path):
     (tmp_path / "upload").mkdir()  # opening a folder raises an error that no parser expects
-    (issue,) = supervision.read_upload(ingest_task(tmp_path))["issues"]
+    (issue,) = process.read(ingest_task(tmp_path))["issues"]
     assert issue["code"] == "parser-crashed"
     assert "status 1" in issue["detail"]
 
 
-def test_a_parser_without_memory_to_start_is_an_issue(tmp_path):
+def test_a_parser_without_memory_to_start_is_an_issue(process, tmp_path):
     (tmp_path / "upload").write_bytes(TABLE)
-    (issue,) = supervision.read_upload(ingest_task(tmp_path, memory_bytes=2**20))["issues"]
+    (issue,) = process.read(ingest_task(tmp_path, memory_bytes=2**20))["issues"]
     assert issue["code"] == "ingest-out-of-memory"
     assert "more than 1 MiB" in issue["detail"]
 
@@ -96,7 +130,7 @@ def stuck_reader(tmp_path):
 def wait_for_reader(pid):
     deadline = time.monotonic() + 240
     while time.monotonic() < deadline:
-        for child in psutil.Process(pid).children():
+        for child in psutil.Process(pid).children(recursive=True):
             # the last limit that the child sets before it opens the upload
             if child.rlimit(psutil.RLIMIT_CPU)[0] == 61:
                 return child
