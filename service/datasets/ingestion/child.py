@@ -15,6 +15,8 @@ import traceback
 from pathlib import Path
 from typing import Any, NoReturn
 
+import pyarrow as pa
+
 from service.datasets.canonical import (
     columns_of_manifest,
     ignored_of_manifest,
@@ -34,7 +36,7 @@ from service.processes import kill_with_parent
 def main() -> None:
     """Carry out the tasks, one after another."""
     kill_with_parent(int(sys.argv[1]))
-    sys.modules["pandas"] = None  # type: ignore[assignment] # pyarrow would import it, if installed
+    pa.array([])  # the first one imports pandas where it is installed
     gc.freeze()  # the imported modules stay shared with the children
     parent = os.getpid()
     for line in sys.stdin.buffer:
