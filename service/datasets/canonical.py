@@ -9,7 +9,7 @@ same X store it once. Training processes import this module, so it imports only 
 import hashlib
 import json
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,15 +22,18 @@ from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import divisible_rows
 from algorithms.numerics.row_hashes import hash_rows
 from algorithms.preparation.columns import Column
+from service.datasets.distributions import blocks, describe_targets, summarise, task_columns
 
 FORMAT: Final = "sibling-dataset/1"
 #: Total number of features above which the manifest has no feature summaries.
 _MAX_SUMMARISED: Final = 20_000
+#: Number of features in all tasks above which further tasks have no distributions in the manifest.
+#: Each takes 10 numbers, or one for each value of a category.
+_MAX_DISTRIBUTIONS: Final = 2_000
 #: Types of the stored arrays, by their names in safetensors.
 DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
 #: Size of the number at the start of a safetensors file, the length of its header.
 HEADER_LENGTH_BYTES: Final = 8
-_BLOCK_VALUES: Final = 2**20
 _HASH_BYTES: Final = 16
 #: Number of rows in all tasks above which equal rows are not searched for, which takes about 60
 #: bytes a row.
@@ -56,6 +59,8 @@ def write_tasks(
     is_small = sum(task.n_samples for task in tasks) <= _MAX_ROWS_COMPARED
     n_divisible = divisible_rows(TaskSet(tuple(tasks))) if is_small else {}
     hashes: dict[str, str] = {}
+    described: dict[str, dict[str, Any]] = {}
+    n_described = 0
     for task in tasks:
         entry = _entry(task)
         first = owner_of_rows.setdefault(id(task.X), task.name)
@@ -70,7 +75,16 @@ def write_tasks(
         elif task.y is not None:
             arrays[f"{task.name}/y"] = task.y
         if n_summarised <= _MAX_SUMMARISED and task.input == "rows":
-            entry["features"] = _summarise(task.X)
+            if first not in described:
+                shown = task_columns(task, columns)
+                n_described += len(shown)
+                described[first] = summarise(
+                    task.X, shown if n_described <= _MAX_DISTRIBUTIONS else ()
+                )
+            entry["features"] = described[first]
+        target = describe_targets(task)
+        if target is not None:
+            entry["target_summary"] = target
         entry["rows_hash"] = hashes[first]
         entry["n_divisible"] = n_divisible.get(task.name)
         entries.append(entry)
@@ -247,34 +261,6 @@ def _entry(task: Task) -> dict[str, Any]:
 def _hash(task: Task) -> str:
     """Return a hash of the rows, in order."""
     found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
-    for part in _blocks(task.X.reshape(task.n_samples, -1)):
+    for part in blocks(task.X.reshape(task.n_samples, -1)):
         found.update(hash_rows(part).astype("<u8").tobytes())
     return found.hexdigest()
-
-
-def _summarise(X: NDArray[Any]) -> dict[str, list[float | None]]:
-    """Return statistics of the known values of each column, with None where there is none.
-
-    Statistics that are not finite are None, too.
-    """
-    known = len(X) - sum(np.isnan(part).sum(0) for part in _blocks(X))
-    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
-        squares = sum(np.nansum((part - mean) ** 2, 0) for part in _blocks(X))
-        statistics = {
-            "min": np.fmin.reduce(X),
-            "max": np.fmax.reduce(X),
-            "mean": mean,
-            "std": np.sqrt(squares / known),
-            "missing": len(X) - known,
-        }
-    return {
-        name: [float(value) if np.isfinite(value) else None for value in values]
-        for name, values in statistics.items()
-    }
-
-
-def _blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield the rows in blocks, so that temporary arrays stay small."""
-    n_rows = max(1, _BLOCK_VALUES // X.shape[1])
-    return (X[i : i + n_rows] for i in range(0, len(X), n_rows))

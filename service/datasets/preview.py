@@ -6,21 +6,24 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from pydantic import BaseModel, Field
 
 from algorithms.interface.tasks import Task
 from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
 from service.datasets.canonical import columns_of_manifest, read_tasks, summaries, warnings_of
+from service.datasets.distributions import (
+    MAX_COLUMNS,
+    MAX_ROWS_COUNTED,
+    N_BINS,
+    describe_targets,
+    summarise,
+    task_columns,
+)
+from service.datasets.schemas import TargetSummary
 from service.datasets.suitability import obstacles
 from service.rows import DatasetRow
 
-#: Columns of a task that are shown, and rows from which their values are counted.
-MAX_COLUMNS: Final = 100
-_MAX_ROWS_COUNTED: Final = 100_000
 MAX_TASKS: Final = 20
-N_BINS: Final = 10
-_MAX_CLASSES: Final = 50
 
 Value = float | str | bool | None
 
@@ -41,18 +44,6 @@ class ColumnPreview(BaseModel):
     values: list[str] | None = Field(None, description="Values of a category.")
 
 
-class TargetPreview(BaseModel):
-    """The targets of a task."""
-
-    kind: str = Field(description="numbers or classes.")
-    counts: dict[str, int] | None = Field(
-        None, description=f"Rows by class, the {_MAX_CLASSES} most frequent."
-    )
-    min: float | None = Field(None, description="Smallest number.")
-    max: float | None = Field(None, description="Largest number.")
-    mean: float | None = Field(None, description="Mean of the numbers.")
-
-
 class TaskPreview(BaseModel):
     """A task."""
 
@@ -60,11 +51,14 @@ class TaskPreview(BaseModel):
     n_samples: int = Field(description="Number of rows, or of covariance matrices.")
     n_features: int = Field(description="Number of columns.")
     input: str = Field(description="rows or covariances.")
-    n_counted: int = Field(description="Number of first rows from which columns are described.")
+    n_counted: int = Field(
+        description="Number of first rows in which distinct values are counted. Where there are "
+        "very many columns, all of a column is described from these rows."
+    )
     columns: list[ColumnPreview] = Field(
         description=f"The first {MAX_COLUMNS} columns; none for covariances."
     )
-    target: TargetPreview | None = Field(description="Targets; null if it has none.")
+    target: TargetSummary | None = Field(description="Targets; null if it has none.")
     rows: list[dict[str, Value]] = Field(description="The first rows, by column.")
 
 
@@ -109,12 +103,13 @@ def preview(
     tasks = read_tasks(content, manifest)
     shown = [tasks[name] for name in names] if names else list(tasks)[:n_tasks]
     columns = columns_of_manifest(manifest)
+    entries = {entry["name"]: entry for entry in manifest["tasks"]}
     return Preview(
         dataset_id=row.id,
         name=row.name,
         n_tasks=len(tasks),
         n_samples=sum(task.n_samples for task in tasks),
-        tasks=[_task(task, columns, n_rows) for task in shown],
+        tasks=[_task(task, entries[task.name], columns, n_rows) for task in shown],
         algorithms=[
             Suitability(algorithm=name, can_train=reason is None, reason=reason)
             for name, reason in obstacles(summaries(manifest)).items()
@@ -123,74 +118,46 @@ def preview(
     )
 
 
-def _task(task: Task, known: Sequence[Column] | None, n_rows: int) -> TaskPreview:
-    columns = [] if task.input == "covariances" else _columns(task, known)
-    counted = task.X[:_MAX_ROWS_COUNTED]
-    described = [_column(column, counted[:, j]) for j, column in enumerate(columns)]
+def _task(
+    task: Task, entry: Mapping[str, Any], known: Sequence[Column] | None, n_rows: int
+) -> TaskPreview:
+    columns = task_columns(task, known)
+    counted = task.X[:MAX_ROWS_COUNTED]
     rows: list[dict[str, Value]] = [
         {column.name: _value(column, x[j]) for j, column in enumerate(columns)}
         for x in counted[:n_rows]
     ]
+    features = entry.get("features") or {}
+    n_described = task.n_samples
+    if columns and "counts" not in features:  # many columns, or a dataset of an earlier version
+        features = summarise(counted[:, : len(columns)], columns)
+        n_described = len(counted)
     return TaskPreview(
         name=task.name,
         n_samples=task.n_samples,
         n_features=task.n_features,
         input=task.input,
         n_counted=len(counted),
-        columns=described,
-        target=_target(task),
+        columns=[_column(column, j, features, n_described) for j, column in enumerate(columns)],
+        target=entry.get("target_summary") or describe_targets(task),
         rows=rows if columns else [],
     )
 
 
-def _columns(task: Task, known: Sequence[Column] | None) -> list[Column]:
-    """Return the first columns of a task, in its order."""
-    n_shown = min(task.n_features, MAX_COLUMNS)
-    names = task.feature_names or [str(j) for j in range(n_shown)]
-    kinds = {column.name: column for column in known or ()}
-    return [kinds.get(name, Column(name)) for name in names[:n_shown]]
-
-
-def _column(column: Column, x: NDArray[np.float64]) -> ColumnPreview:
-    values = x[~np.isnan(x)]
-    n_distinct = len(np.unique(values))
-    missing = 1 - len(values) / len(x)
-    if column.kind == "category":
-        positions = values[values != UNKNOWN_LEVEL].astype(np.intp)
-        counts = np.bincount(positions, minlength=len(column.levels))
-        return ColumnPreview(
-            name=column.name,
-            kind=column.kind,
-            missing=missing,
-            n_distinct=n_distinct,
-            min=None,
-            max=None,
-            counts=counts.tolist(),
-            values=list(column.levels),
-        )
-    low, high = (values.min(), values.max()) if len(values) else (None, None)
+def _column(column: Column, j: int, features: Mapping[str, Any], n_rows: int) -> ColumnPreview:
+    """Return the description of a column from the statistics of all columns of ``n_rows`` rows."""
+    is_category = column.kind == "category"
+    low, high = (None if is_category else features[name][j] for name in ("min", "max"))
     return ColumnPreview(
         name=column.name,
         kind=column.kind,
-        missing=missing,
-        n_distinct=n_distinct,
+        missing=features["missing"][j] / n_rows,
+        n_distinct=features["distinct"][j],
         min=None if low is None else _value(column, low),
         max=None if high is None else _value(column, high),
-        counts=_histogram(values),
+        counts=features["counts"][j],
+        values=list(column.levels) if is_category else None,
     )
-
-
-def _histogram(values: NDArray[np.float64]) -> list[int]:
-    """Return the number of values in equal intervals from the smallest to the largest."""
-    if not len(values):
-        return [0] * N_BINS
-    low, high = values.min() / 2, values.max() / 2  # halves, as a difference may overflow
-    if low == high:
-        return [len(values)] + [0] * (N_BINS - 1)
-    shares = (values / 2 - low) / (high - low)
-    bins = np.minimum((shares * N_BINS).astype(np.intp), N_BINS - 1)
-    counts: list[int] = np.bincount(bins, minlength=N_BINS).tolist()
-    return counts
 
 
 def _value(column: Column, number: float) -> Value:
@@ -207,17 +174,3 @@ def _value(column: Column, number: float) -> Value:
         except (ValueError, OverflowError, OSError):
             return float(number)
     return float(number)
-
-
-def _target(task: Task) -> TargetPreview | None:
-    y = task.y
-    if y is None:
-        return None
-    if task.target == "classes":
-        labels, counts = np.unique(y, return_counts=True)
-        order = np.argsort(-counts, kind="stable")[:_MAX_CLASSES]
-        found = {str(labels[i]): int(counts[i]) for i in order}
-        return TargetPreview(kind="classes", counts=found)
-    return TargetPreview(
-        kind="numbers", min=float(y.min()), max=float(y.max()), mean=float((y / len(y)).sum())
-    )

@@ -6,6 +6,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from service.datasets.canonical import warnings_of
+from service.datasets.distributions import MAX_CLASSES, MAX_COLUMNS, N_BINS
 from service.datasets.selection import Source
 from service.http.schemas import Place
 from service.rows import DatasetRow
@@ -84,6 +85,31 @@ class FeatureSummary(BaseModel):
         description="Standard deviation, by column; null if it overflows."
     )
     missing: list[int] | None = Field(None, description="Number of missing values, by column.")
+    n_counted: int | None = Field(
+        None, description="Number of first rows in which distinct values are counted."
+    )
+    distinct: list[int] | None = Field(
+        None,
+        description=f"Number of distinct values, of the first {MAX_COLUMNS} columns; omitted for "
+        "further tasks where there are very many columns, as `counts` are.",
+    )
+    counts: list[list[int]] | None = Field(
+        None,
+        description=f"Rows in each of {N_BINS} equal intervals from min to max, or by level of a "
+        f"category, of the first {MAX_COLUMNS} columns.",
+    )
+
+
+class TargetSummary(BaseModel):
+    """Distribution of the targets of a task."""
+
+    kind: str = Field(description="numbers or classes.")
+    counts: dict[str, int] | None = Field(
+        None, description=f"Rows by class, the {MAX_CLASSES} most frequent."
+    )
+    min: float | None = Field(None, description="Smallest number.")
+    max: float | None = Field(None, description="Largest number.")
+    mean: float | None = Field(None, description="Mean of the numbers.")
 
 
 class Column(BaseModel):
@@ -119,6 +145,9 @@ class Task(BaseModel):
         "training; equal rows and rows of one group are not divided.",
     )
     features: FeatureSummary | None = Field(None, description="Omitted for large datasets.")
+    target_summary: TargetSummary | None = Field(
+        None, description="Distribution of the targets; null without targets."
+    )
 
 
 class Manifest(BaseModel):

@@ -1,7 +1,14 @@
 """A look at a dataset before training."""
 
+import copy
+import json
+
 import numpy as np
 import pytest
+
+from service.datasets import preview as preview_module
+from service.datasets.distributions import summarise
+from service.rows import DatasetRow
 
 MIXED = (
     b"task;age;sex;joined;member;score;grade\n"
@@ -80,6 +87,52 @@ def test_tasks_and_numbers_of_rows_may_be_chosen(app):
     found = look(app, body.encode(), query="?task=t7&task=t0&rows=2")
     assert [task["name"] for task in found["tasks"]] == ["t7", "t0"]
     assert [row["x"] for row in found["tasks"][0]["rows"]] == [7, 16]
+
+
+def test_the_manifest_has_the_distributions_that_the_preview_shows(app, monkeypatch):
+    dataset = app.upload(MIXED, target_column="grade").json()["id"]
+    url = f"/v1/datasets/{dataset}/preview"
+    manifest = app.send("GET", f"/v1/datasets/{dataset}/manifest").json()
+    features = manifest["tasks"][0]["features"]
+    assert features["distinct"] == [2, 2, 3, 2, 3]
+    assert features["counts"][1] == [1, 1]
+    assert features["counts"][0] == [1, *[0] * 8, 1]
+    assert manifest["tasks"][0]["target_summary"]["counts"] == {"a": 2, "b": 1}
+    shown = app.send("GET", url).json()
+    computed = []
+    monkeypatch.setattr(
+        preview_module, "summarise", lambda *at: computed.append(at) or summarise(*at)
+    )
+    assert app.send("GET", url).json() == shown
+    assert computed == []
+    # a dataset of an earlier version has no distributions: the preview computes them
+    with app.services.database.write() as session:
+        row = session.get_one(DatasetRow, dataset)
+        older = copy.deepcopy(row.manifest)
+        for task in older["tasks"]:
+            del task["target_summary"]
+            for name in ("n_counted", "distinct", "counts"):
+                del task["features"][name]
+        row.manifest = older
+    assert app.send("GET", url).json() == shown
+    assert len(computed) == 2
+
+
+def test_distributions_are_of_all_rows_and_of_a_limited_number_of_columns(reader):
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((150_000, 1))
+    x[rng.random(150_000) < 0.3] = np.nan
+    (task,) = reader.read_npz({"a/X": x})["manifest"]["tasks"]
+    known = x[~np.isnan(x)]
+    assert task["features"]["counts"] == [np.histogram(known, 10)[0].tolist()]
+    assert task["features"]["n_counted"] == 100_000
+    assert task["features"]["distinct"] == [np.count_nonzero(~np.isnan(x[:100_000]))]
+    wide = rng.standard_normal((3, 130))
+    many = reader.read_npz({f"t{i:02}/X": wide + i for i in range(25)})["manifest"]
+    counted = [len(task["features"].get("counts", ())) for task in many["tasks"]]
+    assert counted == [100] * 20 + [0] * 5
+    shared = reader.read_npz({"a/X": wide, "b/X": wide, "a/y": wide[:, 0], "b/y": wide[:, 1]})
+    assert len(json.dumps(shared)) < 200_000
 
 
 @pytest.mark.parametrize(

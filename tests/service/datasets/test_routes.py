@@ -103,7 +103,10 @@ def test_the_manifest_lists_every_task(app):
     (task,) = manifest["tasks"]
     assert (task["name"], task["n_samples"], task["target"]) == ("a", 2, "classes")
     assert task["classes"] == ["cat", "dog"]
-    assert task["features"] == {"min": [1], "max": [3], "mean": [2], "std": [1], "missing": [0]}
+    distribution = {"n_counted": 2, "distinct": [2], "counts": [[1, *[0] * 8, 1]]}
+    statistics = {"min": [1], "max": [3], "mean": [2], "std": [1], "missing": [0]}
+    assert task["features"] == statistics | distribution
+    assert task["target_summary"]["counts"] == {"cat": 1, "dog": 1}
     assert manifest["feature_names"] == ["x"]
 
 

@@ -1,0 +1,125 @@
+"""Distributions of the values of columns and targets, small enough for a manifest."""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from algorithms.interface.tasks import Task
+from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
+
+#: First columns of a task whose distributions are kept.
+MAX_COLUMNS: Final = 100
+#: First rows among which distinct values are counted, since that sorts them.
+MAX_ROWS_COUNTED: Final = 100_000
+#: Equal intervals of a histogram.
+N_BINS: Final = 10
+#: Most frequent classes that are listed.
+MAX_CLASSES: Final = 50
+_BLOCK_VALUES: Final = 2**20
+
+
+def task_columns(task: Task, known: Sequence[Column] | None) -> list[Column]:
+    """Return the first columns of a task, in its order; none for covariances.
+
+    Parameters
+    ----------
+    known
+        Kinds of the columns of all tasks; None if all are numbers.
+    """
+    if task.input == "covariances":
+        return []
+    n_shown = min(task.n_features, MAX_COLUMNS)
+    names = task.feature_names or [str(j) for j in range(n_shown)]
+    kinds = {column.name: column for column in known or ()}
+    return [kinds.get(name, Column(name)) for name in names[:n_shown]]
+
+
+def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, Any]:
+    """Return statistics of the known values of each column, with None where there is none.
+
+    Statistics that are not finite are None, too.
+
+    Parameters
+    ----------
+    X : (n_samples, n_features)
+        NaN is a missing value.
+    columns
+        The first columns, whose distributions are added if there are any: the number of distinct
+        values, and the number of rows with each level of a category, or in each of :data:`N_BINS`
+        equal intervals from the smallest to the largest value.
+    """
+    known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
+    with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+        mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
+        squares = sum(np.nansum((part - mean) ** 2, 0) for part in blocks(X))
+        statistics = {
+            "min": np.fmin.reduce(X),
+            "max": np.fmax.reduce(X),
+            "mean": mean,
+            "std": np.sqrt(squares / known),
+            "missing": len(X) - known,
+        }
+    found: dict[str, Any] = {
+        name: [float(value) if np.isfinite(value) else None for value in values]
+        for name, values in statistics.items()
+    }
+    if columns:
+        first = X[:, : len(columns)]
+        found["n_counted"] = min(len(X), MAX_ROWS_COUNTED)
+        found["distinct"] = _count_distinct(first)
+        found["counts"] = _count_values(first, columns, statistics["min"], statistics["max"])
+    return found
+
+
+def _count_distinct(X: NDArray[np.float64]) -> list[int]:
+    columns = np.ascontiguousarray(X[:MAX_ROWS_COUNTED].T)
+    return [len(np.unique(values[~np.isnan(values)])) for values in columns]
+
+
+def _count_values(
+    X: NDArray[np.float64],
+    columns: Sequence[Column],
+    low: NDArray[np.float64],
+    high: NDArray[np.float64],
+) -> list[list[int]]:
+    sizes = [len(c.levels) if c.kind == "category" else N_BINS for c in columns]
+    found = [np.zeros(size, np.int64) for size in sizes]
+    for part in blocks(X):
+        for j, values in enumerate(np.ascontiguousarray(part.T)):
+            known = values[~np.isnan(values)]
+            if columns[j].kind == "category":
+                bins = known[known != UNKNOWN_LEVEL].astype(np.intp)
+            else:
+                bins = _intervals(known, low[j], high[j])
+            found[j] += np.bincount(bins, minlength=sizes[j])
+    return [counts.tolist() for counts in found]
+
+
+def describe_targets(task: Task) -> dict[str, Any] | None:
+    """Return the rows by class, or the range and mean of targets; None without targets."""
+    y = task.y
+    if y is None:
+        return None
+    if task.target == "classes":
+        labels, counts = np.unique(y, return_counts=True)
+        order = np.argsort(-counts, kind="stable")[:MAX_CLASSES]
+        return {"kind": "classes", "counts": {str(labels[i]): int(counts[i]) for i in order}}
+    mean = float((y / len(y)).sum())  # does not overflow
+    return {"kind": "numbers", "min": float(y.min()), "max": float(y.max()), "mean": mean}
+
+
+def blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
+    """Yield the rows in blocks, so that temporary arrays stay small."""
+    n_rows = max(1, _BLOCK_VALUES // X.shape[1])
+    return (X[i : i + n_rows] for i in range(0, len(X), n_rows))
+
+
+def _intervals(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.intp]:
+    """Return the interval of each value."""
+    low, high = low / 2, high / 2  # halves, as a difference may overflow
+    if not len(values) or low == high:
+        return np.zeros(len(values), np.intp)
+    shares = (values / 2 - low) / (high - low)
+    return np.minimum((shares * N_BINS).astype(np.intp), N_BINS - 1)
