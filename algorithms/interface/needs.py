@@ -20,7 +20,9 @@ class Needs:
     same_features
         Every task must have the same columns.
     target
-        ``"none"``: targets are ignored; ``"any"``: numbers or classes, the same kind in all tasks.
+        ``"none"``: no targets; ``"any"``: numbers or classes, the same kind in all tasks.
+    optional_target
+        Targets are used where tasks have them, although none are needed.
     covariances
         Covariance matrices are accepted in place of rows.
     min_samples
@@ -33,10 +35,16 @@ class Needs:
 
     same_features: bool
     target: TargetNeed = "none"
+    optional_target: bool = False
     covariances: bool = False
     min_samples: int = 1
     min_tasks: int = 1
     shared_rows: bool = False
+
+    @property
+    def ignores_targets(self) -> bool:
+        """Whether a fit is the same without targets, so that rows without a target can be used."""
+        return self.target == "none" and not self.optional_target
 
     def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
         """Raise InvalidData with the name of the first task that does not meet the needs."""

@@ -1,8 +1,9 @@
 """Stored form of datasets: a safetensors file and a manifest.
 
 The file contains ``<task>/X`` and, if the task has them, ``<task>/y`` (numbers, or positions in the
-manifest's classes) and ``<task>/groups`` (positions in the groups of all tasks). Tasks with the
-same X store it once. Training processes import this module, so it imports only numpy and
+manifest's classes) and ``<task>/groups`` (positions in the groups of all tasks). Rows without a
+target are apart from them in ``<task>/unlabelled_X`` and ``<task>/unlabelled_groups``. Tasks with
+the same X store it once. Training processes import this module, so it imports only numpy and
 ``algorithms``.
 """
 
@@ -10,6 +11,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,6 +26,8 @@ from algorithms.numerics.row_hashes import hash_rows
 from algorithms.preparation.columns import Column
 from service.datasets.distributions import blocks, describe_targets, summarise, task_columns
 
+#: Prefix of the arrays of rows without a target.
+_UNLABELLED: Final = "unlabelled_"
 FORMAT: Final = "sibling-dataset/1"
 #: Total number of features above which the manifest has no feature summaries.
 _MAX_SUMMARISED: Final = 20_000
@@ -43,7 +47,11 @@ _MAX_GROUPS: Final = 10_000
 
 
 def write_tasks(
-    path: Path, tasks: Sequence[Task], *, columns: Sequence[Column] | None = None
+    path: Path,
+    tasks: Sequence[Task],
+    *,
+    columns: Sequence[Column] | None = None,
+    unlabelled: Sequence[Task] = (),
 ) -> dict[str, Any]:
     """Write tasks to a file and return their manifest.
 
@@ -51,6 +59,8 @@ def write_tasks(
     ----------
     columns
         Kinds of the columns of all tasks; None if all are numbers without missing values.
+    unlabelled
+        Further rows of some of the tasks, without targets.
     """
     arrays: dict[str, NDArray[Any]] = {}
     owner_of_rows: dict[int, str] = {}
@@ -88,7 +98,11 @@ def write_tasks(
         entry["rows_hash"] = hashes[first]
         entry["n_divisible"] = n_divisible.get(task.name)
         entries.append(entry)
-    groups = _add_groups(entries, tasks, arrays)
+    for task in unlabelled:
+        arrays[f"{task.name}/{_UNLABELLED}X"] = task.X
+        entry = next(entry for entry in entries if entry["name"] == task.name)
+        entry["n_unlabelled"] = task.n_samples
+    groups = _add_groups(entries, tasks, unlabelled, arrays)
     write_arrays(path, arrays, header={"format": FORMAT})
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
@@ -96,22 +110,27 @@ def write_tasks(
 
 
 def _add_groups(
-    entries: Sequence[dict[str, Any]], tasks: Sequence[Task], arrays: dict[str, NDArray[Any]]
+    entries: Sequence[dict[str, Any]],
+    tasks: Sequence[Task],
+    unlabelled: Sequence[Task],
+    arrays: dict[str, NDArray[Any]],
 ) -> dict[str, Any]:
     """Add the groups, numbered over all tasks, to the arrays; return their labels for the manifest.
 
     Very many labels are left out of the manifest; the numbers still distinguish the groups.
     """
-    pairs = zip(entries, tasks, strict=True)
-    grouped = [(entry, task) for entry, task in pairs if task.groups is not None]
+    given = {f"{task.name}/groups": task.groups for task in tasks}
+    given |= {f"{task.name}/{_UNLABELLED}groups": task.groups for task in unlabelled}
+    grouped = {name: groups for name, groups in given.items() if groups is not None}
     if not grouped:
         return {}
-    labels = np.concatenate([task.groups for _, task in grouped if task.groups is not None])
-    found, codes = np.unique(labels, return_inverse=True)
-    ends = np.cumsum([task.n_samples for _, task in grouped])
-    for (entry, task), own in zip(grouped, np.split(codes, ends[:-1]), strict=True):
-        arrays[f"{task.name}/groups"] = own.astype(np.int64)
-        entry["has_groups"] = True
+    found, codes = np.unique(np.concatenate([*grouped.values()]), return_inverse=True)
+    ends = np.cumsum([len(groups) for groups in grouped.values()])
+    for name, own in zip(grouped, np.split(codes, ends[:-1]), strict=True):
+        arrays[name] = own.astype(np.int64)
+    for entry in entries:
+        if f"{entry['name']}/groups" in arrays:
+            entry["has_groups"] = True
     return {"groups": found.tolist()} if len(found) <= _MAX_GROUPS else {}
 
 
@@ -141,7 +160,9 @@ def feature_names_by_task(manifest: Mapping[str, Any]) -> dict[str, tuple[str, .
 
 
 def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
-    """Return the tasks of a file; their arrays are read-only and memory-mapped.
+    """Return the tasks of a file, without rows that have no target where others have one.
+
+    Their arrays are read-only and memory-mapped.
 
     Raises
     ------
@@ -158,6 +179,53 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
     except KeyError as error:
         raise InvalidArtifact(f"'{path.name}' lacks the array {error} of its manifest") from None
     return TaskSet(tuple(tasks))
+
+
+def read_unlabelled(path: Path, manifest: Mapping[str, Any]) -> tuple[Task, ...]:
+    """Return the rows without a target of the tasks that have some; errors as for `read_tasks`."""
+    entries = [entry for entry in manifest["tasks"] if entry.get("n_unlabelled")]
+    if not entries:
+        return ()
+    arrays = _map_arrays(path)
+    names, labels = feature_names_by_task(manifest), manifest.get("groups")
+    try:
+        return tuple(
+            Task(
+                entry["name"],
+                arrays[f"{entry['name']}/{_UNLABELLED}X"],
+                feature_names=names[entry["name"]],
+                groups=_read_groups(arrays, entry, _UNLABELLED, labels),
+            )
+            for entry in entries
+        )
+    except KeyError as error:
+        raise InvalidArtifact(f"'{path.name}' lacks the array {error} of its manifest") from None
+
+
+def read_all_rows(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
+    """Return the tasks with all rows, for methods that need no targets.
+
+    Tasks in which some rows have no target are copied, without any targets.
+    """
+    more = {task.name: task for task in read_unlabelled(path, manifest)}
+    return TaskSet(
+        tuple(
+            _concatenate(task, more[task.name]) if task.name in more else task
+            for task in read_tasks(path, manifest)
+        )
+    )
+
+
+def _concatenate(task: Task, more: Task) -> Task:
+    groups = None
+    if task.groups is not None and more.groups is not None:
+        groups = np.concatenate([task.groups, more.groups])
+    return replace(task, X=np.concatenate([task.X, more.X]), y=None, groups=groups)
+
+
+def count_unlabelled(manifest: Mapping[str, Any]) -> int:
+    """Return the number of rows of all tasks that have no target where others have one."""
+    return sum(entry.get("n_unlabelled", 0) for entry in manifest["tasks"])
 
 
 def columns_of_manifest(manifest: Mapping[str, Any]) -> tuple[Column, ...] | None:
@@ -184,13 +252,21 @@ def warnings_of(manifest: Mapping[str, Any], *, uses_numbers: bool = True) -> li
     return [warning for warning in warnings if warning not in of_targets]
 
 
-def summaries(manifest: Mapping[str, Any]) -> tuple[TaskSummary, ...]:
-    """Return summaries of the tasks, to check whether an algorithm supports them."""
+def summaries(
+    manifest: Mapping[str, Any], *, with_unlabelled: bool = False
+) -> tuple[TaskSummary, ...]:
+    """Return summaries of the tasks, to check whether an algorithm supports them.
+
+    Parameters
+    ----------
+    with_unlabelled
+        Whether rows without a target count, as in :func:`read_all_rows`.
+    """
     names = feature_names_by_task(manifest)
     return tuple(
         TaskSummary(
             name=entry["name"],
-            n_samples=entry["n_samples"],
+            n_samples=entry["n_samples"] + with_unlabelled * entry.get("n_unlabelled", 0),
             n_features=entry["n_features"],
             input=entry["input"],
             target=entry["target"],
@@ -215,10 +291,18 @@ def _read_task(
     y = None if entry["target"] == "none" else arrays[f"{name}/y"]
     if entry["target"] == "classes":
         y = np.array(entry["classes"])[y]
-    groups = arrays[f"{name}/groups"] if entry.get("has_groups") else None
-    if groups is not None and labels is not None:
-        groups = np.array(labels)[groups]
+    groups = _read_groups(arrays, entry, "", labels)
     return Task(name, X, entry["input"], y, feature_names, groups)
+
+
+def _read_groups(
+    arrays: Mapping[str, NDArray[Any]],
+    entry: Mapping[str, Any],
+    prefix: str,
+    labels: Sequence[Any] | None,
+) -> NDArray[Any] | None:
+    groups = arrays[f"{entry['name']}/{prefix}groups"] if entry.get("has_groups") else None
+    return groups if groups is None or labels is None else np.array(labels)[groups]
 
 
 def _map_arrays(path: Path) -> dict[str, NDArray[Any]]:

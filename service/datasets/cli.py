@@ -167,6 +167,8 @@ def show(
 
 def _show_task(task: dict[str, Any]) -> None:
     size = f"{task['n_samples']} rows, {task['n_features']} columns"
+    if task["n_unlabelled"]:
+        size += f", {task['n_unlabelled']} further rows without a target"
     _out.print(f"\ntask {task['name']}: {size}{_target(task['target'])}", markup=False)
     header = ("column", "kind", "missing", "distinct", "from", "to", "values")
     columns = [

@@ -49,6 +49,7 @@ class TaskPreview(BaseModel):
 
     name: str = Field(description="Task name.")
     n_samples: int = Field(description="Number of rows, or of covariance matrices.")
+    n_unlabelled: int = Field(description="Number of further rows, which have no target.")
     n_features: int = Field(description="Number of columns.")
     input: str = Field(description="rows or covariances.")
     n_counted: int = Field(
@@ -135,6 +136,7 @@ def _task(
     return TaskPreview(
         name=task.name,
         n_samples=task.n_samples,
+        n_unlabelled=entry.get("n_unlabelled", 0),
         n_features=task.n_features,
         input=task.input,
         n_counted=len(counted),

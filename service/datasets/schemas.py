@@ -144,6 +144,11 @@ class Task(BaseModel):
         description="Number of rows that can be held out while other rows of their class stay in "
         "training; equal rows and rows of one group are not divided.",
     )
+    n_unlabelled: int = Field(
+        0,
+        description="Number of further rows, which have no target: methods that need targets do "
+        "not use them.",
+    )
     features: FeatureSummary | None = Field(None, description="Omitted for large datasets.")
     target_summary: TargetSummary | None = Field(
         None, description="Distribution of the targets; null without targets."

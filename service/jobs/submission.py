@@ -15,7 +15,12 @@ from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
 from service.columns import match_columns, pack_orders
-from service.datasets.canonical import columns_of_manifest, summaries, warnings_of
+from service.datasets.canonical import (
+    columns_of_manifest,
+    count_unlabelled,
+    summaries,
+    warnings_of,
+)
 from service.datasets.labels import read_labels
 from service.datasets.store import describe_unready
 from service.datasets.suitability import check_tasks
@@ -213,10 +218,23 @@ def find_dataset(
 def _find_tasks(
     session: Session, spec: JobSpec, algorithm: Algorithm[Any, Any], *, owner: str
 ) -> tuple[tuple[TaskSummary, ...], list[str]]:
-    """Return the summaries of the tasks, and the warnings about the dataset."""
+    """Return the summaries of the tasks, and the warnings about the dataset.
+
+    Rows without a target count if the job uses them: one fit by a method that needs no targets.
+    """
     manifest = find_dataset(session, spec.dataset_id, owner=owner)[1]
-    uses_numbers = algorithm.needs.target in {"numbers", "any"}
-    return summaries(manifest), warnings_of(manifest, uses_numbers=uses_numbers)
+    needs = algorithm.needs
+    warnings = warnings_of(manifest, uses_numbers=needs.target in {"numbers", "any"})
+    has_splits = spec.search is not None or spec.compare is not None or spec.evaluate is not None
+    n_unlabelled = count_unlabelled(manifest)
+    if n_unlabelled:
+        rows = "1 row" if n_unlabelled == 1 else f"{n_unlabelled} rows"
+        if not needs.ignores_targets or spec.adapt is not None:
+            warnings.append(f"{rows} without a target: left out of the fit")
+        elif has_splits:
+            warnings.append(f"{rows} without a target: used in the final fit, but not for scores")
+    uses_all = needs.ignores_targets and not has_splits and spec.adapt is None
+    return summaries(manifest, with_unlabelled=uses_all), warnings
 
 
 def _check_preparation(

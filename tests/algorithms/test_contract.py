@@ -228,6 +228,15 @@ def test_same_seed_gives_the_same_bits(algorithm, tasks) -> None:
 
 
 @over_cases
+def test_targets_change_nothing_where_they_are_ignored(algorithm, tasks) -> None:
+    if not algorithm.needs.ignores_targets or tasks.tasks[0].input != "rows":
+        return
+    expected = fit(algorithm, tasks)
+    for kind in ("numbers", "classes"):
+        assert same_bits(fit(algorithm, with_targets(tasks, kind)), expected)
+
+
+@over_cases
 def test_inputs_stay_unchanged(algorithm, tasks) -> None:
     before = [task.X.tobytes() for task in tasks]
     for task in tasks:

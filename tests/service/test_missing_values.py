@@ -72,10 +72,36 @@ def test_arrays_with_gaps_are_trained_and_called_without_any_option(client):
     y["b"][3] = np.nan
     job = client.train(client.upload(X, y, name="gaps"), "mtfl", model="gaps")
     model = job.wait()
-    assert any("1 row has no target" in warning for warning in model.info["warnings"])
+    assert "1 row without a target: left out of the fit" in model.info["warnings"]
     known = np.concatenate([X["a"], np.delete(X["b"], 3, axis=0)])
     filled = np.where(np.isnan(X["a"]), np.nanmean(known, axis=0), X["a"])
     # a gap is filled with the mean, and tells by a column of its own that it was one
     change = model.predict(X["a"], task="a") - model.predict(filled, task="a")
     np.testing.assert_array_equal(change[~np.isnan(X["a"][:, 1])], 0)
     np.testing.assert_allclose(np.ptp(change[::5]), 0, atol=1e-12)
+
+
+def test_rows_without_a_target_train_methods_that_need_none(client):
+    rng = np.random.default_rng(2)
+    X = {task: rng.standard_normal((20, 3)) for task in ("a", "b")}
+    y = {task: rows @ [1.0, -2.0, 0.5] for task, rows in X.items()}
+    y["a"][5:15] = np.nan
+    dataset = client.upload(X, y, name="few targets")
+    every = {**X, "a": np.concatenate([X["a"][:5], X["a"][15:], X["a"][5:15]])}
+    models = [
+        client.train(source, "pca", model=name).wait()
+        for source, name in ((dataset, "some"), (client.upload(every, name="none"), "all"))
+    ]
+    outputs = [model.transform(X["a"], task="a") for model in models]
+    np.testing.assert_array_equal(*outputs)
+    assert not any("left out" in warning for warning in models[0].info["warnings"])
+    few = {task: np.isfinite(labels) for task, labels in y.items()}
+    known = {task: rows[few[task]] for task, rows in X.items()}
+    labels = {task: y[task][few[task]] for task in y}
+    models = [
+        client.train(source, "ridge", model=name).wait()
+        for source, name in ((dataset, "with"), (client.upload(known, labels, name="k"), "known"))
+    ]
+    outputs = [model.predict(X["a"], task="a") for model in models]
+    np.testing.assert_array_equal(*outputs)
+    assert "10 rows without a target: left out of the fit" in models[0].info["warnings"]

@@ -24,6 +24,7 @@ from service.datasets.formats.table_columns import DEFAULT_TASK_COLUMN, TableCol
 from service.datasets.formats.validation import (
     Target,
     check_counts,
+    missing_targets,
     split_rows,
     tasks_of_targets,
 )
@@ -61,32 +62,28 @@ def tasks_of(table: pa.Table, options: ReadOptions, limits: Limits) -> Parsed:
     names = tuple(column.name for column in columns)
     check_counts(len(codes[1]) if codes else 1, len(names), limits)
     if codes is None:
-        tasks = tasks_of_targets(X, targets, feature_names=names, groups=groups)
+        split = tasks_of_targets(X, targets, feature_names=names, groups=groups)
     else:
         target = next(iter(targets.values()), None)
-        tasks = split_rows(X, codes[0], codes[1], target=target, feature_names=names, groups=groups)
-    names_left = {task.name for task in tasks}
+        split = split_rows(X, codes[0], codes[1], target=target, feature_names=names, groups=groups)
+    names_left = {task.name for task in split.tasks}
     empty = [name for name in (targets if codes is None else codes[1]) if name not in names_left]
-    notes += _missing_targets(targets, table.num_rows)
+    notes += _missing_targets(targets, table.num_rows, are_kept=len(targets) == 1)
     notes += [f"task '{name}' has no targets and is left out" for name in empty]
     # rows have their task beside them, or in a column of this name
     ignored = tuple(name for name in roles.names if name not in {*names, DEFAULT_TASK_COLUMN})
-    return Parsed.of(tasks, columns, notes=tuple(notes), ignored=ignored)
+    return Parsed.of(
+        split.tasks, columns, notes=tuple(notes), ignored=ignored, unlabelled=split.unlabelled
+    )
 
 
-def _missing_targets(targets: Mapping[str, Target], n_rows: int) -> list[str]:
-    """Return notes about rows that are left out for want of a target."""
-    notes = []
-    for name, target in targets.items():
-        n_missing = 0 if target.rows is None else n_rows - len(target.rows)
-        if n_missing:
-            rows = "1 row has" if n_missing == 1 else f"{n_missing} rows have"
-            verb = "is" if n_missing == 1 else "are"
-            notes.append(
-                f"{rows} no value in the target column '{name}' and {verb} left out; without a "
-                "target column, methods that need no targets can use all rows"
-            )
-    return notes
+def _missing_targets(targets: Mapping[str, Target], n_rows: int, *, are_kept: bool) -> list[str]:
+    """Return notes about rows without a target."""
+    return [
+        missing_targets(n_rows - len(target.rows), f"the target column '{name}'", are_kept=are_kept)
+        for name, target in targets.items()
+        if target.rows is not None
+    ]
 
 
 def _features(

@@ -2,8 +2,8 @@
 
 A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
 the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ. NaN in X is a
-missing value; rows whose y is NaN have no target, and are left out. In a y of text, that is the
-text that NumPy writes for a missing value, such as 'nan'.
+missing value; rows whose y is NaN have no target. In a y of text, that is the text that NumPy
+writes for a missing value, such as 'nan'.
 """
 
 from collections import Counter
@@ -20,6 +20,7 @@ from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
 from service.datasets.formats.validation import (
+    SplitTasks,
     Target,
     aligned,
     as_targets,
@@ -27,6 +28,7 @@ from service.datasets.formats.validation import (
     check_name,
     covariance_task,
     label_problem,
+    missing_targets,
     rows_task,
     split_rows,
 )
@@ -71,12 +73,14 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
     read = _from_table if "X" in arrays or "task" in arrays else _from_parts
     notes: list[str] = []
-    tasks = read(arrays, options, limits, notes)
+    split = read(arrays, options, limits, notes)
+    tasks = split.tasks
     if not tasks:
         reject("no-rows", "no row has a target: all of them are NaN")
-    notes += _empty_columns(tasks)
+    notes += _empty_columns([*tasks, *split.unlabelled])
     names = dict.fromkeys(name for task in tasks for name in task.feature_names or ())
-    return Parsed.of(tasks, [Column(name) for name in names], notes=tuple(notes))
+    columns = [Column(name) for name in names]
+    return Parsed.of(tasks, columns, notes=tuple(notes), unlabelled=split.unlabelled)
 
 
 def _empty_columns(tasks: Sequence[Task]) -> list[str]:
@@ -108,7 +112,7 @@ def _check_options(options: ReadOptions) -> None:
 
 def _from_table(
     arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
-) -> list[Task]:
+) -> SplitTasks:
     _check_table(arrays)
     labels = arrays["task"]
     X = _as_rows(arrays["X"], "X", None, limits)
@@ -122,12 +126,12 @@ def _from_table(
     position[order] = np.arange(len(order), dtype=np.int32)
     names = _task_names([str(found[i]) for i in order], limits)
     groups = _groups(arrays, None)
-    tasks = split_rows(
+    split = split_rows(
         X, position[which], names, target=target, feature_names=features, groups=groups
     )
-    names_left = {task.name for task in tasks}
+    names_left = {task.name for task in split.tasks}
     notes += [_no_targets(name) for name in names if name not in names_left]
-    return tasks
+    return split
 
 
 def _check_table(arrays: Arrays) -> None:
@@ -172,19 +176,20 @@ def _task_names(texts: list[str], limits: Limits) -> list[str]:
 
 def _from_parts(
     arrays: Arrays, options: ReadOptions, limits: Limits, notes: list[str]
-) -> list[Task]:
+) -> SplitTasks:
     shared = {_NAMES: arrays.pop(_NAMES)} if _NAMES in arrays else {}
     parts = _group(arrays, limits)
     issues = ValidationIssues()
-    tasks = []
+    split = SplitTasks([], [])
     for name, own in parts.items():
         try:
-            tasks.append(_from_own(name, shared | own, options, limits, issues=issues, notes=notes))
+            _add_own(name, shared | own, options, limits, split=split, issues=issues, notes=notes)
         except Rejected as rejected:
             issues.extend(rejected)
         own.clear()  # frees memory: only the arrays of one task exist duplicate
     issues.check()
-    return aligned([task for task in tasks if task is not None])
+    tasks = aligned([*split.tasks, *split.unlabelled])
+    return SplitTasks(tasks[: len(split.tasks)], tasks[len(split.tasks) :])
 
 
 def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
@@ -205,15 +210,23 @@ def _group(arrays: Arrays, limits: Limits) -> dict[str, Arrays]:
     return dict(zip(names, parts.values(), strict=True))
 
 
-def _from_own(
+def _add_own(
     name: str,
     arrays: Arrays,
     options: ReadOptions,
     limits: Limits,
     *,
+    split: SplitTasks,
     issues: ValidationIssues,
     notes: list[str],
-) -> Task | None:
+) -> None:
+    """Add the task of its arrays, and the task of its rows without a target."""
+
+    def add(tasks: list[Task], X: NDArray[Any], y: Any, groups: NDArray[Any] | None) -> None:
+        task = rows_task(name, X, y, features, issues, groups=groups)
+        if task is not None:
+            tasks.append(task)
+
     own = {part: array for part, array in arrays.items() if part not in (_NAMES, "groups")}
     groups = _groups(arrays, name)
     if own.keys() == {"C"}:
@@ -221,7 +234,9 @@ def _from_own(
         width = C.shape[-1] if C.ndim else 0
         check_counts(1, width, limits)
         features = _feature_names(arrays.get(_NAMES), width, limits, task=name)
-        return covariance_task(name, C, features, issues, groups=groups)
+        task = covariance_task(name, C, features, issues, groups=groups)
+        split.tasks += [] if task is None else [task]
+        return
     if "C" in own or "X" not in own:
         has = " and ".join(sorted(own or arrays))
         detail = f"task '{name}' has {has}; expected X (and y), or only C"
@@ -233,13 +248,16 @@ def _from_own(
         reject("wrong-shape", detail, task=name)
     features = _feature_names(arrays.get(_NAMES), X.shape[1], limits, task=name)
     if y is None:
-        return rows_task(name, X, None, features, issues, groups=groups)
+        add(split.tasks, X, None, groups)
+        return
     target = _target(y, f"{name}/y", name, options, notes)
     if not len(target.values):
         notes.append(_no_targets(name))
-        return None
-    groups = None if groups is None else target.take(groups)
-    return rows_task(name, target.take(X), target.values, features, issues, groups=groups)
+        return
+    add(split.tasks, target.take(X), target.values, None if groups is None else target.take(groups))
+    rest = target.rest(len(X))
+    if len(rest):
+        add(split.unlabelled, X[rest], None, None if groups is None else groups[rest])
 
 
 def _target(
@@ -256,13 +274,8 @@ def _target(
         return Target(as_targets(y, options.target_kind, task=task))
     rows = np.flatnonzero(~is_missing)
     n_missing = len(y) - len(rows)
-    rows_are = (
-        "1 row has no target and is"
-        if n_missing == 1
-        else f"{n_missing} rows have no target and are"
-    )
     marker = "NaN" if y.dtype.kind == "f" else repr(str(y[is_missing][0]))
-    notes.append(f"{rows_are} left out: {marker} in '{name}'")
+    notes.append(missing_targets(n_missing, f"'{name}' ({marker})"))
     return Target(as_targets(y[rows], options.target_kind, task=task), rows)
 
 

@@ -22,12 +22,15 @@ class Parsed:
         Columns of the table that no task has: of tasks, targets, groups, or left out.
     notes
         What was detected or left out, in sentences: "read with delimiter ';'".
+    unlabelled
+        Rows without a target, of some of the tasks.
     """
 
     tasks: list[Task]
     columns: tuple[Column, ...] | None = None
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
+    unlabelled: tuple[Task, ...] = ()
 
     @classmethod
     def of(
@@ -37,9 +40,11 @@ class Parsed:
         *,
         notes: tuple[str, ...] = (),
         ignored: tuple[str, ...] = (),
+        unlabelled: Sequence[Task] = (),
     ) -> Self:
         """Return the tasks, with their columns unless all are numbers without missing values."""
         is_plain = all(column.kind == "number" for column in columns) and not any(
-            task.input == "rows" and np.isnan(task.X).any() for task in tasks
+            task.input == "rows" and np.isnan(task.X).any() for task in (*tasks, *unlabelled)
         )
-        return cls(tasks, None if is_plain else tuple(columns), notes, ignored)
+        kinds = None if is_plain else tuple(columns)
+        return cls(tasks, kinds, notes, ignored, tuple(unlabelled))

@@ -35,6 +35,30 @@ class Target:
         """Return the entries of the rows that have a target."""
         return array if self.rows is None else array[self.rows]
 
+    def rest(self, n_rows: int) -> NDArray[np.intp]:
+        """Return the rows without a target, of ``n_rows`` in all."""
+        if self.rows is None:
+            return np.empty(0, np.intp)
+        is_rest = np.ones(n_rows, np.bool_)
+        is_rest[self.rows] = False
+        return np.flatnonzero(is_rest)
+
+
+@dataclass(slots=True)
+class SplitTasks:
+    """The tasks of a table.
+
+    Attributes
+    ----------
+    tasks
+        Tasks with the rows that have a target, or with all rows if none has.
+    unlabelled
+        Tasks with the other rows, without targets; only of tasks that are in ``tasks``, too.
+    """
+
+    tasks: list[Task]
+    unlabelled: list[Task]
+
 
 MAX_LABEL_LENGTH: Final = 200
 MAX_CLASSES: Final = 10_000
@@ -106,10 +130,10 @@ def split_rows(
     target: Target | None,
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
-) -> list[Task]:
+) -> SplitTasks:
     """Split a table of all tasks into tasks, in the order of names.
 
-    Rows without a target are left out, and so are tasks without any other row.
+    Tasks without any target are left out, if others have targets.
 
     Parameters
     ----------
@@ -117,9 +141,22 @@ def split_rows(
     codes : (n_rows,)
         Index of each row's task in ``names``.
     """
-    if target is not None:
-        X, codes = target.take(X), target.take(codes)
-        groups = None if groups is None else target.take(groups)
+    if target is not None and target.rows is not None:
+        rest = target.rest(len(X))
+        labelled = split_rows(
+            target.take(X),
+            target.take(codes),
+            names,
+            target=Target(target.values),
+            feature_names=feature_names,
+            groups=None if groups is None else target.take(groups),
+        ).tasks
+        own = None if groups is None else groups[rest]
+        others = split_rows(
+            X[rest], codes[rest], names, target=None, feature_names=feature_names, groups=own
+        ).tasks
+        kept = {task.name for task in labelled}
+        return SplitTasks(labelled, [task for task in others if task.name in kept])
     order = np.argsort(codes, kind="stable")
     ends = np.searchsorted(codes[order], np.arange(len(names) + 1))
     issues = ValidationIssues()
@@ -132,7 +169,7 @@ def split_rows(
         own = None if groups is None else groups[rows]
         tasks.append(rows_task(name, X[rows], targets, feature_names, issues, groups=own))
     issues.check()
-    return [task for task in tasks if task is not None]
+    return SplitTasks([task for task in tasks if task is not None], [])
 
 
 def _as_slice(rows: NDArray[np.intp]) -> slice | NDArray[np.intp]:
@@ -148,19 +185,28 @@ def tasks_of_targets(
     *,
     feature_names: Sequence[str] | None,
     groups: NDArray[Any] | None = None,
-) -> list[Task]:
+) -> SplitTasks:
     """Return one task per target, with the rows that have it; complete ones share the very same X.
 
-    Targets without any value are left out.
+    Targets without any value are left out. The rows without the target are kept if it is the only
+    one: copies of them for each of many targets would be far larger than the table.
     """
     issues = ValidationIssues()
     tasks = []
-    for name, y in targets.items():
-        if len(y.values):
-            own = None if groups is None else y.take(groups)
-            tasks.append(rows_task(name, y.take(X), y.values, feature_names, issues, groups=own))
+    for name, target in targets.items():
+        if len(target.values):
+            own = None if groups is None else target.take(groups)
+            rows = target.take(X)
+            tasks.append(rows_task(name, rows, target.values, feature_names, issues, groups=own))
+    rest = target.rest(len(X)) if len(targets) == 1 else ()
+    unlabelled = None
+    if len(rest):
+        own = None if groups is None else groups[rest]
+        unlabelled = rows_task(name, X[rest], None, feature_names, issues, groups=own)
     issues.check()
-    return [task for task in tasks if task is not None]
+    return SplitTasks(
+        [task for task in tasks if task is not None], [] if unlabelled is None else [unlabelled]
+    )
 
 
 def rows_task(
@@ -196,6 +242,22 @@ def covariance_task(
     except InvalidData as error:
         _add_issue(issues, error)
         return None
+
+
+def missing_targets(n_missing: int, where: str, *, are_kept: bool = True) -> str:
+    """Return the note about rows without a target.
+
+    Parameters
+    ----------
+    where
+        What has the targets, such as "the target column 'y'".
+    are_kept
+        Whether the rows are stored without targets.
+    """
+    rows = "1 row has" if n_missing == 1 else f"{n_missing} rows have"
+    it = "it is" if n_missing == 1 else "they are"
+    use = "used only by methods that need no targets" if are_kept else "left out"
+    return f"{rows} no value in {where}; {it} {use}"
 
 
 def aligned(tasks: Sequence[Task]) -> list[Task]:

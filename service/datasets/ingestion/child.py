@@ -21,6 +21,7 @@ from service.datasets.canonical import (
     columns_of_manifest,
     ignored_of_manifest,
     read_tasks,
+    read_unlabelled,
     warnings_of,
     write_tasks,
 )
@@ -99,7 +100,12 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         options = ReadOptions.model_validate(task["options"])
         parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
         warns_of_codes = options.target_kind == "auto"  # an explicit target_kind needs no warning
-    manifest = write_tasks(Path(task["content"]), parsed.tasks, columns=parsed.columns)
+    manifest = write_tasks(
+        Path(task["content"]),
+        parsed.tasks,
+        columns=parsed.columns,
+        unlabelled=parsed.unlabelled,
+    )
     codes = warn_of_codes(parsed.tasks) if warns_of_codes else []
     if parsed.ignored:
         manifest["ignored"] = sorted(parsed.ignored)
@@ -120,6 +126,7 @@ def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:
         notes=tuple(note for note in warnings_of(manifest) if note not in codes),
         ignored=tuple(ignored_of_manifest(manifest)),
         has_labels="groups" in manifest or all(task.groups is None for task in tasks),
+        unlabelled=read_unlabelled(Path(source["content"]), manifest),
     )
     return selected, bool(codes)
 

@@ -31,6 +31,8 @@ class SelectedDataset:
         As in :class:`~service.datasets.formats.parsed.Parsed`.
     has_labels
         Whether the labels of its groups are known.
+    unlabelled
+        Rows without a target of some tasks. They have no numbers: a selection of rows has none.
     """
 
     tasks: TaskSet
@@ -39,6 +41,7 @@ class SelectedDataset:
     notes: tuple[str, ...] = ()
     ignored: tuple[str, ...] = ()
     has_labels: bool = True
+    unlabelled: tuple[Task, ...] = ()
 
 
 @dataclass(slots=True)
@@ -67,24 +70,26 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
         targets or groups, or the result exceeds a limit.
     """
     cache = _ArrayCache()
-    selected = [_select(source, cache) for source in sources]
     kinds = _join_columns(sources)
-    members: dict[str, list[Task]] = {}
-    for source, tasks in zip(sources, selected, strict=True):
-        for task in tasks:
-            known = _with_levels(task, source, kinds, cache) if kinds else task
-            members.setdefault(task.name, []).append(known)
+    members = _members(sources, [_select(source, cache) for source in sources], kinds, cache)
+    unlabelled = _members(
+        sources, [_select_unlabelled(source, cache) for source in sources], kinds, cache
+    )
     check_counts(len(members), max(own[0].n_features for own in members.values()), limits)
-    _check_groups(sources, [task for own in members.values() for task in own])
+    every = [task for own in (*members.values(), *unlabelled.values()) for task in own]
+    _check_groups(sources, every)
     issues = ValidationIssues()
-    merged = []
+    merged, others = [], []
     left_out = frozenset(name for source in sources for name in source.ignored)
-    for own in members.values():
+    for name, own in members.items():
         with issues.collect():
             merged.append(_merge(own, cache, left_out))
+            if name in unlabelled:
+                others.append(_merge(unlabelled[name], cache, left_out))
     issues.check()
-    tasks = aligned(merged)
-    n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in tasks}.values())
+    every = aligned([*merged, *others])
+    tasks, others = every[: len(merged)], every[len(merged) :]
+    n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in every}.values())
     if n_bytes > limits.decompressed_bytes:
         detail = f"the tasks have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
@@ -98,7 +103,23 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
         [kinds[name] for name in kinds if name in used],
         notes=tuple(dict.fromkeys(note for source in sources for note in source.notes)),
         ignored=tuple(sorted(ignored)),
+        unlabelled=others,
     )
+
+
+def _members(
+    sources: Sequence[SelectedDataset],
+    selected: Sequence[Sequence[Task]],
+    kinds: Mapping[str, Column],
+    cache: _ArrayCache,
+) -> dict[str, list[Task]]:
+    """Return the selected tasks of all datasets by name, with the joint levels of categories."""
+    members: dict[str, list[Task]] = {}
+    for source, tasks in zip(sources, selected, strict=True):
+        for task in tasks:
+            known = _with_levels(task, source, kinds, cache) if kinds else task
+            members.setdefault(task.name, []).append(known)
+    return members
 
 
 def _select(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
@@ -117,6 +138,17 @@ def _select(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
             tasks.append(_select_from_task(known[name], selection, where, cache))
     issues.check()
     return tasks
+
+
+def _select_unlabelled(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
+    """Return the rows without a target of the selected tasks; none of selected rows."""
+    selection = source.selection
+    if selection.rows is not None or selection.row_numbers is not None:
+        return []
+    where = f"dataset '{selection.dataset_id}'"
+    names = selection.tasks or source.tasks.names
+    chosen = [task for task in source.unlabelled if task.name in names]
+    return [_select_from_task(task, selection, where, cache) for task in chosen]
 
 
 def _select_from_task(task: Task, selection: Selection, where: str, cache: _ArrayCache) -> Task:

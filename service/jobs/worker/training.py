@@ -21,7 +21,7 @@ from algorithms.preparation.model import PreparedModel
 from algorithms.preparation.recipe import Recipe
 from algorithms.registry import ALGORITHMS, load_model, save_model
 from service.columns import unpack_orders
-from service.datasets.canonical import columns_of_manifest, read_tasks
+from service.datasets.canonical import columns_of_manifest, read_all_rows, read_tasks
 from service.jobs.queue.outcome import find_shortage
 from service.jobs.studies import plans
 from service.jobs.studies.child_jobs import ADAPT, INFER, Algo, Plan
@@ -103,6 +103,8 @@ def _train(
         values = best or values
     params = algorithm.parse(values)
     started = time.monotonic()
+    if kind != ADAPT and algorithm.needs.ignores_targets:
+        tasks = read_all_rows(Path(request["dataset"]), request["manifest"])
     with _fit_span(request):
         if kind == ADAPT:
             base = load_model(Path(request["base"]))

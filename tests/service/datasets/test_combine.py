@@ -7,6 +7,7 @@ import pandas as pd
 import pytest
 
 from algorithms.interface.tasks import Task, TaskSet
+from service.datasets.canonical import read_all_rows
 from service.datasets.formats.options import Limits
 from service.datasets.ingestion.combination import SelectedDataset
 from service.datasets.ingestion.combination import combine as combine_parts
@@ -78,6 +79,28 @@ def test_a_dataset_grown_by_an_upload_is_that_of_the_whole_table(app, seed):
         np.testing.assert_array_equal(ours[task.name].y, task.y)
         np.testing.assert_array_equal(ours[task.name].groups, task.groups)
     assert content(app, grown.json()["id"])[1]["columns"] == content(app, whole)[1]["columns"]
+
+
+def test_rows_without_a_target_are_kept_in_a_growing_dataset(app):
+    frame, n = table()
+    frame.loc[::3, "label"] = None
+    halves = combine(app, upload(app, frame[:n]), upload(app, frame[n:])).json()["id"]
+    whole = content(app, upload(app, frame))[1]
+    found = content(app, halves)[1]
+    assert sum(task.get("n_unlabelled", 0) for task in whole["tasks"]) == 20
+    assert {task["name"]: task.get("n_unlabelled") for task in found["tasks"]} == {
+        task["name"]: task.get("n_unlabelled") for task in whole["tasks"]
+    }
+    with app.services.database.read() as session:
+        row = session.get_one(DatasetRow, halves)
+        path = app.services.blobs.path(row.content_blob_id, row.content_sha256)
+    by_name = {task.name: task for task in read_all_rows(path, found)}
+    sizes = frame["size"][(frame["task"] == "a")]
+    j = by_name["a"].feature_names.index("size")
+    np.testing.assert_array_equal(np.sort(by_name["a"].X[:, j]), np.sort(sizes))
+    some = {"dataset_id": halves, "rows": {"start": 0, "stop": 3}}
+    picked = content(app, combine(app, some, name="some").json()["id"])[1]
+    assert [task.get("n_unlabelled") for task in picked["tasks"]] == [None] * 3
 
 
 def test_the_lineage_is_kept_and_survives_the_sources(app):

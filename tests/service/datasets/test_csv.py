@@ -12,6 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from service.datasets.canonical import read_all_rows
 from service.datasets.formats.csv_table import parse
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.issues import MAX_ISSUES, Rejected
@@ -70,11 +71,21 @@ def test_missing_markers_may_be_declared(reader):
 
 
 @pytest.mark.parametrize("target", ["2", "cat"])
-def test_a_row_without_a_target_is_left_out_with_a_note(reader, target):
-    result = reader.read(f"task,x,y\na,1,{target}\na,3,\n".encode(), target_column="y")
-    assert reader.tasks(result)["a"].X.tolist() == [[1]]
-    (note,) = result["manifest"]["warnings"]
-    assert "1 row has no value in the target column 'y' and is left out" in note
+@pytest.mark.parametrize("has_tasks", [True, False])
+def test_a_row_without_a_target_is_for_methods_that_need_none(reader, target, has_tasks):
+    body = f"task,x,y,g\na,1,{target},p\na,3,,q\na,5,,p\n"
+    body = body if has_tasks else body.replace("task", "z")
+    own = {} if has_tasks else {"ignore_column": "z"}
+    result = reader.read(body.encode(), target_column="y", group_column="g", **own)
+    (task,) = reader.tasks(result)
+    assert (task.X.tolist(), task.groups.tolist()) == ([[1]], ["p"])
+    manifest = result["manifest"]
+    (note,) = manifest["warnings"]
+    assert "2 rows have no value in the target column 'y'; they are used only by methods" in note
+    assert manifest["tasks"][0]["n_unlabelled"] == 2
+    (task,) = read_all_rows(reader.folder / "content", manifest)
+    assert (task.X.tolist(), task.y) == ([[1], [3], [5]], None)
+    assert task.groups.tolist() == ["p", "q", "p"]
 
 
 def test_a_task_without_any_target_is_left_out_with_a_note(reader):
@@ -93,6 +104,8 @@ def test_each_target_of_shared_rows_leaves_out_its_own_missing_ones(reader):
     tasks = reader.tasks(result)
     assert [task.X.tolist() for task in tasks] == [[[1]], [[2]], [[1], [2]]]
     assert [task.y.tolist() for task in tasks] == [[1], [3], [5, 6]]
+    assert all("left out" in note for note in result["manifest"]["warnings"])
+    assert [entry.get("n_unlabelled") for entry in result["manifest"]["tasks"]] == [None] * 3
 
 
 def test_an_empty_task_is_rejected(reader):

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as arrays_of
 
 from algorithms.interface.errors import InvalidArtifact
-from service.datasets.canonical import read_tasks, summaries, write_tasks
+from service.datasets.canonical import read_all_rows, read_tasks, summaries, write_tasks
 from service.datasets.formats.npz_arrays import parse
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.issues import Rejected
@@ -278,7 +278,7 @@ def test_a_column_without_any_value_has_a_note(reader):
 
 
 @pytest.mark.parametrize("layout", ["tasks", "table"])
-def test_rows_without_a_target_are_left_out_and_told(reader, layout):
+def test_rows_without_a_target_are_apart_from_the_others(reader, layout):
     y = np.array([2.5, np.nan, 7.0])
     none = np.full(3, np.nan)
     groups = np.array(["p", "q", "r"])
@@ -296,7 +296,11 @@ def test_rows_without_a_target_are_left_out_and_told(reader, layout):
     np.testing.assert_array_equal(task.y, [2.5, 7.0])
     np.testing.assert_array_equal(task.groups, ["p", "r"])
     notes = result["manifest"]["warnings"]
-    assert any("left out: NaN in" in note for note in notes)
+    assert any("no value in '" in note and "y' (NaN)" in note for note in notes)
+    (task,) = read_all_rows(reader.folder / "content", result["manifest"])
+    np.testing.assert_array_equal(task.X, X[[0, 2, 1]])
+    np.testing.assert_array_equal(task.groups, ["p", "r", "q"])
+    assert task.y is None
     assert "task 'b' has no targets and is left out" in notes
 
 
