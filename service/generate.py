@@ -12,6 +12,7 @@ import typer
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
 from service.cli import app as command
+from service.command.exit_codes import MEANINGS
 from service.errors import ERRORS, JOB_CODES
 from service.server.app import openapi_document
 from service.settings import MIB, PREFIX, Settings
@@ -136,7 +137,12 @@ def _settings() -> Iterator[str]:
 def _commands() -> Iterator[str]:
     group = typer.main.get_command(command)
     assert isinstance(group, typer.core.TyperGroup)
-    yield from (f"# The command `{group.name}`", "", str(group.help))
+    yield from (f"# The command `{group.name}`", "", str(group.help), "")
+    yield "Results are tables on a terminal and tab-separated text in a pipe; with `--json`, all"
+    yield "that the service has returned. Notes, warnings and progress go to standard error."
+    yield "`sibling --install-completion` lets the shell complete commands, options and names."
+    yield from ("", "| Exit code | Meaning |", "| --- | --- |")
+    yield from (f"| {code} | {meaning} |" for code, meaning in MEANINGS.items())
     for name, entry in _walk(str(group.name), group):
         usage = " ".join((name, *_arguments(entry)))
         yield from ("", f"## `{usage}`", "", str(entry.help), "")

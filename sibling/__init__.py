@@ -18,6 +18,7 @@ if TYPE_CHECKING:
         RemoteModel,
         RemoteOutputs,
         ServiceError,
+        ServiceUnreachable,
         TrainingJob,
     )
 
@@ -32,6 +33,7 @@ __all__ = [
     "RemoteModel",
     "RemoteOutputs",
     "ServiceError",
+    "ServiceUnreachable",
     "TrainingJob",
 ]
 

@@ -6,20 +6,19 @@ from datetime import timedelta
 from typing import TYPE_CHECKING, Annotated, Final
 
 import typer
-from rich.console import Console
-from rich.table import Table
 
 from service.access.keys import SCOPES, new_key
+from service.command.app import noun
+from service.command.output import print_list, print_result
 
 if TYPE_CHECKING:
     from service.database import Database
 
-keys = typer.Typer(help="Create, list and revoke API keys in the configured database.")
+keys = noun("Create, list and revoke API keys in the configured database.")
 
 #: Scopes of operators.
 _OPERATOR_SCOPES: Final = ("metrics:read", "audit:read", "admin")
 _DEFAULT_SCOPES: Final = ",".join(s for s in SCOPES if s not in _OPERATOR_SCOPES)
-_out = Console(highlight=False, soft_wrap=True)
 
 
 @keys.command()
@@ -50,7 +49,7 @@ def create(
     with _database() as database, database.write() as session:
         store.create(session, key, owner=owner.strip(), scopes=requested, expires_at=expires_at)
         audit.add(session, command_event("keys create", f"/keys/{key.id}"))
-    _out.print(key.text())
+    print_result(key.text(), id=key.id, key=key.text(), owner=owner.strip(), scopes=requested)
 
 
 @keys.command(name="list")
@@ -58,13 +57,10 @@ def list_keys() -> None:
     """List the keys without their secrets."""
     from service.access import store
 
-    table = Table("id", "owner", "scopes", "created", "expires", "revoked", box=None)
+    columns = ("id", "owner", "scopes", "created_at", "expires_at", "revoked_at")
     with _database() as database, database.read() as session:
-        for row in store.list_all(session):
-            times = (row.created_at, row.expires_at, row.revoked_at)
-            shown = ("" if t is None else t.isoformat(timespec="seconds") for t in times)
-            table.add_row(row.id, row.owner, ", ".join(row.scopes), *shown)
-    _out.print(table)
+        rows = store.list_all(session)
+        print_list(({name: getattr(row, name) for name in columns} for row in rows), *columns)
 
 
 @keys.command()
@@ -80,7 +76,7 @@ def revoke(
         if not store.revoke(session, key_id):
             raise ValueError(f"there is no active key '{key_id}'")
         audit.add(session, command_event("keys revoke", f"/keys/{key_id}"))
-    _out.print(f"key {key_id} is revoked")
+    print_result(f"key {key_id} is revoked", id=key_id)
 
 
 @contextmanager

@@ -4,22 +4,22 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
-from rich.console import Console
 
-from service.datasets.cli import Read, read_options, upload_file
-from service.inference.cli import Url, split_version
-from sibling.client import Client
+from service.command.app import App
+from service.command.names import Data, Model, Url, split_version, suggesting_model
+from service.command.output import print_json, print_text
+from service.datasets.cli import Read, find_or_upload, read_options
+from sibling import Client
 from sibling.client.client import DEFAULT_URL
 
-batch = typer.Typer()
-_out = Console(highlight=False, soft_wrap=True, markup=False)
+batch = App()
 
 
 @batch.command()
 def infer(
-    model: Annotated[str, typer.Argument(help="Model name, NAME@ALIAS, or NAME/VERSION.")],
+    model: Model,
     method: Annotated[str, typer.Argument(help="Method, such as transform or predict.")],
-    data: Annotated[str, typer.Argument(help="A file (CSV, Parquet, .npz, ...), or a dataset id.")],
+    data: Data,
     *,
     task: Annotated[
         list[str] | None,
@@ -51,19 +51,22 @@ def infer(
     options: Any = {key: value for key, value in columns.items() if value is not None}
     options |= read_options(read)
     with Client(url) as client:
-        source: Any = data if data.startswith("ds_") else upload_file(client, data, **options)
-        called = name if version is None else client.model(name, version)
-        job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
+        source = find_or_upload(client, data, **options)
+        with suggesting_model(client, name):
+            called = name if version is None else client.model(name, version)
+            job = client.infer(called, method, source, tasks=tasks, makes_dataset=dataset)
         outputs = job.wait(progress=True)
-        report = outputs.report
-        rate = f"{report['rows']} rows in {report['seconds']:.3g} s"
-        _out.print(f"{method} by {job.info['model']}, version {job.info['version']}: {rate}")
-        if outputs.dataset_id is not None:
-            _out.print(f"dataset {outputs.dataset_id}")
         if output is not None:
             outputs.download(output)
-        else:
-            _out.print(f"outputs {job.id}")
+    if print_json(job.info):
+        return
+    report = outputs.report
+    rate = f"{report['rows']} rows in {report['seconds']:.3g} s"
+    print_text(f"{method} by {job.info['model']}, version {job.info['version']}: {rate}")
+    if outputs.dataset_id is not None:
+        print_text(f"dataset {outputs.dataset_id}")
+    if output is None:
+        print_text(f"outputs {job.id}")
 
 
 def _task(text: str) -> tuple[str, str]:

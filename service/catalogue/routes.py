@@ -4,6 +4,7 @@ from typing import Annotated
 
 from fastapi import APIRouter, Path
 
+from algorithms.interface.errors import explain_unknown
 from algorithms.registry import ALGORITHMS
 from service.catalogue.schemas import Algorithm
 from service.errors import Problem
@@ -30,6 +31,6 @@ def get_algorithm(
 ) -> Algorithm:
     """Return an algorithm with its requirements and the JSON Schema of its parameters."""
     if name not in ALGORITHMS:
-        known = ", ".join(sorted(ALGORITHMS))
-        raise Problem("not-found", f"there is no algorithm '{name}'; expected one of {known}")
+        known = sorted(ALGORITHMS)
+        raise Problem("not-found", explain_unknown(name, known, what="algorithm"))
     return Algorithm.describe(ALGORITHMS[name])

@@ -6,18 +6,25 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn
-from rich.table import Table
-from rich.text import Text
 
-from sibling.client import Client
-from sibling.client.client import DEFAULT_URL, Dataset
+from service.command import names
+from service.command.app import noun
+from service.command.names import Url, find_dataset
+from service.command.output import (
+    format_value,
+    print_fields,
+    print_json,
+    print_list,
+    print_note,
+    print_result,
+    print_table,
+    print_text,
+)
+from sibling import Client, Dataset
+from sibling.client.client import DEFAULT_URL
 
-datasets = typer.Typer()
-#: Line width if the output is a file or a pipe, so that tables are not wrapped.
-_PIPE_WIDTH: Final = 240
-_out = Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
+datasets = noun("Upload datasets, and look at them.")
 
 #: Heights of the bars of a histogram.
 _BARS: Final = " ▁▂▃▄▅▆▇█"
@@ -69,51 +76,43 @@ def upload_file(client: Client, file: str, **options: Any) -> Dataset:
         return client.upload(file, on_progress=show, **options)
 
 
-Url = Annotated[
-    str | None, typer.Option("--url", help="URL of the service.", metavar="URL", show_default=False)
-]
+def find_or_upload(client: Client, data: str, **options: Any) -> Dataset | str:
+    """Return the dataset of an argument: an id, a name, or a file, which is uploaded."""
+    if names.is_dataset(data):
+        return find_dataset(client, data)
+    return upload_file(client, data, **options)
 
 
-@datasets.callback(invoke_without_command=True)
-def list_datasets(
-    context: typer.Context,
-    url: Annotated[
-        str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
-    ] = DEFAULT_URL,
-) -> None:
-    """List the datasets, upload one, or look at one."""
-    if context.invoked_subcommand is not None:
-        return
+@datasets.command(name="list")
+def list_datasets(url: Url = DEFAULT_URL) -> None:
+    """List the datasets, newest first."""
     with Client(url) as client:
-        columns = ("id", "name", "state", "size_bytes", "created_at")
-        _show([[str(found[name]) for name in columns] for found in client.datasets()], columns)
+        print_list(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
 
 
 @datasets.command()
 def upload(
-    context: typer.Context,
     file: Annotated[str, typer.Argument(help="A file: CSV, Parquet, Excel, .npz, ...")],
     *,
     task_column: Annotated[str | None, typer.Option(help="Column of the task.")] = None,
     target_column: Annotated[str | None, typer.Option(help="Column of the target.")] = None,
     read: Read = None,
-    url: Url = None,
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Upload a dataset, and show its id and notes about how it was read."""
     columns = {"task_column": task_column, "target_column": target_column}
     options: Any = {name: value for name, value in columns.items() if value is not None}
     options |= read_options(read)
-    with Client(_url(context, url)) as client:
+    with Client(url) as client:
         found = upload_file(client, file, **options)
-    _out.print(f"dataset {found.id}: {len(found.tasks)} tasks", markup=False)
-    for warning in found.info["warnings"]:
-        _out.print(f"note: {warning}", markup=False)
+    if not print_json(found.info):
+        print_text(f"dataset {found.id}: {len(found.tasks)} tasks")
+        _print_warnings(found.info)
 
 
 @datasets.command()
 def combine(
-    context: typer.Context,
-    sources: Annotated[list[str], typer.Argument(help="Ids of datasets.")],
+    sources: Annotated[list[str], typer.Argument(help="Ids or names of datasets.")],
     *,
     name: Annotated[str, typer.Option(help="Name of the new dataset.")],
     task: Annotated[
@@ -124,70 +123,97 @@ def combine(
         list[str] | None,
         typer.Option("--column", "-c", help="Column to keep; can be repeated. Default: all."),
     ] = None,
-    url: Url = None,
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Make a dataset of others, such as one that grows by the upload of new rows."""
     chosen = {key: value for key, value in (("tasks", task), ("columns", column)) if value}
-    with Client(_url(context, url)) as client:
-        found = client.combine(*({"dataset_id": id_, **chosen} for id_ in sources), name=name)
-    rows = found.info["n_samples"]
-    _out.print(f"dataset {found.id}: {len(found.tasks)} tasks, {rows} rows", markup=False)
+    with Client(url) as client:
+        ids = [find_dataset(client, source) for source in sources]
+        found = client.combine(*({"dataset_id": id_, **chosen} for id_ in ids), name=name)
+    if not print_json(found.info):
+        rows = found.info["n_samples"]
+        print_text(f"dataset {found.id}: {len(found.tasks)} tasks, {rows} rows")
 
 
 @datasets.command()
-def show(
-    context: typer.Context,
-    dataset: Annotated[str, typer.Argument(help="Id of a dataset.")],
+def show(dataset: names.Dataset, url: Url = DEFAULT_URL) -> None:
+    """Show the state of a dataset, its size, and why it was rejected or what to know about it."""
+    with Client(url) as client:
+        info = client.dataset_info(find_dataset(client, dataset))
+    fields = ("id", "name", "state", "n_tasks", "n_samples", "n_features", "media_type")
+    print_fields(info, *fields, "options", "size_bytes", "upload_sha256", "created_at")
+    for issue in info["issues"]:
+        print_note(f"error: {issue['detail']}")
+    for warning in info["warnings"]:
+        print_note(f"note: {warning}")
+
+
+@datasets.command()
+def preview(
+    dataset: names.Dataset,
     *,
     task: Annotated[
         list[str] | None,
         typer.Option("--task", "-t", help="Task to show; can be repeated. Default: the first."),
     ] = None,
     rows: Annotated[int, typer.Option(min=0, max=100, help="Number of rows of each task.")] = 3,
-    url: Url = None,
+    url: Url = DEFAULT_URL,
 ) -> None:
     """Show columns, targets and first rows of tasks, and which algorithms can be trained."""
-    with Client(_url(context, url)) as client:
-        found = client.preview(dataset, task or (), n_rows=rows)
-    shown = found["tasks"] if task else found["tasks"][:1]
-    _out.print(
-        f"{found['name']}: {found['n_tasks']} tasks, {found['n_samples']} rows", markup=False
-    )
-    for one in shown:
-        _show_task(one)
-    suitable = [
-        [one["algorithm"], "yes" if one["can_train"] else f"no: {one['reason']}"]
+    with Client(url) as client:
+        found = client.preview(find_dataset(client, dataset), task or (), n_rows=rows)
+    if print_json(found):
+        return
+    print_text(f"{found['name']}: {found['n_tasks']} tasks, {found['n_samples']} rows")
+    for one in found["tasks"] if task else found["tasks"][:1]:
+        _print_task(one)
+    print_text()
+    suitable = (
+        (one["algorithm"], "yes" if one["can_train"] else f"no: {one['reason']}")
         for one in found["algorithms"]
-    ]
-    _out.print()
-    _show(suitable, ("algorithm", "can be trained"))
-    for warning in found["warnings"]:
-        _out.print(f"note: {warning}", markup=False)
+    )
+    print_table(suitable, ("algorithm", "can be trained"))
+    _print_warnings(found)
 
 
-def _show_task(task: dict[str, Any]) -> None:
+@datasets.command()
+def delete(dataset: names.Dataset, url: Url = DEFAULT_URL) -> None:
+    """Delete a dataset that no job and no model uses."""
+    with Client(url) as client:
+        dataset_id = find_dataset(client, dataset)
+        client.delete_dataset(dataset_id)
+    print_result(f"dataset {dataset_id} is deleted", id=dataset_id)
+
+
+def _print_warnings(info: dict[str, Any]) -> None:
+    for warning in info["warnings"]:
+        print_text(f"note: {warning}")
+
+
+def _print_task(task: dict[str, Any]) -> None:
     size = f"{task['n_samples']} rows, {task['n_features']} columns"
     if task["n_unlabelled"]:
         size += f", {task['n_unlabelled']} further rows without a target"
-    _out.print(f"\ntask {task['name']}: {size}{_target(task['target'])}", markup=False)
+    print_text()
+    print_text(f"task {task['name']}: {size}{_target(task['target'])}")
     header = ("column", "kind", "missing", "distinct", "from", "to", "values")
     columns = [
         [
             column["name"],
             column["kind"],
             f"{column['missing']:.0%}",
-            str(column["n_distinct"]),
-            _text(column["min"]),
-            _text(column["max"]),
+            column["n_distinct"],
+            column["min"],
+            column["max"],
             _distribution(column),
         ]
         for column in task["columns"]
     ]
     if columns:
-        _show(columns, header)
+        print_table(columns, header)
     if task["rows"]:
-        names = [column["name"] for column in task["columns"]][:_MAX_SHOWN]
-        _show([[_text(row[name]) for name in names] for row in task["rows"]], names)
+        shown = [column["name"] for column in task["columns"]][:_MAX_SHOWN]
+        print_table(([row[name] for name in shown] for row in task["rows"]), shown)
 
 
 def _target(target: dict[str, Any] | None) -> str:
@@ -197,7 +223,7 @@ def _target(target: dict[str, Any] | None) -> str:
         counts = list(target["counts"].items())
         shown = ", ".join(f"{label} ({n})" for label, n in counts[:_MAX_SHOWN])
         return f", {len(counts)} classes: {shown}{', ...' if len(counts) > _MAX_SHOWN else ''}"
-    low, mean, high = (_text(target[name]) for name in ("min", "mean", "max"))
+    low, mean, high = (format_value(target[name]) for name in ("min", "mean", "max"))
     return f", targets from {low} to {high}, mean {mean}"
 
 
@@ -209,22 +235,3 @@ def _distribution(column: dict[str, Any]) -> str:
         return ", ".join(f"{value} ({n})" for n, value in pairs[:4])
     largest = max(counts) or 1
     return "".join(_BARS[-(-n * (len(_BARS) - 1) // largest)] for n in counts)
-
-
-def _text(value: Any) -> str:
-    if value is None:
-        return "-"
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
-
-
-def _show(rows: Sequence[Sequence[str]], columns: Sequence[str]) -> None:
-    table = Table(*map(escape, columns), box=None)
-    for row in rows:
-        table.add_row(*map(Text, row))
-    _out.print(table)
-
-
-def _url(context: typer.Context, url: str | None) -> str:
-    """Return the URL given after the command, or else before it."""
-    assert context.parent is not None
-    return str(url or context.parent.params["url"])

@@ -13,26 +13,26 @@ import typer
 from numpy.typing import NDArray
 
 from algorithms.interface.model import CLASS_METHODS, METHODS
-from sibling.client import Client, RemoteModel
+from service.command.app import App
+from service.command.names import Model, Url, split_version, suggesting_model
+from service.command.output import is_json
+from sibling import Client, RemoteModel
 from sibling.client.client import DEFAULT_URL
 
-Url = Annotated[
-    str, typer.Option("--url", envvar="SIBLING_URL", help="URL of the service.", metavar="URL")
-]
 Format = Literal["csv", "npy", "json"]
 
 _FORMATS: Final[dict[str, Format]] = {".csv": "csv", ".npy": "npy", ".json": "json"}
 _NPY_MAGIC: Final = b"\x93NUMPY"
 _STANDARD: Final = Path("-")
 
-inference = typer.Typer()
+inference = App()
 
 
 def _add_method(method: str) -> None:
     """Add the command of a method."""
 
     def command(
-        model: Annotated[str, typer.Argument(help="Model name, NAME@ALIAS, or NAME/VERSION.")],
+        model: Model,
         rows: Annotated[
             Path,
             typer.Argument(
@@ -51,16 +51,18 @@ def _add_method(method: str) -> None:
             typer.Option(
                 "--format",
                 "-f",
-                help="Output format: csv, npy or json. Default: from the file name, else csv.",
+                help="Output format: csv, npy or json. Default: from the file name, else csv; json "
+                "with --json.",
             ),
         ] = None,
         url: Url = DEFAULT_URL,
     ) -> None:
         name, version = split_version(model)
-        output_format = format_ or _format_of(output)
+        output_format = format_ or ("json" if is_json() else _format_of(output))
         content = _read_rows(rows)
         with Client(url) as client:
-            remote = client.model(name, version)
+            with suggesting_model(client, name):
+                remote = client.model(name, version)
             outputs: NDArray[Any]
             if isinstance(content, bytes):
                 outputs = remote.call(method, content, "text/csv", task=task)
@@ -78,14 +80,6 @@ def _add_method(method: str) -> None:
     if method in CLASS_METHODS:
         help_text += " CSV output has a header with the class labels."
     inference.command(method.replace("_", "-"), help=help_text)(command)
-
-
-def split_version(model: str) -> tuple[str, int | None]:
-    """Return the name and version in NAME or NAME/VERSION."""
-    name, _, version = model.partition("/")
-    if version and not version.isdecimal():
-        raise typer.BadParameter(f"expected NAME or NAME/VERSION, got '{model}'")
-    return name, int(version) if version else None
 
 
 def _format_of(output: Path | None) -> Format:

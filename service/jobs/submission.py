@@ -10,7 +10,7 @@ from sqlalchemy.orm import Session
 
 from algorithms.evaluation.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
-from algorithms.interface.errors import InvalidData
+from algorithms.interface.errors import InvalidData, explain_unknown
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
@@ -169,8 +169,7 @@ def check(session: Session, spec: JobSpec, *, owner: str, settings: Settings) ->
     """
     algorithm = ALGORITHMS.get(spec.algorithm)
     if algorithm is None:
-        known = ", ".join(sorted(ALGORITHMS))
-        detail = f"there is no algorithm '{spec.algorithm}'; use one of {known}"
+        detail = explain_unknown(spec.algorithm, sorted(ALGORITHMS), what="algorithm")
         raise Problem("unknown-algorithm", detail, errors=[place("/algorithm", detail)])
     check_limits(spec, settings)
     if spec.adapt is not None:

@@ -1,15 +1,16 @@
-"""``sibling backup``, ``sibling restore`` and ``sibling doctor``."""
+"""``sibling backup``, ``restore``, ``doctor`` and ``config``."""
 
+from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
+from service.command.app import App
+from service.command.output import is_json, print_json, print_list, print_result, print_text
 from service.settings import MIB
 
-operations = typer.Typer()
-_out = Console(highlight=False, soft_wrap=True)
+operations = App()
 
 
 @operations.command()
@@ -29,7 +30,8 @@ def backup(
         size_bytes = back_up(database, file)
     finally:
         database.close()
-    _out.print(f"{size_bytes / MIB:.1f} MiB written to {file}", markup=False)
+    text = f"{size_bytes / MIB:.1f} MiB written to {file}"
+    print_result(text, file=str(file), size_bytes=size_bytes)
 
 
 @operations.command()
@@ -48,7 +50,7 @@ def restore(
         run(Settings().resolved_database_url(), file)
     except SchemaMismatch as error:
         raise OSError(f"{file} cannot be restored: {error}") from error
-    _out.print(f"{file} is restored", markup=False)
+    print_result(f"{file} is restored", file=str(file))
 
 
 @operations.command()
@@ -57,9 +59,20 @@ def doctor() -> None:
     from service.operations.doctor import examine
     from service.settings import Settings
 
-    has_error = False
+    findings = []
     for finding in examine(Settings()):
-        _out.print(f"{finding.level:<8} {finding.check}: {finding.detail}", markup=False)
-        has_error = has_error or finding.level == "error"
-    if has_error:
+        findings.append(finding)
+        if not is_json():
+            print_text(f"{finding.level:<8} {finding.check}: {finding.detail}")
+    print_json([asdict(finding) for finding in findings])
+    if any(finding.level == "error" for finding in findings):
         raise typer.Exit(1)
+
+
+@operations.command()
+def config() -> None:
+    """Show the settings that are in effect here, without secrets."""
+    from service.operations.configuration import effective_settings
+    from service.settings import Settings
+
+    print_list(effective_settings(Settings()), "variable", "value", "source")

@@ -1,7 +1,7 @@
 """Python client of the service, which the command line and the demo use too."""
 
 from sibling.client.client import Client, Dataset
-from sibling.client.errors import JobFailed, ServiceError
+from sibling.client.errors import JobFailed, ServiceError, ServiceUnreachable
 from sibling.client.job import InferenceJob, RemoteJob, TrainingJob
 from sibling.client.model import RemoteModel
 from sibling.client.outputs import RemoteOutputs
@@ -15,5 +15,6 @@ __all__ = [
     "RemoteModel",
     "RemoteOutputs",
     "ServiceError",
+    "ServiceUnreachable",
     "TrainingJob",
 ]

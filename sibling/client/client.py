@@ -124,6 +124,11 @@ class Client:
         """Return the algorithms with the JSON Schema of their parameters."""
         return list(self._http.pages("/v1/algorithms"))
 
+    def algorithm(self, name: str) -> dict[str, Any]:
+        """Return one algorithm with the JSON Schema of its parameters."""
+        found: dict[str, Any] = self._http.send("GET", path("v1", "algorithms", name)).json()
+        return found
+
     def upload(
         self,
         data: Mapping[str, ArrayLike] | str | Path | Any,
@@ -232,9 +237,14 @@ class Client:
         """Return the datasets, newest first."""
         return list(self._http.pages("/v1/datasets"))
 
+    def dataset_info(self, dataset_id: str) -> dict[str, Any]:
+        """Return the state of a dataset, which need not be ready, and issues and warnings."""
+        info: dict[str, Any] = self._http.send("GET", path("v1", "datasets", dataset_id)).json()
+        return info
+
     def dataset(self, dataset_id: str) -> Dataset:
-        """Return one dataset."""
-        info = self._http.send("GET", path("v1", "datasets", dataset_id)).json()
+        """Return one dataset, which is ready."""
+        info = self.dataset_info(dataset_id)
         manifest = self._http.send("GET", path("v1", "datasets", dataset_id, "manifest")).json()
         tasks = tuple(task["name"] for task in manifest["tasks"])
         return Dataset(info["id"], info["name"], tasks, info)
@@ -460,13 +470,27 @@ class Client:
         """
         self._http.send("DELETE", path("v1", "jobs", job_id))
 
-    def jobs(self) -> list[dict[str, Any]]:
-        """Return the jobs, newest first."""
-        return list(self._http.pages("/v1/jobs"))
+    def jobs(self, *, state: str | None = None, parent: str | None = None) -> list[dict[str, Any]]:
+        """Return the jobs, newest first.
+
+        Parameters
+        ----------
+        state
+            Return only jobs in this state, such as ``running``.
+        parent
+            Return the child jobs of this job instead.
+        """
+        given = {"state": state, "parent": parent}
+        query = {name: value for name, value in given.items() if value is not None}
+        return list(self._http.pages("/v1/jobs", page_size=_MAX_PAGE_SIZE, **query))
 
     def models(self) -> list[dict[str, Any]]:
         """Return the latest version of every model, in the order of their names."""
         return list(self._http.pages("/v1/models"))
+
+    def versions(self, name: str) -> list[dict[str, Any]]:
+        """Return the versions of a model, newest first."""
+        return list(self._http.pages(path("v1", "models", name, "versions")))
 
     def model(self, name: str, version: int | None = None) -> RemoteModel:
         """Return a version of a model: by number, by alias (NAME@ALIAS), or the latest."""

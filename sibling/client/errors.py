@@ -41,6 +41,23 @@ class ServiceError(Exception):
             return cls(response.status_code, "unexpected", response.text[:500], [])
 
 
+class ServiceUnreachable(ConnectionError):
+    """Exception for a service that cannot be reached, or that closed the connection.
+
+    Attributes
+    ----------
+    url
+        URL of the service.
+    """
+
+    def __init__(self, url: str, reason: str) -> None:
+        super().__init__(
+            f"cannot reach the service at {url} ({reason}); start it with 'sibling serve', or set "
+            "another URL (SIBLING_URL)"
+        )
+        self.url = url
+
+
 class JobFailed(Exception):
     """Exception for a job that failed, timed out or was cancelled."""
 

@@ -8,7 +8,7 @@ from urllib.parse import quote
 
 import httpx
 
-from sibling.client.errors import ServiceError
+from sibling.client.errors import ServiceError, ServiceUnreachable
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
@@ -22,7 +22,11 @@ class Http:
 
     def __init__(self, base_url: str, *, api_key: str | None = None, timeout_s: float) -> None:
         headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
+        self._url = base_url
+        try:
+            self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
+        except httpx.InvalidURL as error:
+            raise ServiceUnreachable(base_url, str(error)) from None
 
     def send(self, method: str, path: str, *, retry: bool = True, **request: Any) -> httpx.Response:
         """Send a request and return the response.
@@ -36,15 +40,17 @@ class Http:
         ------
         ServiceError
             The response is an error.
+        ServiceUnreachable
+            There is no response.
         """
         pause = _FIRST_PAUSE_S
         for attempt in range(_RETRIES + 1):
             is_last = attempt == _RETRIES or not retry
             try:
                 response = self._client.request(method, path, **request)
-            except httpx.TransportError:
+            except httpx.TransportError as error:
                 if is_last:
-                    raise
+                    raise self._unreachable(error) from error
             else:
                 if not _is_transient(response) or is_last:
                     break
@@ -67,6 +73,8 @@ class Http:
                     for chunk in response.iter_bytes():
                         file.write(chunk)
             partial.replace(target)
+        except httpx.TransportError as error:
+            raise self._unreachable(error) from error
         finally:
             partial.unlink(missing_ok=True)
 
@@ -82,6 +90,9 @@ class Http:
     def close(self) -> None:
         """Close the connection."""
         self._client.close()
+
+    def _unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
+        return ServiceUnreachable(self._url, str(error) or type(error).__name__)
 
 
 def path(*parts: str | int) -> str:

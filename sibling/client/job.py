@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator
 from typing import Any, Final, Self
 
+from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
 from sibling.client.errors import JobFailed
@@ -61,9 +62,14 @@ class RemoteJob:
         """Delete the job, which has ended; see :meth:`sibling.client.Client.delete_job`."""
         self._http.send("DELETE", path("v1", "jobs", self.id))
 
-    def events(self) -> Iterator[dict[str, Any]]:
-        """Yield the events of the job so far, in order."""
-        after = 0
+    def events(self, *, after: int = 0) -> Iterator[dict[str, Any]]:
+        """Yield the events of the job so far, in order.
+
+        Parameters
+        ----------
+        after
+            Yield only events with a larger id.
+        """
         address = path("v1", "jobs", self.id, "events")
         while True:
             body = self._http.send("GET", address, params={"after": after}).json()
@@ -72,18 +78,31 @@ class RemoteJob:
                 return
             after = body["next_after"]
 
-    def _wait_for_success(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
-        """Wait until the job has succeeded, and return it."""
+    def wait_for_end(
+        self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
+    ) -> Self:
+        """Wait until the job has succeeded, failed, timed out or been cancelled.
+
+        Parameters
+        ----------
+        progress
+            Whether to show a progress bar on a terminal or in a notebook.
+        on_change
+            Function to call with the job each time it is fetched.
+        """
         if progress:
             with _bar() as bar:
-                row = bar.add_task(self.info["model"], total=1.0, note="queued")
-                return self._wait_for_success(
-                    progress=False, on_change=lambda job: bar.update(row, **_shown(job))
-                )
+                row = bar.add_task(self.info["model"], total=1.0, note=self.state)
+                return self.wait_for_end(on_change=lambda job: bar.update(row, **_shown(job)))
         while not self.info["is_final"]:
             self.refresh(wait_s=_LONG_POLL_S if on_change is None else _PROGRESS_POLL_S)
             if on_change is not None:
                 on_change(self.info)
+        return self
+
+    def _wait_for_success(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
+        """Wait until the job has succeeded, and return it."""
+        self.wait_for_end(progress=progress, on_change=on_change)
         if self.state != "succeeded":
             raise JobFailed(self.info)
         return self.info
@@ -100,7 +119,7 @@ class TrainingJob(RemoteJob):
         Parameters
         ----------
         progress
-            Whether to show a progress bar on the terminal.
+            Whether to show a progress bar on a terminal or in a notebook.
         on_change
             Function to call with the job each time it is fetched.
 
@@ -127,12 +146,16 @@ class InferenceJob(RemoteJob):
 
 
 def _bar() -> Progress:
+    # standard output may be read by a program
+    console = Console(stderr=True)
     return Progress(
-        TextColumn("{task.description:<12}"),
+        TextColumn("{task.description:<12}", markup=False),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f}%"),
         TimeRemainingColumn(compact=True),
-        TextColumn("{task.fields[note]}"),
+        TextColumn("{task.fields[note]}", markup=False),
+        console=console,
+        disable=not (console.is_terminal or console.is_jupyter),
     )
 
 

@@ -122,7 +122,7 @@ class RemoteModel:
     def download(self, target: str | Path) -> Path:
         """Write the model to a file for ``algorithms.registry.load_model``."""
         target = Path(target)
-        target.write_bytes(self._http.send("GET", f"{self._path}/artifact").content)
+        self._http.download(f"{self._path}/artifact", target)
         return target
 
     def set_alias(self, alias: str) -> None:

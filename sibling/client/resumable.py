@@ -8,9 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from io import BufferedReader
 from typing import Any, Final
 
-import httpx
-
-from sibling.client.errors import ServiceError
+from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
 
 #: Size from which a file is uploaded in parts.
@@ -45,7 +43,7 @@ def upload_resumably(
     ------
     ServiceError
         The service refuses the upload.
-    TransportError
+    ServiceUnreachable
         The service cannot be reached for a minute.
     ValueError
         The file has changed during the upload.
@@ -70,7 +68,7 @@ def upload_resumably(
                     raise ValueError(_CHANGED)
                 offset = _send(http, url, data, offset)
             n_failed = 0
-        except (httpx.TransportError, ServiceError) as error:
+        except (ServiceUnreachable, ServiceError) as error:
             if isinstance(error, ServiceError) and error.code == _CHECKSUM_MISMATCH:
                 raise ValueError(_CHANGED) from None
             n_failed += 1

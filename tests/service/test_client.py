@@ -6,12 +6,11 @@ import time
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
-import httpx
 import numpy as np
 import pytest
 
 from algorithms.registry import load_model
-from sibling import Client, JobFailed, ServiceError
+from sibling import Client, JobFailed, ServiceError, ServiceUnreachable
 
 RNG = np.random.default_rng(1)
 
@@ -264,8 +263,15 @@ def test_an_error_page_of_a_proxy_is_a_service_error(content):
     assert (caught.value.status, caught.value.code) == (500, "unexpected")
 
 
-def test_no_service_is_a_transport_error():
+def test_no_service_is_an_error_with_its_url_and_what_to_do():
     with server_with_responses(JOB) as (url, _):
         pass
-    with Client(url) as client, pytest.raises(httpx.TransportError):
+    with (
+        Client(url) as client,
+        pytest.raises(ServiceUnreachable, match="start it with 'sibling serve'") as caught,
+    ):
         client.health()
+    assert caught.value.url == url
+    assert url in str(caught.value)
+    with pytest.raises(ServiceUnreachable, match="Invalid"):
+        Client("http://[::bad")

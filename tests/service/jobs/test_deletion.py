@@ -9,6 +9,7 @@ import pytest
 import sqlalchemy as sa
 
 from service.blobs import BlobStore
+from service.command.exit_codes import ExitCode
 from service.datasets import store as dataset_store
 from service.idempotency import find_created, remember_created
 from service.job_states import FINAL, JobState
@@ -372,7 +373,7 @@ def test_the_command_deletes_a_job(command, service, ended):
     job = ended()
     end = command("jobs", "delete", job.id, "--url", service.url)
     assert (end.returncode, end.stdout) == (0, f"job {job.id} is deleted\n")
-    again = command("jobs", "--url", service.url, "delete", job.id)
-    assert again.returncode == 1
+    again = command("jobs", "delete", job.id, "--url", service.url)
+    assert again.returncode == ExitCode.NOT_FOUND
     assert f"there is no job '{job.id}'" in again.stderr
     assert job.id not in command("jobs", "--url", service.url).stdout
