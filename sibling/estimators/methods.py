@@ -107,22 +107,26 @@ def _is_available(estimator: Any, *, name: str) -> bool:
     return name in known and not (name == "decision_function" and target == "numbers")
 
 
-def score(self: Any, X: Any, y: Any, *, tasks: Any = None) -> float:
+def score(self: Any, X: Any, y: Any, sample_weight: Any = None, *, tasks: Any = None) -> float:
     """Return the accuracy of predicted classes, or R² of predicted numbers, over all rows.
 
     Parameters
     ----------
     X : (n_samples, n_features), or such rows by task
     y : (n_samples,), or by task
+    sample_weight : (n_samples,), or by task
+        Weights of the rows; equal by default.
     tasks : (n_samples,)
         The task of each row.
     """
     predicted = self.predict(X, tasks=tasks)
     if isinstance(predicted, Mapping):
         y = np.concatenate([np.asarray(y[name]) for name in predicted])
+        if sample_weight is not None:
+            sample_weight = np.concatenate([sample_weight[name] for name in predicted])
         predicted = np.concatenate(list(predicted.values()))
     measure = accuracy_score if hasattr(self, "classes_") else r2_score
-    return float(measure(y, predicted))
+    return float(measure(y, predicted, sample_weight=sample_weight))
 
 
 class Transformer(ClassNamePrefixFeaturesOutMixin):  # type: ignore[misc]
