@@ -1,0 +1,52 @@
+"""The same model by estimator, by job and by remote call: the same file, the same bits."""
+
+import numpy as np
+import pytest
+
+import sibling
+
+RNG = np.random.default_rng(0)
+NAMES = ("south", "north", "west")
+ROWS = {name: RNG.standard_normal((25, 5)) + t for t, name in enumerate(NAMES)}
+NUMBERS = {name: X @ [1.0, 2.0, -1.0, 0.0, 0.0] + X[:, 3] ** 2 for name, X in ROWS.items()}
+LABELS = {name: np.where(y > np.median(y), "high", "low") for name, y in NUMBERS.items()}
+GAPPY = {name: np.where(RNG.random((25, 5)) < 0.1, np.nan, X) for name, X in ROWS.items()}
+
+CASES = {
+    "mtfl": (sibling.MTFL(random_state=5), ROWS, NUMBERS),
+    "fmtl": (sibling.FMTL(C=0.5), ROWS, LABELS),
+    "mtda": (sibling.MTDA(selection="cv", d_grid=(1, 2), random_state=7), ROWS, LABELS),
+    "rmt-pca": (sibling.RMTPCA(k=3, starts="many"), ROWS, None),
+    "tlvm": (sibling.TLVM(L=2, r=10, random_state=1), ROWS, LABELS),
+    "ridge": (sibling.Ridge(preparation={"scale": "robust"}), GAPPY, NUMBERS),
+}
+
+
+@pytest.mark.filterwarnings("ignore::sibling.FitWarning")
+@pytest.mark.parametrize(("estimator", "X", "y"), CASES.values(), ids=CASES)
+def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_calls(
+    client, tmp_path, estimator, X, y
+):
+    algorithm = estimator._algorithm
+    given = {name: getattr(estimator, name) for name in algorithm.Params.model_fields}
+    remote = client.submit(
+        client.upload(X, y),
+        algorithm.name,
+        {name: value for name, value in given.items() if value is not None},
+        model=f"estimator-{algorithm.name}",
+        seed=estimator.random_state,
+        preparation=estimator.preparation,
+    ).wait()
+    estimator.fit(X, y)
+    estimator.save(tmp_path / "local")
+    remote.download(tmp_path / "remote")
+    assert (tmp_path / "local").read_bytes() == (tmp_path / "remote").read_bytes()
+    loaded = type(estimator).load(tmp_path / "remote")
+    for method in remote.info["methods"]:
+        if method == "inverse_transform" or not hasattr(estimator, method):
+            continue
+        outputs = getattr(estimator, method)(X)
+        for name, rows in X.items():
+            theirs = getattr(remote, method)(rows, task=name)
+            np.testing.assert_array_equal(outputs[name], theirs)
+            np.testing.assert_array_equal(getattr(loaded, method)(rows, tasks=name), theirs)
