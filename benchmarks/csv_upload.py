@@ -1,8 +1,8 @@
 """How long an upload of a large table takes to read, and how much memory, next to pandas.
 
 The process that reads uploads parses the file, checks it, and writes the tasks with their summaries
-and hashes; pandas only parses. Each runs in a process of its own, in turns. The ratio is of CPU times,
-which other programs on the machine disturb least.
+and hashes; pandas only parses. Each runs in a process of its own, in turns. The ratio is of CPU
+times, which other programs on the machine disturb least.
 Run: python benchmarks/csv_upload.py --gigabytes 1
 """
 
@@ -108,11 +108,9 @@ def main() -> None:
             usual = statistics.median(cpu for _, cpu, _ in found["pandas"])
             size = path.stat().st_size / 1e6
             for title, measured in found.items():
-                seconds, cpu, _ = (
-                    statistics.median(column) for column in zip(*measured, strict=True)
-                )
+                medians = [statistics.median(column) for column in zip(*measured, strict=True)]
                 peak = max(peak for *_, peak in measured) / 1e6
-                times = f"{seconds:9.1f}{cpu:8.1f}{cpu / usual:7.2f} x"
+                times = f"{medians[0]:9.1f}{medians[1]:8.1f}{medians[1] / usual:7.2f} x"
                 print(f"{kind:<10}{title:<10}{size:6.0f}{times}{peak:9.0f}")
 
 
