@@ -85,6 +85,8 @@ class DatasetRow(Row):
     origin: Mapped[dict[str, Any] | None] = mapped_column(sa.JSON)
     #: Selections of other datasets that it was made of; None for an upload.
     sources: Mapped[list[dict[str, Any]] | None] = mapped_column(sa.JSON)
+    #: Bytes of the upload that have been parsed, while that is known.
+    parsed_bytes: Mapped[int | None] = mapped_column(sa.BigInteger)
     #: Process that ingests it, to detect ingestions whose process died.
     ingester: Mapped[str | None] = mapped_column(sa.String(500))
     created_at: Mapped[datetime] = mapped_column(default=now)

@@ -73,7 +73,10 @@ def upload_file(client: Client, file: str, **options: Any) -> Dataset:
             what = "reading" if is_sent else "uploading"
             bar.update(task, completed=n_sent, total=size, description=what)
 
-        return client.upload(file, on_progress=show, **options)
+        def show_parsed(n_parsed: int, size: int) -> None:
+            bar.update(task, completed=n_parsed, total=size, description="reading")
+
+        return client.upload(file, on_progress=show, on_parsed=show_parsed, **options)
 
 
 def find_or_upload(client: Client, data: str, **options: Any) -> Dataset | str:

@@ -36,6 +36,10 @@ class Dataset(BaseModel):
     media_type: str = Field(description="Media type of the upload.")
     options: dict[str, Any] = Field(description="Options of the upload.")
     size_bytes: int = Field(description="Size of the upload.")
+    parsed_bytes: int | None = Field(
+        description="Number of these bytes that have been parsed, while the state is ingesting; "
+        "null if that is not known, as in formats that are read as a whole."
+    )
     upload_sha256: str = Field(description="SHA-256 of the uploaded bytes.")
     content_sha256: str | None = Field(description="SHA-256 of the stored tasks.")
     n_tasks: int | None = Field(description="Number of tasks; null until it is ready.")
@@ -60,6 +64,7 @@ class Dataset(BaseModel):
             media_type=row.media_type,
             options=row.options,
             size_bytes=row.size_bytes,
+            parsed_bytes=row.parsed_bytes,
             upload_sha256=row.upload_sha256,
             content_sha256=row.content_sha256,
             n_tasks=None if tasks is None else len(tasks),

@@ -113,14 +113,22 @@ def begin_ingest(session: Session, dataset_id: str, *, is_retry: bool = False) -
     is_mine = is_retry and (row.state, row.ingester) == ("ingesting", me)
     if row.state != "uploaded" and not is_mine:
         return None
-    row.state, row.ingester = "ingesting", me
+    row.state, row.ingester, row.parsed_bytes = "ingesting", me, None
     return row
+
+
+def set_parsed(session: Session, dataset_id: str, n_bytes: int) -> None:
+    """Store how many bytes of an upload have been parsed."""
+    query = sa.update(DatasetRow).where(
+        DatasetRow.id == dataset_id, DatasetRow.state == "ingesting"
+    )
+    session.execute(query.values(parsed_bytes=n_bytes))
 
 
 def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob: Blob) -> None:
     """Store the parsed dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
-    row.state, row.manifest = "ready", manifest
+    row.state, row.manifest, row.parsed_bytes = "ready", manifest, None
     row.content_blob_id, row.content_sha256 = blob.id, blob.sha256
     if row.sources is not None:
         row.upload_sha256, row.size_bytes = blob.sha256, blob.size_bytes
@@ -130,7 +138,7 @@ def make_ready(session: Session, dataset_id: str, manifest: dict[str, Any], blob
 def reject(session: Session, dataset_id: str, issues: list[dict[str, Any]]) -> None:
     """Store the issues of a rejected dataset and delete the upload."""
     row = session.get_one(DatasetRow, dataset_id)
-    row.state, row.issues = "rejected", issues
+    row.state, row.issues, row.parsed_bytes = "rejected", issues, None
     _drop_upload(session, row)
 
 

@@ -137,6 +137,7 @@ class Client:
         groups: Mapping[str, ArrayLike] | None = None,
         name: str | None = None,
         on_progress: OnProgress | None = None,
+        on_parsed: OnProgress | None = None,
         **options: str | Sequence[str],
     ) -> Dataset:
         """Upload a dataset and return it when the service has validated it.
@@ -160,6 +161,9 @@ class Client:
             Name of the dataset. Default: the name of the file, or ``arrays``.
         on_progress
             Called with the number of bytes of a file that have been sent, and of all.
+        on_parsed
+            Called with the number of bytes that the service has parsed, and of all, from time to
+            time while it parses a large file of CSV or Arrow.
         options
             Options for a table: ``task_column="school"``, ``target_column="score"``,
             ``group_column="patient"``, ``column_kind=["zip:category"]``; and for CSV
@@ -180,7 +184,9 @@ class Client:
                 known = ", ".join(MEDIA_TYPES)
                 raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
             query = {"name": name or source.stem, **options}
-            return self._upload_file(source, media_type, query, on_progress)
+            return self._upload_file(
+                source, media_type, query, on_progress or _ignore, on_parsed or _ignore
+            )
         if is_frame(data):
             query = {"name": name or "table", **options}
             return self._upload(
@@ -543,18 +549,24 @@ class Client:
         source: Path,
         media_type: str,
         query: Mapping[str, str | Sequence[str]],
-        on_progress: OnProgress | None,
+        on_progress: OnProgress,
+        on_parsed: OnProgress,
     ) -> Dataset:
-        on_progress = on_progress or (lambda _sent, _size: None)
         with source.open("rb") as file:
             size = source.stat().st_size
             if size < MIN_BYTES:
-                return self._upload(_report(_read(file), size, on_progress), media_type, query)
+                chunks = _report(_read(file), size, on_progress)
+                return self._upload(chunks, media_type, query, on_parsed)
             dataset_id = upload_resumably(self._http, file, media_type, query, on_progress)
-        return self._ready(self._http.send("GET", path("v1", "datasets", dataset_id)).json())
+        info = self._http.send("GET", path("v1", "datasets", dataset_id)).json()
+        return self._ready(info, on_parsed)
 
     def _upload(
-        self, chunks: Iterator[bytes], media_type: str, query: Mapping[str, str | Sequence[str]]
+        self,
+        chunks: Iterator[bytes],
+        media_type: str,
+        query: Mapping[str, str | Sequence[str]],
+        on_parsed: OnProgress | None = None,
     ) -> Dataset:
         response = self._http.send(
             "POST",
@@ -564,11 +576,13 @@ class Client:
             content=chunks,
             headers={"Content-Type": media_type},
         )
-        return self._ready(response.json())
+        return self._ready(response.json(), on_parsed)
 
-    def _ready(self, info: dict[str, Any]) -> Dataset:
+    def _ready(self, info: dict[str, Any], on_parsed: OnProgress | None = None) -> Dataset:
         """Return a dataset once it is ready."""
         while info["state"] in ("uploaded", "ingesting"):
+            if on_parsed is not None and info.get("parsed_bytes") is not None:
+                on_parsed(info["parsed_bytes"], info["size_bytes"])
             info = self._http.send(
                 "GET", path("v1", "datasets", info["id"]), params={"wait": _UPLOAD_WAIT_S}
             ).json()
@@ -619,6 +633,10 @@ def _stream(table: Any) -> io.BytesIO:
 def _read(file: io.BufferedIOBase) -> Iterator[bytes]:
     while data := file.read(_CHUNK_BYTES):
         yield data
+
+
+def _ignore(_done: int, _total: int) -> None:
+    """Report no progress."""
 
 
 def _report(chunks: Iterator[bytes], size: int, on_progress: OnProgress) -> Iterator[bytes]:

@@ -9,6 +9,7 @@ from service.datasets.formats.arrow_table import tasks_of
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parquet import CORRUPT, first_line
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.progress import report_progress
 from service.datasets.issues import reject
 
 _FILE_MAGIC: Final = b"ARROW1"
@@ -31,7 +32,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         with pa.OSFile(str(path)) as source:
             open_ = pa.ipc.open_file if head == _FILE_MAGIC else pa.ipc.open_stream
             with open_(source) as reader:
-                table = _read(reader, limits)
+                table = _read(reader, source, limits)
         table.validate(full=True)
     except CORRUPT as error:
         what = "Arrow IPC file or stream"
@@ -39,7 +40,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     return tasks_of(table, options, limits)
 
 
-def _read(reader: Any, limits: Limits) -> pa.Table:
+def _read(reader: Any, source: Any, limits: Limits) -> pa.Table:
     """Return the batches of a file or stream, as long as they are not too large."""
     is_file = hasattr(reader, "num_record_batches")
     indices = range(reader.num_record_batches) if is_file else None
@@ -51,4 +52,5 @@ def _read(reader: Any, limits: Limits) -> pa.Table:
             detail = f"the columns take more than the limit of {limits.decompressed_bytes} bytes"
             reject("decompression-limit", detail)
         kept.append(batch)
+        report_progress(source.tell() / source.size())
     return pa.Table.from_batches(kept, reader.schema)

@@ -17,6 +17,7 @@ from service.datasets.formats.csv_places import Places
 from service.datasets.formats.csv_text import CsvText, read_text
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.progress import report_progress
 from service.datasets.formats.table_columns import TableColumns, find_columns
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
@@ -157,7 +158,13 @@ class _Table:
 
     def _read(self, types: dict[str, pa.DataType]) -> pa.Table:
         with pa.OSFile(str(self.text.path)) as file:
-            return self._reader(file, types).read_all().unify_dictionaries()
+            reader = self._reader(file, types)
+            batches = []
+            for batch in reader:
+                batches.append(batch)
+                # a batch is a block; the position in the file is some blocks ahead
+                report_progress(min(1.0, len(batches) * _BLOCK_BYTES / file.size()))
+            return pa.Table.from_batches(batches, reader.schema).unify_dictionaries()
 
     def _reader(self, source: Any, types: dict[str, pa.DataType]) -> Any:
         self.has_wrong_widths = False

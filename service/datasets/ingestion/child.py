@@ -11,9 +11,10 @@ import json
 import os
 import resource
 import sys
+import time
 import traceback
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, Final, NoReturn
 
 import pyarrow as pa
 
@@ -26,12 +27,15 @@ from service.datasets.canonical import (
     write_tasks,
 )
 from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.progress import progress_to
 from service.datasets.formats.registry import find_format
 from service.datasets.formats.target_kinds import warn_of_codes
 from service.datasets.ingestion.combination import SelectedDataset, combine
 from service.datasets.issues import Rejected, out_of_memory
 from service.datasets.selection import Selection
 from service.processes import kill_with_parent
+
+_PROGRESS_INTERVAL_S: Final = 0.5
 
 
 def main() -> None:
@@ -98,7 +102,8 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
         warns_of_codes = any(has_codes for _, has_codes in selected)
     else:
         options = ReadOptions.model_validate(task["options"])
-        parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
+        with progress_to(_ProgressFile(Path(task["progress"]))):
+            parsed = find_format(task["media_type"]).read(Path(task["upload"]), options, limits)
         warns_of_codes = options.target_kind == "auto"  # an explicit target_kind needs no warning
     manifest = write_tasks(
         Path(task["content"]),
@@ -112,6 +117,20 @@ def _read(task: dict[str, Any]) -> dict[str, Any]:
     manifest["warnings"] = [*parsed.notes, *codes]
     manifest["target_warnings"] = codes
     return manifest
+
+
+class _ProgressFile:
+    """File with the share of the upload that has been parsed, written at most twice a second."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._written_s = 0.0
+
+    def __call__(self, share: float) -> None:
+        now = time.monotonic()
+        if now - self._written_s >= _PROGRESS_INTERVAL_S:
+            self._written_s = now
+            self._path.write_text(f"{share:.6f}")
 
 
 def _selected(source: dict[str, Any]) -> tuple[SelectedDataset, bool]:

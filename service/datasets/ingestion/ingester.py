@@ -129,10 +129,16 @@ class Ingester:
             except Rejected as rejected:  # a source was deleted
                 result = rejection(rejected.issues[0])
             else:
-                result = reader.read(self._task(row, folder, sources))
+                task = self._task(row, folder, sources)
+                result = reader.read(task, partial(self._show_progress, row))
             publish = partial(self._publish, row.id, result, folder / "content")
             self._retry(lambda _: publish())
         log.info("dataset.ingested", dataset_id=row.id, is_ready="manifest" in result)
+
+    def _show_progress(self, row: DatasetRow, share: float) -> None:
+        n_bytes = int(share * row.size_bytes)
+        with suppress(SQLAlchemyError), self._database.write() as session:
+            store.set_parsed(session, row.id, n_bytes)
 
     def _give_up(self, dataset_id: str) -> None:
         """Reject a dataset whose ingestion failed with an internal error."""

@@ -6,7 +6,8 @@ import select
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +18,8 @@ from service.datasets.issues import ValidationIssue, out_of_memory
 from service.observability.logs import log
 
 _MAX_LOGGED_BYTES: Final = 2000
+_PROGRESS_INTERVAL_S: Final = 1.0
+_MAX_SHARE_BYTES: Final = 20
 #: Environment variables that the child gets: search paths and locale. It gets no settings, so a
 #: process that reads untrusted bytes has no database password.
 _ENVIRONMENT: Final = ("PATH", "PYTHONPATH", "LD_LIBRARY_PATH", "LANG", "LC_ALL", "TZ", "HOME")
@@ -39,6 +42,8 @@ _OUT_OF_MEMORY: Final = (
 
 #: ``{"manifest": ...}`` of a dataset, or ``{"issues": [...]}`` of a rejected upload.
 IngestResult = dict[str, Any]
+#: Called with the share of the upload that has been parsed, 0 to 1.
+OnProgress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,7 @@ class IngestTask:
             "content": str(self.folder / "content"),
             "result": str(self.folder / "result.json"),
             "log": str(self.folder / "output.log"),
+            "progress": str(self.folder / "progress"),
         }
 
 
@@ -95,14 +101,14 @@ class ReaderProcess:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def read(self, task: IngestTask) -> IngestResult:
+    def read(self, task: IngestTask, on_progress: OnProgress | None = None) -> IngestResult:
         """Return the result of the child, or an issue that says how it failed."""
         process = self._process = self._process or _start()
         assert process.stdin is not None
         with suppress(BrokenPipeError):  # its exit code says why
             process.stdin.write(json.dumps(task.to_json()).encode() + b"\n")
             process.stdin.flush()
-        code = self._wait(process, task.timeout_s)
+        code = self._wait(process, task, on_progress)
         if code is None:
             return rejection(_timeout(task))
         if code == 0:
@@ -119,14 +125,21 @@ class ReaderProcess:
             with suppress(ProcessLookupError, BrokenPipeError), process:  # it may be dead already
                 os.killpg(process.pid, signal.SIGKILL)
 
-    def _wait(self, process: "subprocess.Popen[bytes]", timeout_s: float) -> int | None:
+    def _wait(
+        self, process: "subprocess.Popen[bytes]", task: IngestTask, on_progress: OnProgress | None
+    ) -> int | None:
         """Return the exit code of the child, or of a process that died; None after the timeout."""
         assert process.stdout is not None
         poll = select.poll()  # unlike select(), it takes any number of open files
         poll.register(process.stdout, select.POLLIN)
-        if not poll.poll(1000 * timeout_s):
-            self.close()
-            return None
+        deadline_s = time.monotonic() + task.timeout_s
+        while not poll.poll(1000 * min(_PROGRESS_INTERVAL_S, task.timeout_s)):
+            if time.monotonic() > deadline_s:
+                self.close()
+                return None
+            share = _share_parsed(task.folder / "progress")
+            if share is not None and on_progress is not None:
+                on_progress(share)
         line = process.stdout.readline()
         if line:
             return int(line)
@@ -143,6 +156,15 @@ def _start() -> "subprocess.Popen[bytes]":
         start_new_session=True,
         env={k: os.environ[k] for k in _ENVIRONMENT if k in os.environ} | _FRUGAL,
     )
+
+
+def _share_parsed(path: Path) -> float | None:
+    """Return the share of the upload that a child has parsed; None if it has not said so."""
+    # written by a process that reads untrusted bytes, and maybe at this moment
+    with suppress(FileNotFoundError, ValueError):
+        share = float(path.read_bytes()[:_MAX_SHARE_BYTES])
+        return share if 0 <= share <= 1 else None
+    return None
 
 
 def _last_output(path: Path) -> str:

@@ -8,14 +8,20 @@ import time
 
 import numpy as np
 import psutil
+import pyarrow as pa
+import pyarrow.csv
 import pytest
 
-from service.datasets.formats.options import Limits
+from service.datasets import store
+from service.datasets.formats.options import Limits, ReadOptions
+from service.datasets.formats.progress import progress_to
+from service.datasets.formats.registry import find_format
 from service.datasets.ingestion import supervision
 from service.processes import this_process
 from service.rows import DatasetRow
 
 TABLE = b"task,x\na,1\n"
+CSV, ARROW = "text/csv", "application/vnd.apache.arrow.stream"
 
 
 def dead_process() -> str:
@@ -180,3 +186,57 @@ def test_uploads_of_a_live_process_are_not_ingested_again(app):
     app.services.ingester.recover()
     assert not folders["dead"].exists()
     assert folders["living"].exists()
+
+
+@pytest.fixture(scope="module")
+def long_table():
+    """Return a table of several blocks as CSV and as an Arrow stream."""
+    table = pa.table(
+        {"task": ["a", "b"] * 150_000, "x": range(300_000), "y": ["long text" * 3] * 300_000}
+    )
+    csv, stream = pa.BufferOutputStream(), pa.BufferOutputStream()
+    pyarrow.csv.write_csv(table, csv)
+    with pa.ipc.new_stream(stream, table.schema) as writer:
+        writer.write_table(table, max_chunksize=100_000)
+    return {CSV: csv.getvalue().to_pybytes(), ARROW: stream.getvalue().to_pybytes()}
+
+
+@pytest.mark.parametrize("media_type", [CSV, ARROW])
+def test_parsers_of_large_files_report_how_far_they_are(reader, long_table, media_type):
+    shares = []
+    (reader.folder / "upload").write_bytes(long_table[media_type])
+    with progress_to(shares.append):
+        parsed = find_format(media_type).read(
+            reader.folder / "upload", ReadOptions(), reader.limits
+        )
+    assert sum(task.n_samples for task in parsed.tasks) == 300_000
+    assert len(shares) > 2
+    assert shares == sorted(shares)
+    assert 0 < shares[0] < shares[-1] <= 1
+
+
+def test_the_progress_of_parsing_is_on_the_dataset_until_it_is_ready(app, long_table, monkeypatch):
+    seen = []
+
+    def set_parsed(session, dataset_id, n_bytes):
+        stored(session, dataset_id, n_bytes)
+        session.flush()
+        seen.append(session.get_one(DatasetRow, dataset_id).parsed_bytes)
+
+    stored = store.set_parsed
+    monkeypatch.setattr(store, "set_parsed", set_parsed)
+    monkeypatch.setattr(supervision, "_PROGRESS_INTERVAL_S", 0.01)
+    dataset = app.upload(long_table[CSV]).json()
+    assert (dataset["state"], dataset["parsed_bytes"]) == ("ready", None)
+    assert seen
+    assert all(0 < n <= dataset["size_bytes"] for n in seen)
+
+
+@pytest.mark.parametrize("text", ["", "x", "nan", "-1", "2", "1e999", "0.5" * 99])
+def test_a_share_that_the_child_cannot_have_parsed_is_ignored(tmp_path, text):
+    path = tmp_path / "progress"
+    assert supervision._share_parsed(path) is None
+    path.write_text(text)
+    assert supervision._share_parsed(path) is None
+    path.write_text("0.250000")
+    assert supervision._share_parsed(path) == 0.25
