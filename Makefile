@@ -35,8 +35,8 @@ docs: $(VENV)/.runtime
 # Lock files with versions and hashes, without registry addresses.
 LOCK := $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --generate-hashes --no-header
 lock: $(VENV)/.dev
-	$(LOCK) pyproject.toml --extra build -o requirements.lock
-	$(LOCK) pyproject.toml --extra build --extra dev --extra tracing -o requirements-dev.lock
+	$(LOCK) pyproject.toml --extra server --extra build -o requirements.lock
+	$(LOCK) pyproject.toml --extra server --extra build --extra dev --extra tracing -o requirements-dev.lock
 
 clean:
 	rm -rf $(VENV)

@@ -165,6 +165,8 @@ def main() -> None:
         _fail("; ".join(_describe_invalid(e["loc"], e["msg"]) for e in error.errors()))
     except (ServiceError, JobFailed, ValueError, OSError) as error:
         _fail(str(error), exit_code(error))
+    except ModuleNotFoundError as error:
+        _fail(f"'{error.name}' is not installed; install 'sibling[server]' to run the service here")
     except KeyboardInterrupt:
         raise SystemExit(ExitCode.INTERRUPTED) from None
 

@@ -21,6 +21,7 @@ import orjson
 
 import algorithms
 import service
+import sibling
 
 TIMEOUT_S = 60
 PUPILS = """task,reading,writing,maths,score
@@ -40,7 +41,7 @@ def check_imports() -> None:
     """Import every module; a warning is an error, except deprecations, which users do not see."""
     warnings.simplefilter("error")
     warnings.simplefilter("ignore", DeprecationWarning)
-    for package in (algorithms, service):
+    for package in (algorithms, sibling, service):
         for module in pkgutil.walk_packages(package.__path__, f"{package.__name__}."):
             if module.name != "service.__main__":  # runs the command
                 importlib.import_module(module.name)

@@ -35,7 +35,15 @@ def python(tmp_path_factory):
     folder = tmp_path_factory.mktemp("lowest")
     python, requirements = folder / "venv" / "bin" / "python", folder / "requirements.txt"
     project = ROOT / "pyproject.toml"
-    lowest = ["--resolution", "lowest-direct", "--python-version", "3.11", "--quiet"]
+    lowest = [
+        "--extra",
+        "server",
+        "--resolution",
+        "lowest-direct",
+        "--python-version",
+        "3.11",
+        "--quiet",
+    ]
     for command in (
         ["pip", "compile", project, *lowest, "--output-file", requirements],
         ["venv", "--quiet", "--python", sys.executable, folder / "venv"],
