@@ -69,7 +69,18 @@ def _read_old(path: Path, limits: Limits) -> Variables:
     n_values = sum(int(np.prod(shape)) for _, shape, _ in whosmat(path))
     _check_size(8 * n_values, limits)
     found = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
-    return {name: value for name, value in found.items() if not name.startswith("__")}
+    variables = {name: value for name, value in found.items() if not name.startswith("__")}
+    # the file says the size of a cell array, but not that of what is in its cells
+    _check_size(8 * sum(map(_n_values, variables.values())), limits)
+    return variables
+
+
+def _n_values(value: Any) -> int:
+    """Return the number of values in an array, and in its cells."""
+    array = np.asarray(value)
+    if array.dtype.hasobject and array.dtype.names is None:
+        return sum(map(_n_values, array.ravel().tolist()))
+    return int(array.size)
 
 
 def _read_hdf5(path: Path, limits: Limits) -> Variables:
