@@ -1,12 +1,16 @@
-"""The registry of all algorithms, and their model files. No other module lists algorithms."""
+"""The registry of all algorithms, and their model files.
+
+No other module lists algorithms. Those of other installed packages are found by their entry points.
+"""
 
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.constant import Constant
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
+from algorithms.extensions import load_extensions
 from algorithms.fmtl import FMTL
 from algorithms.gplvm import GPLVM
 from algorithms.interface.algorithm import Algorithm
@@ -37,7 +41,7 @@ from algorithms.rmtpca import RMTPCA
 from algorithms.tlvm import TLVM
 from algorithms.transfer_pca import PPCA, TransferPCA
 
-ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
+_OWN: Final[dict[str, Algorithm[Any, Any]]] = {
     algorithm.name: algorithm
     for algorithm in (
         RMTPCA(),
@@ -69,6 +73,12 @@ ALGORITHMS: dict[str, Algorithm[Any, Any]] = {
         Constant(),
     )
 }
+#: Algorithms of other installed packages.
+EXTENSIONS: Final = load_extensions(taken=_OWN)
+ALGORITHMS: Final[dict[str, Algorithm[Any, Any]]] = {
+    **_OWN,
+    **{name: extension.algorithm for name, extension in EXTENSIONS.items()},
+}
 
 _FORMAT = "sibling-model/1"
 
@@ -99,7 +109,8 @@ def load_model(path: Path) -> Model:
     if algorithm is None:
         raise InvalidArtifact(
             f"'{path.name}' is a model of the unknown algorithm {header.get('algorithm')!r}; "
-            f"known algorithms: {', '.join(sorted(ALGORITHMS))}"
+            f"install the package that has it, or train a new model. Known algorithms: "
+            f"{', '.join(sorted(ALGORITHMS))}"
         )
     values = header.get("model", {})
     try:

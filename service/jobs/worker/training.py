@@ -19,7 +19,7 @@ from algorithms.numerics.threads import blas_threads
 from algorithms.preparation.algorithm import for_model, prepared
 from algorithms.preparation.model import PreparedModel
 from algorithms.preparation.recipe import Recipe
-from algorithms.registry import ALGORITHMS, load_model, save_model
+from algorithms.registry import ALGORITHMS, EXTENSIONS, load_model, save_model
 from service.columns import unpack_orders
 from service.datasets.canonical import columns_of_manifest, read_all_rows, read_tasks
 from service.jobs.queue.outcome import find_shortage
@@ -127,9 +127,17 @@ def _train(
         "history": _history(trace, fit_s),
         "report": report,
         "preparation": model.preparation.describe() if isinstance(model, PreparedModel) else None,
-        "software": {"python": platform.python_version(), "threads": str(blas_threads())}
-        | {name: version(name) for name in _DISTRIBUTIONS},
+        "software": _software(model.algorithm),
     }
+
+
+def _software(algorithm: str) -> dict[str, str]:
+    """Return the versions of what trained a model, and the number of threads."""
+    software = {"python": platform.python_version(), "threads": str(blas_threads())}
+    extension = EXTENSIONS.get(algorithm)
+    if extension is not None:
+        software[extension.package] = extension.version
+    return software | {name: version(name) for name in _DISTRIBUTIONS}
 
 
 def _algorithm(request: dict[str, Any]) -> Algo:
