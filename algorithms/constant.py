@@ -156,7 +156,7 @@ class Constant(Algorithm[ConstantParams, ConstantModel]):
         "DummyRegressor and DummyClassifier, "
         "https://scikit-learn.org/stable/modules/model_evaluation.html#dummy-estimators"
     )
-    needs = Needs(same_features=False, optional_target=True)
+    needs = Needs(same_features=False, optional_target="any")
     Params = ConstantParams
     Model = ConstantModel
 

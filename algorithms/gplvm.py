@@ -78,7 +78,7 @@ class GPLVM(Algorithm[GPLVMParams, LatentModel]):
         "pooled rows. The baselines of tlvm; with hundreds of rows per task, gp-lvm suffices."
     )
     reference = "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"
-    needs = Needs(same_features=True, optional_target=True)
+    needs = Needs(same_features=True, optional_target="classes")
     monotone = "down"
     Params = GPLVMParams
     Model = LatentModel

@@ -1,11 +1,11 @@
 """Requirements of an algorithm on its tasks."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.tasks import TaskSummary
+from algorithms.interface.tasks import TargetKind, TaskSummary
 
 #: Required kind of targets; ``"any"``: numbers or classes, the same kind in all tasks.
 TargetNeed = Literal["none", "numbers", "classes", "any"]
@@ -22,7 +22,7 @@ class Needs:
     target
         ``"none"``: no targets; ``"any"``: numbers or classes, the same kind in all tasks.
     optional_target
-        Targets are used where tasks have them, although none are needed.
+        Kind of targets that are used where tasks have them, although none are needed.
     covariances
         Covariance matrices are accepted in place of rows.
     min_samples
@@ -35,16 +35,23 @@ class Needs:
 
     same_features: bool
     target: TargetNeed = "none"
-    optional_target: bool = False
+    optional_target: TargetNeed = "none"
     covariances: bool = False
     min_samples: int = 1
     min_tasks: int = 1
     shared_rows: bool = False
 
-    @property
-    def ignores_targets(self) -> bool:
-        """Whether a fit is the same without targets, so that rows without a target can be used."""
-        return self.target == "none" and not self.optional_target
+    def ignores_targets(self, kinds: Collection[TargetKind]) -> bool:
+        """Return whether a fit is the same without targets, so that rows without one can be used.
+
+        Parameters
+        ----------
+        kinds
+            Kinds of the targets of the tasks.
+        """
+        if self.target != "none" or self.optional_target == "any":
+            return False
+        return self.optional_target == "none" or self.optional_target not in kinds
 
     def check(self, summaries: Sequence[TaskSummary], *, algorithm: str) -> None:
         """Raise InvalidData with the name of the first task that does not meet the needs."""

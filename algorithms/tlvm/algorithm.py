@@ -92,7 +92,7 @@ class TLVM(Algorithm[TLVMParams, LatentModel]):
         "Gao et al. (2011), Pattern Recognition 44; "
         "Lawrence (2005), https://jmlr.org/papers/v6/lawrence05a.html"
     )
-    needs = Needs(same_features=True, optional_target=True)
+    needs = Needs(same_features=True, optional_target="classes")
     baselines = (
         _latent("own", "single_task"),
         Baseline("pca", "single_task", renamed_params={"k": "L"}),

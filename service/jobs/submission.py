@@ -226,14 +226,15 @@ def _find_tasks(
     warnings = warnings_of(manifest, uses_numbers=needs.target in {"numbers", "any"})
     has_splits = spec.search is not None or spec.compare is not None or spec.evaluate is not None
     n_unlabelled = count_unlabelled(manifest)
+    can_use = needs.ignores_targets({entry["target"] for entry in manifest["tasks"]})
+    can_use = can_use and spec.adapt is None
     if n_unlabelled:
         rows = "1 row" if n_unlabelled == 1 else f"{n_unlabelled} rows"
-        if not needs.ignores_targets or spec.adapt is not None:
+        if not can_use:
             warnings.append(f"{rows} without a target: left out of the fit")
         elif has_splits:
             warnings.append(f"{rows} without a target: used in the final fit, but not for scores")
-    uses_all = needs.ignores_targets and not has_splits and spec.adapt is None
-    return summaries(manifest, with_unlabelled=uses_all), warnings
+    return summaries(manifest, with_unlabelled=can_use and not has_splits), warnings
 
 
 def _check_preparation(

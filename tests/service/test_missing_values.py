@@ -81,7 +81,8 @@ def test_arrays_with_gaps_are_trained_and_called_without_any_option(client):
     np.testing.assert_allclose(np.ptp(change[::5]), 0, atol=1e-12)
 
 
-def test_rows_without_a_target_train_methods_that_need_none(client):
+@pytest.mark.parametrize(("algorithm", "params"), [("pca", {}), ("tlvm", {"L": 2, "r": 12})])
+def test_rows_without_a_target_train_methods_that_use_none(client, algorithm, params):
     rng = np.random.default_rng(2)
     X = {task: rng.standard_normal((20, 3)) for task in ("a", "b")}
     y = {task: rows @ [1.0, -2.0, 0.5] for task, rows in X.items()}
@@ -89,12 +90,20 @@ def test_rows_without_a_target_train_methods_that_need_none(client):
     dataset = client.upload(X, y, name="few targets")
     every = {**X, "a": np.concatenate([X["a"][:5], X["a"][15:], X["a"][5:15]])}
     models = [
-        client.train(source, "pca", model=name).wait()
+        client.train(source, algorithm, model=f"{algorithm}-{name}", **params).wait()
         for source, name in ((dataset, "some"), (client.upload(every, name="none"), "all"))
     ]
     outputs = [model.transform(X["a"], task="a") for model in models]
     np.testing.assert_array_equal(*outputs)
     assert not any("left out" in warning for warning in models[0].info["warnings"])
+
+
+def test_rows_without_a_target_are_left_out_of_supervised_fits(client):
+    rng = np.random.default_rng(3)
+    X = {task: rng.standard_normal((20, 3)) for task in ("a", "b")}
+    y = {task: rows @ [1.0, -2.0, 0.5] for task, rows in X.items()}
+    y["a"][5:15] = np.nan
+    dataset = client.upload(X, y, name="few targets")
     few = {task: np.isfinite(labels) for task, labels in y.items()}
     known = {task: rows[few[task]] for task, rows in X.items()}
     labels = {task: y[task][few[task]] for task in y}

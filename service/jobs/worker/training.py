@@ -103,7 +103,7 @@ def _train(
         values = best or values
     params = algorithm.parse(values)
     started = time.monotonic()
-    if kind != ADAPT and algorithm.needs.ignores_targets:
+    if kind != ADAPT and algorithm.needs.ignores_targets({task.target for task in tasks}):
         tasks = read_all_rows(Path(request["dataset"]), request["manifest"])
     with _fit_span(request):
         if kind == ADAPT:
