@@ -15,7 +15,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sibling.client.errors import ServiceError
-from sibling.client.frames import (
+from sibling.client.http import Http, path
+from sibling.client.job import InferenceJob, TrainingJob
+from sibling.client.model import RemoteModel
+from sibling.client.resumable import MIN_BYTES, OnProgress, upload_resumably
+from sibling.frames import (
     is_frame,
     is_raw,
     join_tables,
@@ -24,10 +28,6 @@ from sibling.client.frames import (
     table_bytes,
     to_arrow,
 )
-from sibling.client.http import Http, path
-from sibling.client.job import InferenceJob, TrainingJob
-from sibling.client.model import RemoteModel
-from sibling.client.resumable import MIN_BYTES, OnProgress, upload_resumably
 
 DEFAULT_URL: Final = "http://127.0.0.1:8000"
 _ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"

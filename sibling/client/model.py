@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from sibling.client.errors import ServiceError
-from sibling.client.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
 from sibling.client.http import Http, path
+from sibling.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
 
 _NPY: Final = "application/x-npy"
 _ARROW: Final = "application/vnd.apache.arrow.stream"

@@ -9,7 +9,7 @@ from typing import Final
 from algorithms.registry import ALGORITHMS
 from sibling.estimators.building import make_estimator
 from sibling.estimators.estimator import Estimator
-from sibling.estimators.fitting import FitWarning
+from sibling.estimators.tables import FitWarning
 
 #: The estimator classes by their names.
 ESTIMATORS: Final[dict[str, type[Estimator]]] = {

@@ -17,10 +17,7 @@ from algorithms.preparation.algorithm import prepared
 from algorithms.preparation.recipe import Recipe
 from sibling.estimators.inputs import Given
 from sibling.estimators.kinds import Kind
-
-
-class FitWarning(UserWarning):
-    """A warning about a fit, such as that it did not converge."""
+from sibling.estimators.tables import FitWarning
 
 
 def parse_params(algorithm: Algorithm[Any, Any], values: Mapping[str, Any]) -> Params:

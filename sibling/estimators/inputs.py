@@ -8,14 +8,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import issparse
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.validation import check_array, validate_data
 
 from algorithms.interface.errors import InvalidData
-from algorithms.interface.model import FEATURE_METHODS
+from algorithms.interface.model import FEATURE_METHODS, Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.preparation.columns import Column, unnamed
+from algorithms.preparation.model import PreparedModel
 from sibling.estimators.kinds import Kind, as_labels
+from sibling.estimators.tables import has_other_kinds, read_new_table, read_tables
 
 #: Name of the only task if no names are given.
 SOLE_TASK: Final = "all"
@@ -70,7 +73,13 @@ def read_tasks(
     if is_by_task(y) or is_by_task(groups):
         raise InvalidData("y or groups is by task, but X is not; pass X by task, too")
     n_min = min_rows if tasks is None else 1
-    rows, y = _read_rows(estimator, X, y, kind, needs, n_min=n_min)
+    columns = None
+    if has_other_kinds(X):
+        rows, columns, _ = read_tables([X])
+        y = None if kind is None else _check_targets(y, rows)
+    else:
+        rows, y = _read_rows(estimator, X, y, kind, needs, n_min=n_min)
+    feature_names = _names_of(estimator) if columns is None else names_of_columns(columns)
     names, codes = read_names(tasks, len(rows))
     labels = None if groups is None else _as_groups(groups, len(rows))
     targets, classes = _encode(y, kind)
@@ -82,12 +91,12 @@ def read_tasks(
                 name,
                 rows[own],
                 y=None if targets is None else targets[own],
-                feature_names=_names_of(estimator),
+                feature_names=feature_names,
                 groups=None if labels is None else labels[own],
                 allows_missing=True,
             )
         )
-    return Given(TaskSet(tuple(made)), _columns_of(made), classes)
+    return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes)
 
 
 def is_by_task(values: Any) -> bool:
@@ -147,6 +156,9 @@ def read_new_rows(
     options: dict[str, Any] = {"dtype": np.float64, "ensure_all_finite": "allow-nan"}
     if method not in FEATURE_METHODS:
         return np.asarray(check_array(X, **options))
+    columns = raw_columns(estimator.model_)
+    if columns is not None:
+        return read_new_table(X, columns)
     if hasattr(estimator, "n_features_in_"):
         return np.asarray(validate_data(estimator, X, reset=False, **options))
     names = _frame_names(X)
@@ -170,6 +182,8 @@ def read_new_task(
     rows = read_new_rows(estimator, X, "transform", expected=None)
     targets, classes = _encode(y, kind)
     names = _names_of(estimator)
+    if kind is not None and raw_columns(estimator.model_) is not None:
+        _check_targets(y, rows)
     new = Task.from_rows(
         _clean(task),
         rows,
@@ -178,13 +192,29 @@ def read_new_task(
         groups=None if groups is None else _as_groups(groups, len(rows)),
         allows_missing=True,
     )
-    return Given(TaskSet((new,)), _columns_of([new]), classes)
+    return Given(TaskSet((new,)), _kinds_of([new], raw_columns(estimator.model_)), classes)
 
 
 def names_of_columns(columns: Sequence[Column]) -> tuple[str, ...] | None:
     """Return the names of the columns of a preparation; None if they were not named."""
     names = tuple(column.name for column in columns)
     return None if names == tuple(column.name for column in unnamed(len(names))) else names
+
+
+def raw_columns(model: Model) -> tuple[Column, ...] | None:
+    """Return the columns of a model that takes other values than numbers; None for others."""
+    if not isinstance(model, PreparedModel):
+        return None
+    columns = model.preparation.parts[0].columns
+    return columns if any(column.kind != "number" for column in columns) else None
+
+
+def _check_targets(y: Any, rows: NDArray[np.float64]) -> NDArray[Any]:
+    """Return the targets of a table after the checks that scikit-learn makes of arrays."""
+    targets = column_or_1d(y, warn=True)
+    check_consistent_length(rows, targets)
+    assert_all_finite(targets, input_name="y")
+    return np.asarray(targets)
 
 
 def _read_rows(
@@ -209,6 +239,12 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
         if other is not None and not (isinstance(other, Mapping) and other.keys() == X.keys()):
             raise InvalidData(f"X has the rows by task; pass {what} by task, too, for these tasks")
     done: dict[int, tuple[NDArray[np.float64], tuple[str, ...] | None]] = {}
+    columns = None
+    if any(map(has_other_kinds, X.values())):
+        whole, columns, counts = read_tables(list(X.values()))
+        parts = np.split(whole, np.cumsum(counts)[:-1])
+        named = names_of_columns(columns)
+        done = {id(given): (part, named) for given, part in zip(X.values(), parts, strict=True)}
     targets, classes = _encode_by_task(y, kind)
     made = []
     for given, values in X.items():
@@ -230,7 +266,7 @@ def _read_by_task(X: Mapping[Any, Any], y: Any, groups: Any, kind: Kind | None) 
                 allows_missing=True,
             )
         )
-    return Given(TaskSet(tuple(made)), _columns_of(made), classes)
+    return Given(TaskSet(tuple(made)), _kinds_of(made, columns), classes)
 
 
 def _read_task_rows(values: Any, task: str) -> tuple[NDArray[np.float64], tuple[str, ...] | None]:
@@ -256,10 +292,13 @@ def _names_of(estimator: Any) -> tuple[str, ...] | None:
     return None if names is None else tuple(names)
 
 
-def _columns_of(tasks: Sequence[Task]) -> tuple[Column, ...] | None:
-    """Return no kinds of columns (all are numbers) if values are missing; None if not."""
+def _kinds_of(
+    tasks: Sequence[Task], columns: tuple[Column, ...] | None
+) -> tuple[Column, ...] | None:
+    """Return the kinds of columns; None if all are numbers and no value is missing."""
+    is_plain = all(column.kind == "number" for column in columns or ())
     is_complete = all(not np.isnan(task.X).any() for task in tasks)
-    return None if is_complete else ()
+    return None if is_plain and is_complete else columns or ()
 
 
 def _encode(y: Any, kind: Kind | None) -> tuple[NDArray[Any] | None, NDArray[Any] | None]:

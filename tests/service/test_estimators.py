@@ -1,6 +1,7 @@
 """The same model by estimator, by job and by remote call: the same file, the same bits."""
 
 import numpy as np
+import pandas as pd
 import pytest
 
 import sibling
@@ -11,6 +12,18 @@ ROWS = {name: RNG.standard_normal((25, 5)) + t for t, name in enumerate(NAMES)}
 NUMBERS = {name: X @ [1.0, 2.0, -1.0, 0.0, 0.0] + X[:, 3] ** 2 for name, X in ROWS.items()}
 LABELS = {name: np.where(y > np.median(y), "high", "low") for name, y in NUMBERS.items()}
 GAPPY = {name: np.where(RNG.random((25, 5)) < 0.1, np.nan, X) for name, X in ROWS.items()}
+#: Columns of all kinds, with gaps.
+TABLES = {
+    name: pd.DataFrame(
+        {
+            "size": X[:, 0],
+            "colour": np.where(X[:, 1] > t, "red", np.where(X[:, 2] > t, "blue", None)),
+            "is_new": X[:, 3] > t,
+            "seen": pd.Timestamp("2026-01-01") + pd.to_timedelta(np.arange(25), "D"),
+        }
+    )
+    for t, (name, X) in enumerate(GAPPY.items())
+}
 
 CASES = {
     "mtfl": (sibling.MTFL(random_state=5), ROWS, NUMBERS),
@@ -18,6 +31,7 @@ CASES = {
     "mtda": (sibling.MTDA(selection="cv", d_grid=(1, 2), random_state=7), ROWS, LABELS),
     "rmt-pca": (sibling.RMTPCA(k=3, starts="many"), ROWS, None),
     "tlvm": (sibling.TLVM(L=2, r=10, random_state=1), ROWS, LABELS),
+    "mean-regularised": (sibling.MeanRegularised(), TABLES, NUMBERS),
     "ridge": (sibling.Ridge(preparation={"scale": "robust"}), GAPPY, NUMBERS),
 }
 

@@ -8,9 +8,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from service.datasets.formats.arrow_columns import is_text
+from algorithms.interface.labels import label_problem
+from algorithms.preparation.arrow_columns import is_text
 from service.datasets.formats.options import Limits, TargetKind
-from service.datasets.formats.validation import Target, as_targets, check_name, label_problem
+from service.datasets.formats.validation import Target, as_targets, check_name
 from service.datasets.issues import Rejected, ValidationIssues, reject
 
 

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from algorithms.preparation.columns import Column
-from service.datasets.formats.arrow_columns import Ignored, read_column
+from algorithms.preparation.arrow_columns import Ignored, InvalidColumn, read_column
+from algorithms.preparation.columns import Column, ColumnKind
 from service.datasets.formats.arrow_labels import (
     read_groups,
     read_target,
@@ -28,7 +28,7 @@ from service.datasets.formats.validation import (
     split_rows,
     tasks_of_targets,
 )
-from service.datasets.issues import ValidationIssues, reject
+from service.datasets.issues import Rejected, ValidationIssue, ValidationIssues, reject
 
 #: Columns written to the matrix of rows together: its rows are apart in memory, so that one column
 #: at a time takes several times as long.
@@ -97,9 +97,10 @@ def _features(
     for position in roles.features:
         name = roles.names[position]
         with issues.collect():
-            found = read_column(table.column(position), name, declared.get(name))
+            found = _read_column(table.column(position), name, declared.get(name))
             if isinstance(found, Ignored):
-                notes.append(found.note)
+                remedy = f"; declare column_kind={name}:category to use it" if found.is_text else ""
+                notes.append(found.note + remedy)
             else:
                 columns.append(found[0])
                 waiting.append(found[1])
@@ -110,6 +111,19 @@ def _features(
         reject("no-features", f"no feature column is left: {'; '.join(notes)}")
     is_whole = len(columns) == X.shape[1]
     return X if is_whole else np.ascontiguousarray(X[:, : len(columns)]), columns, notes
+
+
+def _read_column(
+    column: pa.ChunkedArray, name: str, kind: ColumnKind | None
+) -> tuple[Column, NDArray[np.float64]] | Ignored:
+    try:
+        return read_column(column, name, kind)
+    except InvalidColumn as error:
+        issues = (
+            ValidationIssue(one.code, one.detail, row=one.row, column=one.column)
+            for one in error.problems
+        )
+        raise Rejected(*issues) from None
 
 
 def _groups(table: pa.Table, roles: TableColumns) -> NDArray[Any] | None:

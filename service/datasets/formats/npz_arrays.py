@@ -14,6 +14,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.interface.labels import label_problem
 from algorithms.interface.tasks import Task
 from algorithms.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
@@ -27,7 +28,6 @@ from service.datasets.formats.validation import (
     check_counts,
     check_name,
     covariance_task,
-    label_problem,
     missing_targets,
     rows_task,
     split_rows,

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.labels import has_forbidden_character, label_problem
 from algorithms.interface.tasks import Task
 from service.datasets.formats.options import Limits, TargetKind
 from service.datasets.issues import ValidationIssues, reject
@@ -60,10 +61,7 @@ class SplitTasks:
     unlabelled: list[Task]
 
 
-MAX_LABEL_LENGTH: Final = 200
 MAX_CLASSES: Final = 10_000
-#: Unicode categories not allowed in names: control characters and surrogates.
-_FORBIDDEN_CATEGORIES: Final = frozenset({"Cc", "Cs"})
 _MAX_NAME_SHOWN: Final = 40
 
 
@@ -87,23 +85,10 @@ def check_name(name: str, limits: Limits, *, what: str, place: int | None = None
             f"more than {limits.name_length}",
             column=place,
         )
-    if _has_forbidden_character(composed):
+    if has_forbidden_character(composed):
         detail = f"{which} {shown!r} has a control character in its name; remove it"
         reject("invalid-name", detail, column=place)
     return composed
-
-
-def label_problem(label: str) -> str | None:
-    """Return why a text cannot be a label, or None if it can."""
-    if len(label) > MAX_LABEL_LENGTH:
-        return f"a label of {len(label)} characters is longer than {MAX_LABEL_LENGTH}"
-    if _has_forbidden_character(label):
-        return f"the label {label[:_MAX_NAME_SHOWN]!r} has a control character; remove it"
-    return None
-
-
-def _has_forbidden_character(text: str) -> bool:
-    return any(unicodedata.category(character) in _FORBIDDEN_CATEGORIES for character in text)
 
 
 def check_counts(n_tasks: int, n_features: int, limits: Limits) -> None:

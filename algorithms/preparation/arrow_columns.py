@@ -1,17 +1,18 @@
 """Feature columns of an Arrow table: their kinds, and their values as numbers."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any, Final
+from itertools import islice
+from typing import Any, Final, NoReturn
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.labels import label_problem
 from algorithms.preparation.columns import Column, ColumnKind
-from service.datasets.formats.validation import label_problem
-from service.datasets.issues import ValidationIssues, reject
 
 #: Text with more distinct values than this, or with hardly any repeated, is not a category.
 MAX_LEVELS: Final = 200
@@ -20,6 +21,8 @@ MIN_ROWS_PER_LEVEL: Final = 2
 _FEW_LEVELS: Final = 20
 _MAX_EXACT_INTEGER: Final = 2**53
 _MICROSECONDS: Final = 1e-6
+#: Number of wrong values that are listed.
+_MAX_PROBLEMS: Final = 100
 #: Words for booleans in text.
 _TRUE: Final = frozenset({"true", "yes", "t", "y", "1"})
 _FALSE: Final = frozenset({"false", "no", "f", "n", "0"})
@@ -29,9 +32,29 @@ Values = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """A column that is left out, and why."""
+    """A column that is left out, and why; ``is_text`` if it could be a category."""
 
     note: str
+    is_text: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Problem:
+    """A problem with a column, or with its value in a row; the code is that of the service."""
+
+    code: str
+    detail: str
+    column: str
+    row: int | None = None
+
+
+class InvalidColumn(InvalidData):
+    """A column cannot be used; ``problems`` lists why, up to a maximum number."""
+
+    def __init__(self, *problems: Problem) -> None:
+        first = problems[0]
+        super().__init__(first.detail, column=first.column, row=first.row)
+        self.problems = problems
 
 
 def read_column(
@@ -46,7 +69,7 @@ def read_column(
 
     Raises
     ------
-    Rejected
+    InvalidColumn
         Its type is not supported, or a value does not have the declared kind.
     """
     if pa.types.is_dictionary(column.type):
@@ -58,10 +81,8 @@ def read_column(
         found = _kind_of_text(column)
     if found is None:
         n_levels = pc.count_distinct(column).as_py()
-        return Ignored(
-            f"column '{name}' has {n_levels} different texts in {len(column)} rows and is left "
-            f"out; declare column_kind={name}:category to use it"
-        )
+        note = f"column '{name}' has {n_levels} different texts in {len(column)} rows"
+        return Ignored(f"{note} and is left out", is_text=True)
     return _READERS[found](column, name)
 
 
@@ -75,7 +96,7 @@ def _kind_of(type_: pa.DataType, name: str) -> ColumnKind | None:
         return "date"
     if not (pa.types.is_null(type_) or is_text(type_)):
         detail = f"column '{name}' has values of type {type_}; expected numbers, text, dates or"
-        reject("unsupported-dtype", f"{detail} booleans: convert it, or ignore it", column=name)
+        _reject("unsupported-dtype", f"{detail} booleans: convert it, or ignore it", column=name)
     return None
 
 
@@ -101,13 +122,13 @@ def _numbers(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
         largest = max(abs(bounds["min"] or 0), abs(bounds["max"] or 0))
         if largest > _MAX_EXACT_INTEGER:
             detail = f"column '{name}' contains the integer {largest}, above 2**53"
-            reject("inexact-integer", f"{detail}; ignore columns of ids", column=name)
+            _reject("inexact-integer", f"{detail}; ignore columns of ids", column=name)
     values = _floats(column)
     infinite = np.flatnonzero(np.isinf(values))
     if infinite.size:
         row = int(infinite[0])
         detail = f"row {row}, column '{name}': {values[row]} is not a finite number"
-        reject(
+        _reject(
             "not-finite", f"{detail}; leave the cell empty if it is unknown", row=row, column=name
         )
     return Column(name), values
@@ -133,7 +154,7 @@ def _dates(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
         column = _cast_text(column, name, pa.timestamp("us"), "a date such as 2026-01-31")
     elif not (pa.types.is_timestamp(column.type) or pa.types.is_date(column.type)):
         detail = f"column '{name}' has values of type {column.type}, expected dates"
-        reject("not-of-kind", detail, column=name)
+        _reject("not-of-kind", detail, column=name)
     instants = column.cast(pa.timestamp("us", tz=getattr(column.type, "tz", None)), safe=False)
     return Column(name, "date"), _floats(instants.cast(pa.int64())) * _MICROSECONDS
 
@@ -145,11 +166,11 @@ def _categories(column: pa.ChunkedArray, name: str) -> tuple[Column, Values]:
     levels = sorted(level for level in pc.unique(texts).to_pylist() if level is not None)
     if len(levels) > MAX_LEVELS:
         detail = f"column '{name}' has {len(levels)} different values, more than {MAX_LEVELS}"
-        reject("too-many-levels", f"{detail}; ignore it, or merge rare values", column=name)
+        _reject("too-many-levels", f"{detail}; ignore it, or merge rare values", column=name)
     for level in levels:
         problem = label_problem(level)
         if problem is not None:
-            reject("invalid-label", f"column '{name}': {problem}", column=name)
+            _reject("invalid-label", f"column '{name}': {problem}", column=name)
     positions = pc.index_in(texts, pa.array(levels, texts.type))
     return Column(name, "category", tuple(levels)), _floats(positions)
 
@@ -178,12 +199,9 @@ def _cast_text(
     try:
         return trimmed.cast(type_)
     except pa.ArrowInvalid:
-        issues = ValidationIssues()
-        for row, text in enumerate(trimmed.to_pylist()):
-            if text is not None and not _can_be_cast(text, type_):
-                _add(issues, text, row, name, what)
-        issues.check()
-        raise
+        texts = enumerate(trimmed.to_pylist())
+        wrong = ((r, t) for r, t in texts if t is not None and not _can_be_cast(t, type_))
+        _reject_values(wrong, name, what)
 
 
 def _can_be_cast(text: str, type_: pa.DataType) -> bool:
@@ -195,17 +213,21 @@ def _can_be_cast(text: str, type_: pa.DataType) -> bool:
 
 
 def _check_all(column: pa.ChunkedArray, is_valid: Any, name: str, what: str) -> None:
-    """Raise Rejected with each value that is not valid."""
+    """Raise InvalidColumn with each value that is not valid."""
     if pc.all(is_valid, min_count=0).as_py():
         return
-    issues = ValidationIssues()
-    rows = np.flatnonzero(~np.asarray(is_valid, dtype=bool))
-    for row in rows.tolist():
-        _add(issues, column[row].as_py(), row, name, what)
-    issues.check()
+    rows = np.flatnonzero(~np.asarray(is_valid, dtype=bool)).tolist()
+    _reject_values(((row, column[row].as_py()) for row in rows), name, what)
 
 
-def _add(issues: ValidationIssues, value: object, row: int, name: str, what: str) -> None:
-    shown = repr(value)[:40]
-    detail = f"row {row}, column '{name}': expected {what}, got {shown}"
-    issues.add("not-of-kind", detail, row=row, column=name)
+def _reject_values(values: Iterator[tuple[int, Any]], name: str, what: str) -> NoReturn:
+    """Raise InvalidColumn with the first of the wrong values, given with their rows."""
+    problems = []
+    for row, value in islice(values, _MAX_PROBLEMS):
+        detail = f"row {row}, column '{name}': expected {what}, got {repr(value)[:40]}"
+        problems.append(Problem("not-of-kind", detail, name, row))
+    raise InvalidColumn(*problems)
+
+
+def _reject(code: str, detail: str, *, column: str, row: int | None = None) -> NoReturn:
+    raise InvalidColumn(Problem(code, detail, column, row))
