@@ -12,9 +12,10 @@ from sibling.estimators.estimator import Estimator
 from sibling.estimators.tables import FitWarning
 
 #: The estimator classes by their names.
-ESTIMATORS: Final[dict[str, type[Estimator]]] = {
-    made.__name__: made for made in map(make_estimator, ALGORITHMS.values())
-}
+ESTIMATORS: Final[dict[str, type[Estimator]]] = {}
+for _algorithm in ALGORITHMS.values():  # those of other packages come last, and replace no other
+    ESTIMATORS.setdefault(type(_algorithm).__name__, make_estimator(_algorithm))
+
 #: What ``sibling`` exports of this package.
 EXPORTS: Final[dict[str, type]] = {
     **ESTIMATORS,

@@ -22,6 +22,7 @@ from sibling.estimators.fitting import (
     min_rows,
     parse_params,
     parse_recipe,
+    warn_of_codes,
     warn_of_fit,
 )
 from sibling.estimators.inputs import names_of_columns, read_new_task, read_tasks
@@ -94,6 +95,8 @@ class Estimator(BaseEstimator):  # type: ignore[misc]
             kind=kind,
             min_rows=min_rows(algorithm, params, kind),
         )
+        if self._target() == "auto":
+            warn_of_codes(given)
         trace = Trace()
         seed = getattr(self, "random_state")  # noqa: B009 - as above
         model = fit_model(algorithm, given, params, recipe=recipe, trace=trace, seed=seed)

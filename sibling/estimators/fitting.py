@@ -11,6 +11,7 @@ from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, InvalidParams
 from algorithms.interface.model import Model
 from algorithms.interface.params import Params
+from algorithms.interface.target_codes import class_codes
 from algorithms.interface.tasks import TaskSummary
 from algorithms.interface.trace import Trace
 from algorithms.preparation.algorithm import prepared
@@ -73,6 +74,20 @@ def fit_model(
     ready.check_selection(summaries, params)
     model: Model = ready.fit(given.tasks, params, trace=trace, rng=np.random.default_rng(seed))
     return model
+
+
+def warn_of_codes(given: Given) -> None:
+    """Issue a warning if numeric targets look like codes of classes."""
+    numbers = (task.y for task in given.tasks if task.y is not None and task.target == "numbers")
+    values = class_codes(numbers)
+    if values:
+        listed = ", ".join(f"{value:.15g}" for value in values)
+        warning = (
+            f"all targets are integers with {len(values)} distinct values ({listed}) and are used "
+            "as numbers, for regression; if they are class codes, set target='classes', and if "
+            "they are numbers, target='numbers'"
+        )
+        warnings.warn(warning, FitWarning, stacklevel=3)
 
 
 def warn_of_fit(model: Model) -> None:

@@ -18,11 +18,11 @@ CHOICES: Final = ("auto", "numbers", "classes")
 
 
 def kinds_of(algorithm: Algorithm[Any, Any]) -> tuple[Kind, ...]:
-    """Return the kinds of targets that models of an algorithm predict; empty if none."""
+    """Return the kinds of targets that an algorithm can use; empty if it ignores targets."""
+    needs = algorithm.needs
+    used = needs.optional_target if needs.target == "none" else needs.target
     kinds: tuple[Kind, ...] = ("numbers", "classes")
-    if algorithm.needs.target != "none":
-        kinds = tuple(kind for kind in kinds if algorithm.needs.target in ("any", kind))
-    return tuple(kind for kind in kinds if "predict" in algorithm.Model.methods_for(kind))
+    return tuple(kind for kind in kinds if used in ("any", kind))
 
 
 @cache

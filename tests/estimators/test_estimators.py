@@ -3,6 +3,7 @@
 import pickle
 import subprocess
 import sys
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -342,6 +343,15 @@ def test_a_second_fit_removes_what_the_first_one_learned():
     estimator.fit(X, Y)
     assert not hasattr(estimator, "classes_")
     assert estimator.tasks_ == ("all",)
+
+
+def test_integers_that_may_be_codes_of_classes_are_reported():
+    codes = (LABELS == "low").astype(float)
+    with pytest.warns(FitWarning, match=r"2 distinct values \(0, 1\).* set target='classes'"):
+        Ridge().fit(X, codes, tasks=TASKS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        Ridge(target="numbers", selection="given").fit(X, codes, tasks=TASKS)
 
 
 def test_warnings_of_a_fit_are_issued():

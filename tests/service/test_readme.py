@@ -14,7 +14,7 @@ DOCUMENTED_URL = "http://127.0.0.1:8000"
 COMMANDS = {"python": [sys.executable], "bash": ["bash", "-eu", "-o", "pipefail"]}
 
 
-@pytest.mark.timeout(600)  # nine blocks, each in a process of its own
+@pytest.mark.timeout(600)  # ten blocks, each in a process of its own
 def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
     blocks = re.findall(
         r"^```(python|bash)\n(.*?)^```$", README.read_text(), re.MULTILINE | re.DOTALL
@@ -39,13 +39,14 @@ def test_the_examples_run_in_order_and_print_what_is_shown(service, tmp_path):
         )
         assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
         outputs.append(done.stdout)
-    python, adapted, compared, classifier, curl, batch, protocol, command, offline = outputs
+    python, adapted, compared, classifier, local, curl, batch, protocol, command, offline = outputs
     assert "(6, 2) (6, 12)" in python
     assert adapted.startswith("2 ('patient 0',")
     assert "'patient 8')" in adapted
     assert _without_numbers(_shown_output()) in _without_numbers(compared)
     assert classifier.startswith("Dee ('Dee', 'Eli') (8, 2) ")
     assert classifier.endswith(" 0% wrong\n")
+    assert local == "1.0 (2, 4)\n"
     assert '"succeeded"' in curl
     assert '"outputs":[[' in curl
     assert "'rows': 6" in batch

@@ -3,8 +3,9 @@
 import numpy as np
 import pytest
 
+from algorithms.interface.target_codes import MAX_CODES
 from algorithms.interface.tasks import Task
-from service.datasets.formats.target_kinds import MAX_CODES, warn_of_codes
+from service.datasets.formats.target_kinds import warn_of_codes
 
 RNG = np.random.default_rng(0)
 
