@@ -190,7 +190,11 @@ def _check_widths(method: str, names: list[str], parts: list[NDArray[Any]]) -> N
 
 
 def _restore(estimator: Any, method: str, outputs: NDArray[Any]) -> NDArray[Any]:
-    """Return predicted labels in the dtype of those given to ``fit``."""
-    if method == "predict" and hasattr(estimator, "classes_"):
-        return outputs.astype(estimator.classes_.dtype)
-    return outputs
+    """Return predicted labels in the dtype of those given to ``fit``.
+
+    Integers stay so if only the labels of other tasks are text.
+    """
+    if method != "predict" or not hasattr(estimator, "classes_"):
+        return outputs
+    dtype = estimator.classes_.dtype
+    return outputs if outputs.dtype.kind == "i" and dtype.kind in "OU" else outputs.astype(dtype)

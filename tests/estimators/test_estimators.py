@@ -241,6 +241,15 @@ def test_the_kind_of_targets_decides_between_regression_and_classification():
         LogisticRegression().fit(X, Y)
 
 
+def test_one_task_may_have_integers_as_labels_and_another_text():
+    bits = (LABELS == "low").astype(int)
+    estimator = MTDA().fit({"codes": X, "names": X}, {"codes": bits, "names": LABELS})
+    outputs = estimator.predict({"codes": X, "names": X})
+    assert outputs["codes"].dtype == int
+    assert set(outputs["codes"]) == {0, 1}
+    assert set(outputs["names"]) == {"high", "low"}
+
+
 def test_the_constructor_checks_nothing_and_fit_explains():
     wrong = MTFL(gamma=-1.0)
     with pytest.raises(ValueError, match="mtfl: 'gamma': Input should be greater than"):
