@@ -352,6 +352,13 @@ MAX_ENTRIES: Final = 100
 MAX_TEXT_LENGTH: Final = 4000
 
 
+def remedy_of(code: str) -> str | None:
+    """Return what to do about an error of a request or a job; None if the code is unknown."""
+    if code in JOB_CODES:
+        return JOB_CODES[code][1]
+    return ERRORS[code].remedy if code in ERRORS else None
+
+
 class Problem(HTTPException):
     """An error for the client, raised below a route and turned into a response by a handler.
 
@@ -415,6 +422,7 @@ def problem_response(problem: Problem, scope: Scope | None = None) -> Response:
         "status": status,
         "code": problem.code,
         "detail": _shorten(problem.detail),
+        "remedy": spec.remedy,
         "request_id": request_id(),
         "errors": [
             {name: _shorten(value) for name, value in entry.items()}

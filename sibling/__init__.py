@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 if TYPE_CHECKING:
     from sibling.client import (
+        AsyncClient,
         Client,
         Dataset,
         InferenceJob,
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 __version__: Final = version("sibling")
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "Dataset",
     "InferenceJob",

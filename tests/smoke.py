@@ -86,7 +86,7 @@ def check_service(folder: Path) -> None:
     source = folder / "pupils.csv"
     source.write_text(PUPILS, encoding="utf-8")
     with _running_service(folder) as url, Client(url) as client:
-        assert {algorithm["name"] for algorithm in client.algorithms()} == set(ALGORITHMS)
+        assert {algorithm["name"] for algorithm in client.algorithms} == set(ALGORITHMS)
         dataset = client.upload(source, name="pupils", target_column="score")
         model = client.train(dataset, "mtfl", model="scores").wait()
         scores = model.predict(ROWS, task="north")

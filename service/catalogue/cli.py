@@ -17,7 +17,7 @@ algorithms = noun("Look at the algorithms.")
 def list_algorithms(url: Url = DEFAULT_URL) -> None:
     """List the algorithms."""
     with Client(url) as client:
-        print_list(client.algorithms(), "name", "title", "methods")
+        print_list(client.algorithms, "name", "title", "methods")
 
 
 @algorithms.command()

@@ -38,12 +38,12 @@ def _names(items: Iterable[dict[str, Any]]) -> list[str]:
     return [item["name"] for item in items]
 
 
-_COMPLETE_MODEL: Final = _completion(lambda client: _names(client.models()))
-_COMPLETE_JOB: Final = _completion(lambda client: [job["id"] for job in client.jobs()])
+_COMPLETE_MODEL: Final = _completion(lambda client: _names(client.models))
+_COMPLETE_JOB: Final = _completion(lambda client: [job["id"] for job in client.jobs])
 _COMPLETE_DATASET: Final = _completion(
-    lambda client: [text for item in client.datasets() for text in (item["id"], item["name"])]
+    lambda client: [text for item in client.datasets for text in (item["id"], item["name"])]
 )
-COMPLETE_ALGORITHM: Final = _completion(lambda client: _names(client.algorithms()))
+COMPLETE_ALGORITHM: Final = _completion(lambda client: _names(client.algorithms))
 
 Model = Annotated[
     str,
@@ -90,7 +90,7 @@ def suggesting_model(client: Client, reference: str) -> Iterator[None]:
         if error.code != "not-found":
             raise
         name, _, alias = reference.partition("@")
-        known = _names(client.models())
+        known = _names(client.models)
         if alias and name in known:
             known = [f"{name}@{existing}" for existing in client.aliases(name)]
         raise _not_found(error.detail, reference, known) from None
@@ -108,7 +108,7 @@ def find_dataset(client: Client, reference: str) -> str:
     """
     if reference.startswith("ds_"):
         return reference
-    datasets = client.datasets()
+    datasets = list(client.datasets)
     ids = [item["id"] for item in datasets if item["name"] == reference]
     if len(ids) == 1:
         return str(ids[0])

@@ -90,7 +90,7 @@ def find_or_upload(client: Client, data: str, **options: Any) -> Dataset | str:
 def list_datasets(url: Url = DEFAULT_URL) -> None:
     """List the datasets, newest first."""
     with Client(url) as client:
-        print_list(client.datasets(), "id", "name", "state", "size_bytes", "created_at")
+        print_list(client.datasets, "id", "name", "state", "size_bytes", "created_at")
 
 
 @datasets.command()

@@ -43,7 +43,7 @@ def list_jobs(
     """List the jobs, newest first."""
     with Client(url) as client:
         listed = client.jobs(state=state, parent=parent)
-    print_list(listed, "id", "state", "algorithm", "model", "version", "created_at")
+        print_list(listed, "id", "state", "algorithm", "model", "version", "created_at")
 
 
 @jobs.command()

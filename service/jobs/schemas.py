@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, BeforeValidator, Field, computed_field
 
 from algorithms.evaluation.comparison import CompareOptions, EvaluateOptions
 from algorithms.evaluation.search import SearchOptions
 from algorithms.preparation.recipe import Recipe
+from service.errors import remedy_of
 from service.http.schemas import WireModel
 from service.job_states import CANCELLING, FINAL, JobState
 from service.jobs.studies.child_jobs import ADAPT, INFER
@@ -151,6 +152,12 @@ class JobError(BaseModel):
         None, description="Column of the error: its name, or its number from 0, if known."
     )
     field: str | None = Field(None, description="Parameter of the error, if known.")
+
+    @computed_field(description="What to do, as listed in docs/errors.md.")  # type: ignore[prop-decorator]
+    @property
+    def remedy(self) -> str | None:
+        """What to do; None for a code of an earlier version."""
+        return remedy_of(self.code)
 
 
 class Attempt(BaseModel):

@@ -39,7 +39,7 @@ Output = Annotated[
 def list_models(url: Url = DEFAULT_URL) -> None:
     """List the models with their latest version."""
     with Client(url) as client:
-        print_list(client.models(), *_COLUMNS)
+        print_list(client.models, *_COLUMNS)
 
 
 @models.command()

@@ -1,12 +1,14 @@
 """Python client of the service, which the command line and the demo use too."""
 
-from sibling.client.client import Client, Dataset
+from sibling.client.client import AsyncClient, Client
+from sibling.client.datasets import Dataset
 from sibling.client.errors import JobFailed, ServiceError, ServiceUnreachable
 from sibling.client.job import InferenceJob, RemoteJob, TrainingJob
 from sibling.client.model import RemoteModel
 from sibling.client.outputs import RemoteOutputs
 
 __all__ = [
+    "AsyncClient",
     "Client",
     "Dataset",
     "InferenceJob",

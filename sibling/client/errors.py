@@ -14,9 +14,18 @@ class ServiceError(Exception):
         HTTP status, and the code of the problem as listed in docs/errors.md.
     errors
         Locations of the error: pointer or parameter; task, row and column if known.
+    remedy
+        What to do, if the service says so; tracebacks show it.
     """
 
-    def __init__(self, status: int, code: str, detail: str, errors: list[dict[str, Any]]) -> None:
+    def __init__(
+        self,
+        status: int,
+        code: str,
+        detail: str,
+        errors: list[dict[str, Any]],
+        remedy: str | None = None,
+    ) -> None:
         lines = [
             f"{code}: {detail}",
             *(f"  {e['detail']}" for e in errors if e["detail"] != detail),
@@ -26,13 +35,17 @@ class ServiceError(Exception):
         self.code = code
         self.detail = detail
         self.errors = errors
+        self.remedy = remedy
+        if remedy is not None:
+            self.add_note(remedy)
 
     @classmethod
     def from_response(cls, response: httpx.Response) -> "ServiceError":
         """Return the error in a response."""
         try:
             body = response.json()
-            return cls(response.status_code, body["code"], body["detail"], body["errors"])
+            found = body["code"], body["detail"], body["errors"], body.get("remedy")
+            return cls(response.status_code, *found)
         except (
             ValueError,
             KeyError,
@@ -59,9 +72,25 @@ class ServiceUnreachable(ConnectionError):
 
 
 class JobFailed(Exception):
-    """Exception for a job that failed, timed out or was cancelled."""
+    """Exception for a job that failed, timed out or was cancelled.
+
+    Attributes
+    ----------
+    job
+        The job as returned by the service.
+    code, detail, remedy
+        The code of the error as listed in docs/errors.md, what happened, and what to do.
+    error
+        All that is known: also task, row, column and parameter.
+    """
 
     def __init__(self, job: dict[str, Any]) -> None:
-        error = job["error"] or {"detail": ""}
+        error = job["error"] or {"code": job["state"], "detail": ""}
         super().__init__(f"job {job['id']} ended as {job['state']}: {error['detail']}".rstrip(": "))
         self.job = job
+        self.error = error
+        self.code = str(error["code"])
+        self.detail = str(error["detail"])
+        self.remedy: str | None = error.get("remedy")
+        if self.remedy:
+            self.add_note(self.remedy)

@@ -1,14 +1,19 @@
 """HTTP connection of the client: retries, pagination and errors."""
 
-import time
-from collections.abc import Iterator
+import json
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 from urllib.parse import quote
+from uuid import uuid4
 
 import httpx
+import numpy as np
 
 from sibling.client.errors import ServiceError, ServiceUnreachable
+from sibling.client.transport import Transport
+
+Result = TypeVar("Result")
 
 _RETRIES: Final = 4
 _FIRST_PAUSE_S: Final = 0.2
@@ -20,15 +25,22 @@ _TRANSIENT: Final = frozenset({429, 502, 503, 504})
 class Http:
     """Connection to one service. Requests are retried after transient failures."""
 
-    def __init__(self, base_url: str, *, api_key: str | None = None, timeout_s: float) -> None:
-        headers = {} if api_key is None else {"Authorization": f"Bearer {api_key}"}
-        self._url = base_url
-        try:
-            self._client = httpx.Client(base_url=base_url, headers=headers, timeout=timeout_s)
-        except httpx.InvalidURL as error:
-            raise ServiceUnreachable(base_url, str(error)) from None
+    def __init__(self, transport: Transport, url: str) -> None:
+        self._transport = transport
+        self._url = url
 
-    def send(self, method: str, path: str, *, retry: bool = True, **request: Any) -> httpx.Response:
+    @property
+    def is_async(self) -> bool:
+        """Whether :meth:`run` returns a coroutine instead of its result."""
+        return self._transport.is_async
+
+    def run(self, coroutine: Awaitable[Any]) -> Any:
+        """Return the result of a coroutine, or the coroutine, as the transport does."""
+        return self._transport.run(coroutine)
+
+    async def send(
+        self, method: str, path: str, *, retry: bool = True, **request: Any
+    ) -> httpx.Response:
         """Send a request and return the response.
 
         Parameters
@@ -43,56 +55,96 @@ class Http:
         ServiceUnreachable
             There is no response.
         """
+        return await self._retry(
+            lambda: self._transport.request(method, path, **request), can_repeat=retry
+        )
+
+    async def get(self, path: str, **params: Any) -> Any:
+        """Return the JSON at a path."""
+        return (await self.send("GET", path, params=params)).json()
+
+    async def create(self, path: str, spec: Mapping[str, Any], **params: Any) -> Any:
+        """Post JSON, and return the JSON of the response.
+
+        An idempotency key makes retries safe: what the request creates is created once.
+        """
+        headers = {"Idempotency-Key": uuid4().hex, "Content-Type": "application/json"}
+        body = json.dumps(spec, default=_to_json)
+        return (await self.send("POST", path, content=body, headers=headers, params=params)).json()
+
+    async def download(self, path: str, target: str | Path) -> Path:
+        """Stream a response body into a file; leave no partial file after an error."""
+        target = Path(target)
+        partial = target.with_name(target.name + ".part")
+
+        async def fetch() -> httpx.Response:
+            async with self._transport.stream(path) as response:
+                if response.is_error:
+                    await self._transport.read(response)
+                    return response
+                with partial.open("wb") as file:
+                    async for chunk in self._transport.chunks(response):
+                        file.write(chunk)
+            return response
+
+        try:
+            await self._retry(fetch, can_repeat=True)
+            partial.replace(target)
+        finally:
+            partial.unlink(missing_ok=True)
+        return target
+
+    async def pages(self, path: str, **params: Any) -> AsyncIterator[dict[str, Any]]:
+        """Yield the items of all pages of a collection."""
+        while True:
+            body = await self.get(path, **params)
+            for item in body["items"]:
+                yield item
+            if body["next_page_token"] is None:
+                return
+            params["page_token"] = body["next_page_token"]
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        await self._transport.sleep(seconds)
+
+    async def call(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a function that takes long; with asyncio, in a thread."""
+        return await self._transport.call(function, *args)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._transport.close()
+
+    async def _retry(
+        self, attempt: Callable[[], Awaitable[httpx.Response]], *, can_repeat: bool
+    ) -> httpx.Response:
+        """Return the response of the first attempt that does not fail transiently."""
         pause = _FIRST_PAUSE_S
-        for attempt in range(_RETRIES + 1):
-            is_last = attempt == _RETRIES or not retry
+        for count in range(_RETRIES + 1):
+            is_last = count == _RETRIES or not can_repeat
             try:
-                response = self._client.request(method, path, **request)
+                response = await attempt()
             except httpx.TransportError as error:
                 if is_last:
-                    raise self._unreachable(error) from error
+                    reason = str(error) or type(error).__name__
+                    raise ServiceUnreachable(self._url, reason) from error
             else:
                 if not _is_transient(response) or is_last:
                     break
                 pause = max(pause, _retry_after_s(response))
-            time.sleep(pause)
+            await self._transport.sleep(pause)
             pause *= 2
         if response.is_error:
             raise ServiceError.from_response(response)
         return response
 
-    def download(self, path: str, target: Path) -> None:
-        """Stream a response body into a file; leave no partial file after an error."""
-        partial = target.with_name(target.name + ".part")
-        try:
-            with self._client.stream("GET", path) as response:
-                if response.is_error:
-                    response.read()
-                    raise ServiceError.from_response(response)
-                with partial.open("wb") as file:
-                    for chunk in response.iter_bytes():
-                        file.write(chunk)
-            partial.replace(target)
-        except httpx.TransportError as error:
-            raise self._unreachable(error) from error
-        finally:
-            partial.unlink(missing_ok=True)
 
-    def pages(self, path: str, **params: Any) -> Iterator[dict[str, Any]]:
-        """Yield the items of all pages of a collection."""
-        while True:
-            body = self.send("GET", path, params=params).json()
-            yield from body["items"]
-            if body["next_page_token"] is None:
-                return
-            params["page_token"] = body["next_page_token"]
-
-    def close(self) -> None:
-        """Close the connection."""
-        self._client.close()
-
-    def _unreachable(self, error: httpx.TransportError) -> ServiceUnreachable:
-        return ServiceUnreachable(self._url, str(error) or type(error).__name__)
+def _to_json(value: Any) -> Any:
+    """Return a numpy number or array as numbers and lists."""
+    if isinstance(value, np.generic | np.ndarray):
+        return value.tolist()
+    raise TypeError(f"expected a parameter that JSON can represent, got {value!r}")
 
 
 def path(*parts: str | int) -> str:

@@ -1,14 +1,16 @@
 """Jobs of the service: state, progress and result."""
 
-from collections.abc import Callable, Iterator
-from typing import Any, Final, Self
+from collections.abc import AsyncIterator, Callable
+from typing import Any, Final
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 
+from sibling.client import display
 from sibling.client.errors import JobFailed
 from sibling.client.http import Http, path
 from sibling.client.model import RemoteModel
+from sibling.client.modes import Listing, Mode, Remote, remote_method
 from sibling.client.outputs import RemoteOutputs
 
 _LONG_POLL_S: Final = 20
@@ -17,7 +19,7 @@ _PROGRESS_POLL_S: Final = 0.25
 Job = dict[str, Any]
 
 
-class RemoteJob:
+class RemoteJob(Remote[Mode]):
     """A submitted job.
 
     Attributes
@@ -27,8 +29,14 @@ class RemoteJob:
     """
 
     def __init__(self, http: Http, info: Job) -> None:
-        self._http = http
+        super().__init__(http)
         self.info = info
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.id!r}, state={self.state!r})"
+
+    def _repr_html_(self) -> str:
+        return display.job_html(self.info)
 
     @property
     def id(self) -> str:
@@ -40,7 +48,8 @@ class RemoteJob:
         """State of the job as last fetched."""
         return str(self.info["state"])
 
-    def refresh(self, *, wait_s: float = 0) -> Self:
+    @remote_method
+    async def refresh(self, *, wait_s: float = 0) -> "RemoteJob[Mode]":
         """Fetch the job again.
 
         Parameters
@@ -48,39 +57,34 @@ class RemoteJob:
         wait_s
             Maximum time to wait for the end of the job.
         """
-        self.info = self._http.send(
-            "GET", path("v1", "jobs", self.id), params={"wait": wait_s}
-        ).json()
+        await self._refresh(wait_s)
         return self
 
-    def cancel(self) -> Self:
+    @remote_method
+    async def cancel(self) -> "RemoteJob[Mode]":
         """Request cancellation of the job."""
-        self.info = self._http.send("POST", path("v1", "jobs", self.id) + ":cancel").json()
+        self.info = (await self._http.send("POST", f"{self._path}:cancel")).json()
         return self
 
-    def delete(self) -> None:
-        """Delete the job, which has ended; see :meth:`sibling.client.Client.delete_job`."""
-        self._http.send("DELETE", path("v1", "jobs", self.id))
+    @remote_method
+    async def delete(self) -> None:
+        """Delete the job, which has ended; see :meth:`sibling.Client.delete_job`."""
+        await self._http.send("DELETE", self._path)
 
-    def events(self, *, after: int = 0) -> Iterator[dict[str, Any]]:
-        """Yield the events of the job so far, in order.
+    def events(self, *, after: int = 0) -> Listing[Mode]:
+        """Return the events of the job so far, in order.
 
         Parameters
         ----------
         after
-            Yield only events with a larger id.
+            Return only events with a larger id.
         """
-        address = path("v1", "jobs", self.id, "events")
-        while True:
-            body = self._http.send("GET", address, params={"after": after}).json()
-            yield from body["items"]
-            if body["next_after"] is None:
-                return
-            after = body["next_after"]
+        return Listing(self._http, lambda: self._events(after))
 
-    def wait_for_end(
+    @remote_method
+    async def wait_for_end(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
-    ) -> Self:
+    ) -> "RemoteJob[Mode]":
         """Wait until the job has succeeded, failed, timed out or been cancelled.
 
         Parameters
@@ -90,30 +94,57 @@ class RemoteJob:
         on_change
             Function to call with the job each time it is fetched.
         """
-        if progress:
-            with _bar() as bar:
-                row = bar.add_task(self.info["model"], total=1.0, note=self.state)
-                return self.wait_for_end(on_change=lambda job: bar.update(row, **_shown(job)))
-        while not self.info["is_final"]:
-            self.refresh(wait_s=_LONG_POLL_S if on_change is None else _PROGRESS_POLL_S)
-            if on_change is not None:
-                on_change(self.info)
+        await self._wait(progress=progress, on_change=on_change)
         return self
 
-    def _wait_for_success(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> Job:
+    async def _wait(self, *, progress: bool, on_change: Callable[[Job], None] | None) -> None:
+        if not progress:
+            while not self.info["is_final"]:
+                await self._refresh(_LONG_POLL_S if on_change is None else _PROGRESS_POLL_S)
+                if on_change is not None:
+                    on_change(self.info)
+            return
+        with _bar() as bar:
+            row = bar.add_task(self.info["model"], total=1.0, note=self.state)
+
+            def show(job: Job) -> None:
+                bar.update(row, **_shown(job))
+                if on_change is not None:
+                    on_change(job)
+
+            await self._wait(progress=False, on_change=show)
+
+    async def _wait_for_success(
+        self, *, progress: bool, on_change: Callable[[Job], None] | None
+    ) -> Job:
         """Wait until the job has succeeded, and return it."""
-        self.wait_for_end(progress=progress, on_change=on_change)
+        await self._wait(progress=progress, on_change=on_change)
         if self.state != "succeeded":
             raise JobFailed(self.info)
         return self.info
 
+    async def _refresh(self, wait_s: float) -> None:
+        self.info = await self._http.get(self._path, wait=wait_s)
 
-class TrainingJob(RemoteJob):
+    async def _events(self, after: int | None) -> AsyncIterator[dict[str, Any]]:
+        while after is not None:
+            body = await self._http.get(f"{self._path}/events", after=after)
+            for event in body["items"]:
+                yield event
+            after = body["next_after"]
+
+    @property
+    def _path(self) -> str:
+        return path("v1", "jobs", self.id)
+
+
+class TrainingJob(RemoteJob[Mode]):
     """A job that trains a model."""
 
-    def wait(
+    @remote_method
+    async def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
-    ) -> RemoteModel:
+    ) -> RemoteModel[Mode]:
         """Wait for the end of the job, and return the model.
 
         Parameters
@@ -128,20 +159,21 @@ class TrainingJob(RemoteJob):
         JobFailed
             The job has failed, timed out or been cancelled.
         """
-        job = self._wait_for_success(progress=progress, on_change=on_change)
+        job = await self._wait_for_success(progress=progress, on_change=on_change)
         address = path("v1", "models", job["model"], "versions", job["version"])
-        return RemoteModel(self._http, self._http.send("GET", address).json())
+        return RemoteModel(self._http, await self._http.get(address))
 
 
-class InferenceJob(RemoteJob):
+class InferenceJob(RemoteJob[Mode]):
     """A batch inference job: a method of a model applied to a dataset."""
 
-    def wait(
+    @remote_method
+    async def wait(
         self, *, progress: bool = False, on_change: Callable[[Job], None] | None = None
-    ) -> RemoteOutputs:
+    ) -> RemoteOutputs[Mode]:
         """Wait for the end of the job, and return its outputs; see :meth:`TrainingJob.wait`."""
         return RemoteOutputs(
-            self._http, self._wait_for_success(progress=progress, on_change=on_change)
+            self._http, await self._wait_for_success(progress=progress, on_change=on_change)
         )
 
 

@@ -1,5 +1,6 @@
 """A trained model in the service."""
 
+import contextlib
 import io
 import json
 from collections.abc import Sequence
@@ -9,15 +10,17 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from sibling.client.errors import ServiceError
+from sibling.client import display
+from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
+from sibling.client.modes import Mode, Remote, remote_method
 from sibling.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
 
 _NPY: Final = "application/x-npy"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
-class RemoteModel:
+class RemoteModel(Remote[Mode]):
     """A version of a model in the service, with the methods of a local model.
 
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
@@ -30,9 +33,21 @@ class RemoteModel:
     """
 
     def __init__(self, http: Http, info: dict[str, Any]) -> None:
-        self._http = http
+        super().__init__(http)
         self.info = info
         self._path = path("v1", "models", info["name"], "versions", info["version"])
+        #: The report, once it has been fetched; it never changes.
+        self._report: dict[str, Any] | None = None
+        self._v2 = path("v2", "models", info["name"], "versions", info["version"])
+
+    def __repr__(self) -> str:
+        return f"RemoteModel({self.name!r}, version={self.version})"
+
+    def _repr_html_(self) -> str:
+        if self._report is None and not self._http.is_async:
+            with contextlib.suppress(ServiceError, ServiceUnreachable):
+                self._http.run(self._fetch_report())
+        return display.model_html(self.info, self._report)
 
     @property
     def name(self) -> str:
@@ -61,43 +76,52 @@ class RemoteModel:
             raise ValueError(f"model '{self.name}' has no task '{task}'; see model.tasks")
         return tuple(self.info["classes"].get(task, ()))
 
-    def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def transform(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return the projections (n_samples, k) of rows (n_samples, n_features)."""
-        return self._call("transform", X, task)
+        return await self._call("transform", X, task)
 
-    def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def inverse_transform(self, Z: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return the rows (n_samples, n_features) for projections (n_samples, k)."""
-        return self._call("inverse_transform", Z, task)
+        return await self._call("inverse_transform", Z, task)
 
-    def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def reconstruct(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return rows reconstructed from their projections, without missing values."""
-        return self._call("reconstruct", X, task)
+        return await self._call("reconstruct", X, task)
 
-    def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def variance(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return the predictive variance (n_samples,) of each row, given its projection."""
-        return self._call("variance", X, task)
+        return await self._call("variance", X, task)
 
-    def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def predict(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return the predicted labels or numbers (n_samples,) of rows (n_samples, n_features).
 
         Rows are an array, a data frame, or records such as ``[{"age": 61, "sex": "F"}]``.
         """
-        return self._call("predict", X, task)
+        return await self._call("predict", X, task)
 
-    def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def distances(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return distances (n_samples, n_classes) of rows (n_samples, n_features) to each class."""
-        return self._call("distances", X, task)
+        return await self._call("distances", X, task)
 
-    def decision_function(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
+    @remote_method
+    async def decision_function(self, X: ArrayLike, *, task: str) -> NDArray[Any]:
         """Return the values behind the predictions, (n_samples,) or one column per class."""
-        return self._call("decision_function", X, task)
+        return await self._call("decision_function", X, task)
 
-    def history(self) -> dict[str, Any]:
+    @remote_method
+    async def history(self) -> dict[str, Any]:
         """Return the history of the fit: objective and other quantities per iteration."""
-        history: dict[str, Any] = self._http.send("GET", f"{self._path}/history").json()
+        history: dict[str, Any] = await self._http.get(f"{self._path}/history")
         return history
 
-    def report(self) -> dict[str, Any]:
+    @remote_method
+    async def report(self) -> dict[str, Any]:
         """Return the report of search, comparison and evaluation.
 
         Raises
@@ -105,27 +129,26 @@ class RemoteModel:
         ServiceError
             The model was trained without any of them (``no-report``).
         """
-        report: dict[str, Any] = self._http.send("GET", f"{self._path}/report").json()
-        return report
+        return await self._fetch_report()
 
-    def relations(self) -> dict[str, Any]:
+    @remote_method
+    async def relations(self) -> dict[str, Any]:
         """Return the relations between tasks: names, strengths and a summary in words."""
-        relations: dict[str, Any] = self._http.send("GET", f"{self._path}/relations").json()
+        relations: dict[str, Any] = await self._http.get(f"{self._path}/relations")
         return relations
 
-    def draw_relations(self, target: str | Path) -> Path:
+    @remote_method
+    async def draw_relations(self, target: str | Path) -> Path:
         """Write a diagram of the relations between tasks to an SVG file."""
-        target = Path(target)
-        target.write_bytes(self._http.send("GET", f"{self._path}/relations.svg").content)
-        return target
+        return await self._http.download(f"{self._path}/relations.svg", target)
 
-    def download(self, target: str | Path) -> Path:
+    @remote_method
+    async def download(self, target: str | Path) -> Path:
         """Write the model to a file for ``algorithms.registry.load_model``."""
-        target = Path(target)
-        self._http.download(f"{self._path}/artifact", target)
-        return target
+        return await self._http.download(f"{self._path}/artifact", target)
 
-    def set_alias(self, alias: str) -> None:
+    @remote_method
+    async def set_alias(self, alias: str) -> None:
         """Point an alias, such as ``production``, at this version.
 
         Raises
@@ -135,7 +158,7 @@ class RemoteModel:
         """
         address = path("v1", "models", self.name, "aliases", alias)
         try:
-            current = self._http.send("GET", address).headers["etag"]
+            current = (await self._http.send("GET", address)).headers["etag"]
         except ServiceError as error:
             if error.code != "not-found":
                 raise
@@ -143,7 +166,7 @@ class RemoteModel:
         else:
             condition = {"If-Match": current}
         # without retries: if a lost response was a success, the condition no longer holds
-        self._http.send(
+        await self._http.send(
             "PUT",
             address,
             retry=False,
@@ -151,11 +174,15 @@ class RemoteModel:
             headers=condition,
         )
 
-    def delete(self) -> None:
+    @remote_method
+    async def delete(self) -> None:
         """Delete this version."""
-        self._http.send("DELETE", self._path)
+        await self._http.send("DELETE", self._path)
 
-    def call(self, method: str, body: bytes, media_type: str, *, task: str | None) -> NDArray[Any]:
+    @remote_method
+    async def call(
+        self, method: str, body: bytes, media_type: str, *, task: str | None
+    ) -> NDArray[Any]:
         """Return the outputs of a method for rows in a given media type, such as text/csv.
 
         Parameters
@@ -163,7 +190,29 @@ class RemoteModel:
         task
             The task; None for JSON, which has it in the body.
         """
-        response = self._http.send(
+        return await self._send(method, body, media_type, task)
+
+    @remote_method
+    async def signature(self) -> dict[str, Any]:
+        """Return the inputs and outputs of the model under ``/v2``: names, types and shapes."""
+        signature: dict[str, Any] = await self._http.get(self._v2)
+        return signature
+
+    @remote_method
+    async def statistics(self) -> dict[str, Any]:
+        """Return numbers and durations of the requests to this version since the start."""
+        statistics: dict[str, Any] = await self._http.get(f"{self._v2}/stats")
+        return statistics
+
+    async def _fetch_report(self) -> dict[str, Any]:
+        report: dict[str, Any] = await self._http.get(f"{self._path}/report")
+        self._report = report
+        return report
+
+    async def _send(
+        self, method: str, body: bytes, media_type: str, task: str | None
+    ) -> NDArray[Any]:
+        response = await self._http.send(
             "POST",
             f"{self._path}/{method.replace('_', '-')}",
             params={} if task is None else {"task": task},
@@ -173,18 +222,18 @@ class RemoteModel:
         outputs: NDArray[Any] = np.load(io.BytesIO(response.content), allow_pickle=False)
         return outputs
 
-    def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
+    async def _call(self, method: str, data: ArrayLike, task: str) -> NDArray[Any]:
         if is_records(data):
             records = json.dumps({"task": task, "inputs": data}, default=_as_json).encode()
-            return self.call(method, records, "application/json", task=None)
+            return await self._send(method, records, "application/json", None)
         if is_raw(data):
-            return self.call(method, table_bytes(to_arrow(data, of=method)), _ARROW, task=task)
+            return await self._send(method, table_bytes(to_arrow(data, of=method)), _ARROW, task)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = _as_arrow(rows.array, rows.names), _ARROW
         else:
             body, media_type = _as_npy(rows.array), _NPY
-        return self.call(method, body, media_type, task=task)
+        return await self._send(method, body, media_type, task)
 
 
 def _as_json(value: Any) -> Any:

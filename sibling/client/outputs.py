@@ -4,9 +4,10 @@ from pathlib import Path
 from typing import Any
 
 from sibling.client.http import Http, path
+from sibling.client.modes import Mode, Remote, remote_method
 
 
-class RemoteOutputs:
+class RemoteOutputs(Remote[Mode]):
     """Outputs of a batch inference.
 
     Attributes
@@ -16,7 +17,7 @@ class RemoteOutputs:
     """
 
     def __init__(self, http: Http, info: dict[str, Any]) -> None:
-        self._http = http
+        super().__init__(http)
         self.info = info
         self._path = path("v1", "jobs", info["id"], "output")
 
@@ -32,12 +33,12 @@ class RemoteOutputs:
         dataset_id: str | None = self.report["dataset_id"]
         return dataset_id
 
-    def download(self, target: str | Path) -> Path:
+    @remote_method
+    async def download(self, target: str | Path) -> Path:
         """Write the outputs to a Parquet file with columns task, row and outputs."""
-        target = Path(target)
-        self._http.download(self._path, target)
-        return target
+        return await self._http.download(self._path, target)
 
-    def delete(self) -> None:
+    @remote_method
+    async def delete(self) -> None:
         """Delete the outputs, but not the dataset that was created from them."""
-        self._http.send("DELETE", self._path)
+        await self._http.send("DELETE", self._path)

@@ -3,10 +3,11 @@
 import base64
 import hashlib
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
 from io import BufferedReader
 from typing import Any, Final
+
+import httpx
 
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
@@ -18,7 +19,7 @@ PART_BYTES: Final = 8 * 1024 * 1024
 _MAX_ATTEMPTS: Final = 8
 _FIRST_PAUSE_S: Final = 0.5
 _MAX_PAUSE_S: Final = 20.0
-_TUS: Final = {"Tus-Resumable": "1.0.0"}
+TUS: Final = {"Tus-Resumable": "1.0.0"}
 _OFFSET_MISMATCH: Final = "offset-mismatch"
 _CHECKSUM_MISMATCH: Final = "checksum-mismatch"
 _TRANSIENT: Final = frozenset({408, 429, 502, 503, 504})
@@ -28,7 +29,7 @@ _CHANGED: Final = "the file has changed during the upload; upload it again"
 OnProgress = Callable[[int, int], None]
 
 
-def upload_resumably(
+async def upload_resumably(
     http: Http,
     file: BufferedReader,
     media_type: str,
@@ -49,24 +50,24 @@ def upload_resumably(
         The file has changed during the upload.
     """
     size = os.fstat(file.fileno()).st_size
-    sha256 = hashlib.file_digest(file, "sha256").hexdigest()
+    sha256 = (await http.call(hashlib.file_digest, file, "sha256")).hexdigest()
     tag = hashlib.sha256(repr((sha256, media_type, dict(query))).encode()).hexdigest()
     values = {"filetype": media_type, "tag": tag, "sha256": sha256}
-    upload = _find(http, tag) or _begin(http, size, query, values)
+    upload = await _find(http, tag) or await _begin(http, size, query, values)
     url = path("v1", "uploads", upload["id"])
     offset, n_failed = int(upload["offset"]), 0
     while offset < size:
         on_progress(offset, size)
         try:
             if n_failed:
-                offset = int(http.send("HEAD", url, headers=_TUS).headers["upload-offset"])
+                offset = _offset(await http.send("HEAD", url, headers=TUS))
             if offset < size:
                 file.seek(offset)
                 data = file.read(PART_BYTES)
                 if not data:  # the file is shorter now
-                    http.send("DELETE", url)
+                    await http.send("DELETE", url)
                     raise ValueError(_CHANGED)
-                offset = _send(http, url, data, offset)
+                offset = await _send(http, url, data, offset)
             n_failed = 0
         except (ServiceUnreachable, ServiceError) as error:
             if isinstance(error, ServiceError) and error.code == _CHECKSUM_MISMATCH:
@@ -74,37 +75,45 @@ def upload_resumably(
             n_failed += 1
             if n_failed == _MAX_ATTEMPTS or not _is_transient(error):
                 raise
-            time.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
+            await http.sleep(min(_FIRST_PAUSE_S * 2 ** (n_failed - 1), _MAX_PAUSE_S))
     on_progress(size, size)
-    return str(http.send("GET", url).json()["dataset_id"])
+    return str((await http.get(url))["dataset_id"])
 
 
-def _find(http: Http, tag: str) -> dict[str, Any] | None:
+async def _find(http: Http, tag: str) -> dict[str, Any] | None:
     """Return the incomplete upload with this tag, or None."""
     uploads = http.pages("/v1/uploads")
-    return next((u for u in uploads if u["tag"] == tag and u["dataset_id"] is None), None)
+    async for upload in uploads:
+        if upload["tag"] == tag and upload["dataset_id"] is None:
+            return upload
+    return None
 
 
-def _begin(
+async def _begin(
     http: Http,
     size: int,
     query: Mapping[str, str | Sequence[str]],
     values: Mapping[str, str],
 ) -> dict[str, Any]:
     pairs = (f"{key} {base64.b64encode(v.encode()).decode()}" for key, v in values.items())
-    headers = {**_TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
-    begun: dict[str, Any] = http.send("POST", "/v1/uploads", params=query, headers=headers).json()
+    headers = {**TUS, "Upload-Length": str(size), "Upload-Metadata": ",".join(pairs)}
+    response = await http.send("POST", "/v1/uploads", params=query, headers=headers)
+    begun: dict[str, Any] = response.json()
     return begun
 
 
-def _send(http: Http, url: str, data: bytes, offset: int) -> int:
+async def _send(http: Http, url: str, data: bytes, offset: int) -> int:
     """Send a part, and return the offset of the next one."""
     headers = {
-        **_TUS,
+        **TUS,
         "Upload-Offset": str(offset),
         "Content-Type": "application/offset+octet-stream",
     }
-    response = http.send("PATCH", url, retry=False, headers=headers, content=data)
+    response = await http.send("PATCH", url, retry=False, headers=headers, content=data)
+    return _offset(response)
+
+
+def _offset(response: httpx.Response) -> int:
     return int(response.headers["upload-offset"])
 
 

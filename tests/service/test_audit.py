@@ -187,7 +187,7 @@ def test_events_name_what_a_request_created_changed_and_deleted(guarded, ada):
 
 
 def ada_key(client):
-    return client._http._client.headers["Authorization"].removeprefix("Bearer ")
+    return client._http._transport._client.headers["Authorization"].removeprefix("Bearer ")
 
 
 def test_a_request_of_another_site_leaves_an_event(guarded, admin_key):

@@ -189,10 +189,10 @@ def test_labels_of_the_source_are_kept_and_predicted_labels_make_no_dataset(
 
 
 def test_no_dataset_is_made_unless_requested(client, model, source):
-    before = len(client.datasets())
+    before = len(list(client.datasets))
     outputs = client.infer(model, "transform", source, makes_dataset=False).wait()
     assert outputs.dataset_id is None
-    assert len(client.datasets()) == before
+    assert len(list(client.datasets)) == before
 
 
 def test_the_job_names_its_model_and_has_a_result(client, http, model, source, rows):
@@ -351,13 +351,13 @@ def test_an_overflow_fails_the_job_with_its_task_and_stores_nothing(client, data
     model = client.train(dataset, "rmt-pca", model="overflows", k=2).wait()
     X = np.ones((BLOCK_ROWS + 5, 5))
     X[-1] = 1.7e308
-    before = len(client.datasets())
+    before = len(list(client.datasets))
     job = client.infer(model, "transform", client.upload({"north": X}, name="huge"))
     with pytest.raises(JobFailed, match="overflows"):
         job.wait()
     assert (job.info["error"]["code"], job.info["error"]["task"]) == ("invalid-data", "north")
     assert (job.info["output"], job.info["result"]) == (None, None)
-    assert len(client.datasets()) == before + 1
+    assert len(list(client.datasets)) == before + 1
 
 
 def test_validate_only_creates_nothing_and_returns_the_inference(http, model, source, rows):

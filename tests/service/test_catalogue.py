@@ -7,7 +7,7 @@ from algorithms.registry import ALGORITHMS
 
 
 def test_every_registered_algorithm_is_listed(client):
-    assert [item["name"] for item in client.algorithms()] == sorted(ALGORITHMS)
+    assert [item["name"] for item in client.algorithms] == sorted(ALGORITHMS)
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

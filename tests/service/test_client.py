@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from algorithms.registry import load_model
+from service.errors import ERRORS, JOB_CODES
 from sibling import Client, JobFailed, ServiceError, ServiceUnreachable
 
 RNG = np.random.default_rng(1)
@@ -32,7 +33,7 @@ def test_arrays_with_targets_become_a_dataset(client):
         "with targets", "ready", 16,
     )  # fmt: skip
     assert client.dataset(dataset.id).tasks == dataset.tasks
-    assert dataset.id in [item["id"] for item in client.datasets()]
+    assert dataset.id in [item["id"] for item in client.datasets]
 
 
 def test_a_csv_file_becomes_a_dataset(client, tmp_path):
@@ -90,8 +91,8 @@ def test_train_wait_and_use(client, dataset, tmp_path):
     np.testing.assert_array_equal(back, offline.inverse_transform(Z, task="north"))
     assert model.metrics.keys() == {"rvr"}
     assert model.history()["stop_reason"] == model.info["stop_reason"]
-    assert job.id in [item["id"] for item in client.jobs()]
-    assert "client" in [item["name"] for item in client.models()]
+    assert job.id in [item["id"] for item in client.jobs]
+    assert "client" in [item["name"] for item in client.models]
     assert client.job(job.id).wait().version == model.version
     with pytest.raises(ServiceError, match="does not support predict"):
         model.predict(X, task="north")
@@ -106,16 +107,35 @@ def test_events_are_in_order_from_queued_to_succeeded(client, dataset):
     assert [event["id"] for event in events] == sorted({event["id"] for event in events})
 
 
-def test_a_cancelled_job_raises_job_failed(client):
+#: Parameters with which a fit takes long.
+LONG = {"k": 10, "selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
+
+
+def long_to_train(client):
     rng = np.random.default_rng(0)
-    big = client.upload({f"t{i}": rng.standard_normal((60, 40)) for i in range(12)})
-    params = {"selection": "cv", "n_folds": 20, "starts": "many", "rtol": 1e-13}
-    job = client.train(big, "rmt-pca", model="cancelled", k=10, **params)
+    return client.upload({f"t{i}": rng.standard_normal((60, 40)) for i in range(12)})
+
+
+def test_a_cancelled_job_raises_job_failed(client):
+    job = client.train(long_to_train(client), "rmt-pca", model="cancelled", **LONG)
     job.cancel()
     with pytest.raises(JobFailed, match=f"{job.id} ended as cancelled") as caught:
         job.wait()
     assert caught.value.job["state"] == "cancelled"
     assert caught.value.job["version"] is None
+    assert (caught.value.code, caught.value.remedy) == ("cancelled", None)
+
+
+def test_a_job_that_failed_says_why_and_what_to_do(client):
+    job = client.train(
+        long_to_train(client), "rmt-pca", model="timed-out", limits={"timeout_s": 0.1}, **LONG
+    )
+    with pytest.raises(JobFailed) as caught:
+        job.wait()
+    error = caught.value
+    assert (error.code, error.remedy) == ("timed-out", JOB_CODES["timed-out"][1])
+    assert error.detail in str(error)
+    assert error.remedy in error.__notes__
 
 
 def test_only_unused_datasets_can_be_deleted(client, dataset, model):
@@ -135,6 +155,8 @@ def test_an_error_has_status_code_detail_and_locations(client, dataset):
     error = caught.value
     assert (error.status, error.code) == (422, "invalid-params")
     assert {place["pointer"] for place in error.errors} == {"/params/k", "/params/unheard_of"}
+    assert error.remedy == ERRORS["invalid-params"].remedy
+    assert error.remedy in error.__notes__
     assert all(place["detail"] in str(error) for place in error.errors)
 
 
@@ -233,7 +255,7 @@ def test_the_last_error_is_raised_after_all_retries():
         Client(url) as client,
         pytest.raises(ServiceError) as caught,
     ):
-        client.jobs()
+        list(client.jobs)
     assert caught.value.status == 503
     assert len(requests) == 5
 
@@ -259,7 +281,7 @@ def test_an_error_page_of_a_proxy_is_a_service_error(content):
         Client(url) as client,
         pytest.raises(ServiceError) as caught,
     ):
-        client.jobs()
+        list(client.jobs)
     assert (caught.value.status, caught.value.code) == (500, "unexpected")
 
 

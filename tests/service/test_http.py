@@ -203,7 +203,7 @@ def test_a_stopping_service_answers_503_to_later_requests(start_service):
         uploading.send(upload)
         inferring.send(infer)
         with Client(running.url) as client:
-            client.datasets()  # so that both have arrived
+            list(client.datasets)  # so that both have arrived
         os.kill(running.process.pid, signal.SIGTERM)
         for connection in (uploading, inferring):
             status, headers, content = connection.answer()

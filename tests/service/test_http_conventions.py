@@ -48,7 +48,9 @@ def assert_problem(response, status, code=None):
         assert body.pop("error") == body["detail"]
     else:
         assert response.headers["content-type"] == "application/problem+json"
-    assert body.keys() == {"type", "title", "status", "code", "detail", "request_id", "errors"}
+    common = {"type", "title", "status", "code", "detail", "remedy", "request_id", "errors"}
+    assert body.keys() == common
+    assert body["remedy"] == ERRORS[body["code"]].remedy
     spec = ERRORS[body["code"]]
     assert (body["status"], body["title"]) == (status, spec.title)
     assert spec.status == status

@@ -244,7 +244,7 @@ def test_a_server_that_hangs_gives_503_and_everything_goes_on_afterwards(served,
                 assert response.json()["code"] == "unavailable"
         job.wait()
         assert [attempt["outcome"] for attempt in job.info["attempts"]] == ["succeeded"]
-        assert [model["name"] for model in client.models()] == ["long"]
+        assert [model["name"] for model in client.models] == ["long"]
         assert '"succeeded"' in stream.result(TIMEOUT_S)[-1]
         assert waiting.result(TIMEOUT_S).status_code in (200, 503)
         wait_until(lambda: http.get("/v2/health/ready").status_code == 200, timeout_s=TIMEOUT_S)

@@ -51,7 +51,7 @@ def test_it_rejects_a_database_without_its_schema_until_it_is_migrated(postgres,
     assert "sibling migrate" in refused.stderr
     run(["migrate"], url, check=True)
     with Client(run_service(url).url) as client:
-        assert client.models() == []
+        assert list(client.models) == []
 
 
 def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_service):
@@ -69,7 +69,7 @@ def test_of_two_replicas_one_dispatches_and_the_other_takes_over(postgres, run_s
         leader.process.wait()
         job.wait()
         assert job.info["attempt"] == 2
-        assert [m["version"] for m in client.models()] == [1]
+        assert [m["version"] for m in client.models] == [1]
 
 
 def _trains(service):

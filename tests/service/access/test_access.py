@@ -87,7 +87,7 @@ def requests_of(service, ids):
 
 @pytest.fixture(scope="module")
 def everything(guarded, ada):
-    dataset = ada.datasets()[0]["id"]
+    dataset = next(iter(ada.datasets))["id"]
     ids = {"name": "mine", "version": "1", "dataset_id": dataset, "job_id": ada.job_id}
     ids["alias"] = "production"
     ids["upload_id"] = begin_upload(guarded)
@@ -179,7 +179,7 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
         if path.endswith(":repeat"):
             body = {}
         if path == "/v1/datasets:combine":
-            body = {"name": "theirs", "sources": [{"dataset_id": ada.datasets()[0]["id"]}]}
+            body = {"name": "theirs", "sources": [{"dataset_id": next(iter(ada.datasets))["id"]}]}
         if path.endswith(CALLS):
             body = {"task": "a", "inputs": [[1, 2, 3, 4]]}
         part = {}
@@ -200,21 +200,21 @@ def test_resources_of_another_owner_are_not_found(guarded, ada, everything):
 def test_another_owner_cannot_train_on_a_dataset_that_is_not_theirs(guarded, ada):
     with Client(guarded.url, api_key=make_key(guarded, "bob", "admin")) as bob:
         with pytest.raises(ServiceError) as caught:
-            bob.train(ada.datasets()[0]["id"], "pca", k=1)
+            bob.train(next(iter(ada.datasets))["id"], "pca", k=1)
         assert caught.value.status == 404
         # the same bytes and the same model name are bob's own
         mine = bob.upload(ROWS, name="mine")
-        assert mine.id != ada.datasets()[0]["id"]
-        for source, model in ((ada.datasets()[0]["id"], "mine"), (mine, "mine")):
+        assert mine.id != next(iter(ada.datasets))["id"]
+        for source, model in ((next(iter(ada.datasets))["id"], "mine"), (mine, "mine")):
             with pytest.raises(ServiceError) as caught:  # neither is theirs yet
                 bob.infer(model, "transform", source)
             assert caught.value.status == 404
         assert bob.train(mine, "pca", model="mine", k=1).wait().version == 1
         with pytest.raises(ServiceError) as caught:
-            bob.infer("mine", "transform", ada.datasets()[0]["id"])
+            bob.infer("mine", "transform", next(iter(ada.datasets))["id"])
         assert caught.value.status == 404
         assert bob.infer("mine", "transform", mine).wait().report["rows"] == 10
-        assert [m["version"] for m in ada.models()] == [1]
+        assert [m["version"] for m in ada.models] == [1]
 
 
 def test_an_unauthenticated_request_is_rejected_before_the_body_is_read(guarded):

@@ -159,7 +159,7 @@ def test_an_exceeded_quota_is_429_with_the_remedy(small):
             client.train(first, "pca", k=1)
         model.delete()
         assert client.train(first, "pca", k=1).wait().version == 2
-        for dataset in client.datasets():
+        for dataset in client.datasets:
             if dataset["name"] == "second":
                 client.delete_dataset(dataset["id"])
         accepted = http.post("/v1/datasets?name=third", content=CSV, headers=headers)

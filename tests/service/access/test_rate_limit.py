@@ -195,4 +195,4 @@ def test_the_client_waits_and_succeeds(limited, headers):
     use_up(limited, headers)
     key = headers["Authorization"].split()[1]
     with Client(limited.url, api_key=key) as client:
-        assert client.datasets() == []
+        assert list(client.datasets) == []

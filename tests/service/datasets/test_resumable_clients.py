@@ -10,8 +10,7 @@ import pytest
 from tusclient.client import TusClient
 
 from sibling import Client, ServiceError
-from sibling.client import client as client_module
-from sibling.client import resumable
+from sibling.client import datasets, resumable
 
 HEADERS = {"Tus-Resumable": "1.0.0"}
 
@@ -32,7 +31,7 @@ def table(tmp_path):
 @pytest.fixture
 def small_parts(monkeypatch):
     """Let the client send this table in parts."""
-    monkeypatch.setattr(client_module, "MIN_BYTES", 1000)
+    monkeypatch.setattr(datasets, "MIN_BYTES", 1000)
     monkeypatch.setattr(resumable, "PART_BYTES", 50_000)
 
 
@@ -105,7 +104,7 @@ def test_a_file_that_changes_is_not_mixed_with_what_was_sent_before(service, tab
             client.upload(
                 table, name="mixed", on_progress=lambda *_: table.write_bytes(next(mixed))
             )
-        assert "mixed" not in {dataset["name"] for dataset in client.datasets()}
+        assert "mixed" not in {dataset["name"] for dataset in client.datasets}
     assert uploads_of(service) == unfinished
 
 

@@ -19,7 +19,7 @@ def test_an_owner_with_a_full_queue_gets_429_and_loses_no_job(start_service):
         rejected = httpx.post(f"{service.url}/v1/jobs", json=spec)
         assert (rejected.status_code, rejected.json()["code"]) == (429, "queue-full")
         assert int(rejected.headers["retry-after"]) > 0
-        assert len(client.jobs()) == 3
+        assert len(list(client.jobs)) == 3
         waiting[0].cancel()
         assert httpx.post(f"{service.url}/v1/jobs", json=spec).status_code == 202
         for job in (running, *waiting):

@@ -35,4 +35,4 @@ def test_an_invalid_job_is_rejected(client, bad_jobs, dataset, algorithm, params
         client.train(bad_jobs[dataset], algorithm, model="rejected", **params)
     assert (caught.value.status, caught.value.code) == (422, code)
     assert caught.value.errors[0].items() >= place.items()
-    assert not [job for job in client.jobs() if job["model"] == "rejected"]
+    assert not [job for job in client.jobs if job["model"] == "rejected"]

@@ -264,11 +264,11 @@ def test_child_jobs_are_listed_under_their_parent_only(client, http, rows):
     ],
 )
 def test_an_invalid_search_is_rejected(client, rows, search, message):
-    before = len(list(client.jobs()))
+    before = len(list(client.jobs))
     with pytest.raises(ServiceError, match=message) as caught:
         client.train(client.upload(rows), "pca", search=search)
     assert 400 <= caught.value.status < 500
-    assert len(list(client.jobs())) == before
+    assert len(list(client.jobs)) == before
 
 
 def test_halving_scores_the_better_candidates_on_more_splits(client, rows):
@@ -399,11 +399,11 @@ def test_a_comparison_reports_whether_learning_together_helps(client):
     ],
 )
 def test_an_invalid_comparison_is_rejected(client, rows, algorithm, compare, message):
-    before = len(list(client.jobs()))
+    before = len(list(client.jobs))
     with pytest.raises(ServiceError, match=message) as caught:
         client.train(client.upload(rows), algorithm, compare=compare)
     assert 400 <= caught.value.status < 500
-    assert len(list(client.jobs())) == before
+    assert len(list(client.jobs)) == before
 
 
 @pytest.mark.parametrize("kind", ["compare", "evaluate"])

@@ -47,7 +47,7 @@ def test_remote_workers_train_and_a_dead_one_is_replaced(cluster, start_service,
             process.kill()
         job.wait()
         assert job.info["attempt"] == 2
-        assert [m["version"] for m in client.models()] == [1]
+        assert [m["version"] for m in client.models] == [1]
 
 
 def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_service, rows):
@@ -73,7 +73,7 @@ def test_a_stopped_worker_requeues_its_job_with_a_checkpoint(cluster, start_serv
         # if little is left, the second attempt reports no progress; from the start it would
         after = min((e["data"]["fraction"] for e in progress if e["attempt"] == 2), default=1.0)
         assert after >= before
-        assert [m["version"] for m in client.models()] == [1]
+        assert [m["version"] for m in client.models] == [1]
 
 
 def test_the_api_reconnects_to_a_scheduler_that_was_away_for_long(cluster, start_service, rows):

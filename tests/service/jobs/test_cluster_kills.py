@@ -92,7 +92,7 @@ def test_a_job_survives_kills_of_nanny_scheduler_and_everything(cluster, start_s
         assert outcomes.pop() == "succeeded"
         assert set(outcomes) <= {"lost", "released"}
         assert handle.info["attempt"] == attempt + 1
-        assert [m["version"] for m in client.models()] == [1]
+        assert [m["version"] for m in client.models] == [1]
 
 
 def assert_ended(processes, *, seconds=ENDED_S):

@@ -287,7 +287,7 @@ def test_a_job_is_deleted_with_its_events(client, http, ended):
         http.delete(f"{URL}/{job.id}"),
     ):
         assert (request.status_code, request.json()["code"]) == (404, "not-found")
-    assert job.id not in [listed["id"] for listed in client.jobs()]
+    assert job.id not in [listed["id"] for listed in client.jobs]
 
 
 def test_the_job_of_a_model_is_deleted_after_the_model(client, dataset):

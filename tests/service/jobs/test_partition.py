@@ -203,7 +203,7 @@ def test_a_partitioned_worker_is_replaced_and_its_late_result_discarded(
         wait_for(lambda: not [p for p in (tmp_path / "far" / "work").rglob("*") if p.is_file()])
         wait_for(lambda: '"outcome": "fenced"' in (tmp_path / "far.log").read_text())
         assert job.refresh().info["attempt"] == attempt
-        assert [m["version"] for m in client.models()] == [1]
+        assert [m["version"] for m in client.models] == [1]
     assert far_worker.poll() is None or far_worker.returncode == 0
 
 

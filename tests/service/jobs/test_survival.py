@@ -50,7 +50,7 @@ def test_a_kill_of_the_service_neither_loses_nor_duplicates_a_job(start_service,
         model = handle.wait()
         assert handle.info["attempt"] == 2
         assert model.version == 1
-        assert len(client.models()) == 1
+        assert len(list(client.models)) == 1
         assert states(handle) == ["queued", "submitted", "running"] * 2 + ["succeeded"]
         # it continued from the checkpoint
         restarted = [e for e in handle.events() if e["kind"] == "progress" and e["attempt"] == 2]
@@ -78,7 +78,7 @@ def test_a_stopped_service_requeues_its_job_uncounted_with_a_checkpoint(start_se
         handle = client.job(job.id)
         handle.wait()
         assert [a["outcome"] for a in handle.info["attempts"]] == ["released", "succeeded"]
-        assert len(client.models()) == 1
+        assert len(list(client.models)) == 1
         # a checkpoint is stored twice a minute, and when the job is stopped
         progress = [e for e in handle.events() if e["kind"] == "progress"]
         before = max(e["data"]["fraction"] for e in progress if e["attempt"] == 1)
@@ -110,7 +110,7 @@ def test_a_job_whose_child_process_is_killed_is_retried(start_service, rows):
             _child(running).kill()
         job.wait()
         assert job.info["attempt"] == 3
-        assert len(client.models()) == 1
+        assert len(list(client.models)) == 1
 
 
 def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows):
@@ -122,7 +122,7 @@ def test_a_job_that_kills_every_worker_fails_with_the_cause(start_service, rows)
         with pytest.raises(JobFailed, match="SIGKILL"):
             job.wait()
         assert job.info["error"]["code"] == "crashed"
-        assert client.models() == []
+        assert list(client.models) == []
 
 
 def test_a_job_whose_dask_worker_is_killed_is_retried(start_service, rows):
@@ -133,7 +133,7 @@ def test_a_job_whose_dask_worker_is_killed_is_retried(start_service, rows):
         _child(running).parent().kill()
         job.wait()
         assert job.info["attempt"] == 2
-        assert len(client.models()) == 1
+        assert len(list(client.models)) == 1
 
 
 def test_a_running_job_is_cancelled_and_leaves_no_model(start_service, rows):
@@ -147,7 +147,7 @@ def test_a_running_job_is_cancelled_and_leaves_no_model(start_service, rows):
         assert job.cancel().state in ("cancelling", "cancelled")
         with pytest.raises(JobFailed, match="cancelled"):
             job.wait()
-        assert client.models() == []
+        assert list(client.models) == []
         assert not [p for p in (running.data_dir / "work").rglob("*") if p.is_file()]
 
 
@@ -172,7 +172,7 @@ def test_a_second_service_on_the_same_data_is_on_standby_and_takes_over(start_se
         first.process.wait()
         job.wait()
         assert job.info["attempt"] == 2
-        assert len(client.models()) == 1
+        assert len(list(client.models)) == 1
 
 
 def _child(service):

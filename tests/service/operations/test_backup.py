@@ -125,11 +125,11 @@ def test_a_restored_service_predicts_the_same_bits(
         model.set_alias("production")
         expected = model.predict(rows, task="a")
         run("backup", backup, url=original.database_url, folder=original.data_dir)
-        listed = client.models(), client.datasets(), client.jobs()
+        listed = [list(items) for items in (client.models, client.datasets, client.jobs)]
     url = databases.create(is_migrated=False)
     run("restore", backup, url=url, folder=tmp_path / "elsewhere")
     with launch_on(url, SIBLING_WORKER_SLOTS=1) as elsewhere, Client(elsewhere.url) as client:
-        assert (client.models(), client.datasets(), client.jobs()) == listed
+        assert [list(items) for items in (client.models, client.datasets, client.jobs)] == listed
         assert client.aliases("drill") == {"production": 1}
         again = client.model("drill").predict(rows, task="a")
         assert np.asarray(again).tobytes() == np.asarray(expected).tobytes()

@@ -1,0 +1,334 @@
+"""Datasets of the service: upload, combination and previews."""
+
+import io
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from sibling.client import display
+from sibling.client.errors import ServiceError
+from sibling.client.http import path
+from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
+from sibling.client.resumable import MIN_BYTES, TUS, OnProgress, upload_resumably
+from sibling.frames import (
+    is_frame,
+    is_raw,
+    join_tables,
+    read_labels,
+    read_rows,
+    table_bytes,
+    to_arrow,
+)
+
+_ARROW_STREAM: Final = "application/vnd.apache.arrow.stream"
+#: Media types of files by the end of their name.
+MEDIA_TYPES: Final = {
+    ".csv": "text/csv",
+    ".npz": "application/x-npz",
+    ".json": "application/json",
+    ".jsonl": "application/x-ndjson",
+    ".mat": "application/x-matlab-data",
+    ".ndjson": "application/x-ndjson",
+    ".safetensors": "application/vnd.safetensors",
+    ".xlsx": "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+    ".parquet": "application/vnd.apache.parquet",
+    ".feather": "application/vnd.apache.arrow.file",
+    ".arrow": "application/vnd.apache.arrow.file",
+    ".arrows": _ARROW_STREAM,
+    ".tsv": "text/csv",
+    ".csv.gz": "text/csv",
+    ".csv.zst": "text/csv",
+}
+_CHUNK_BYTES: Final = 1024 * 1024
+_UPLOAD_WAIT_S: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Dataset:
+    """A dataset of the service."""
+
+    id: str
+    name: str
+    tasks: tuple[str, ...]
+    info: dict[str, Any]
+
+    def _repr_html_(self) -> str:
+        return display.dataset_html(self.info, self.tasks)
+
+
+class DatasetMethods(Remote[Mode]):
+    """Methods of the client for datasets."""
+
+    @remote_method
+    async def upload(
+        self,
+        /,
+        data: Mapping[str, ArrayLike] | str | Path | Any,
+        targets: Mapping[str, ArrayLike] | None = None,
+        *,
+        groups: Mapping[str, ArrayLike] | None = None,
+        name: str | None = None,
+        on_progress: OnProgress | None = None,
+        on_parsed: OnProgress | None = None,
+        **options: str | Sequence[str],
+    ) -> Dataset:
+        """Upload a dataset and return it when the service has validated it.
+
+        A large file is sent in parts. If the upload is interrupted, a later call resumes it.
+
+        Parameters
+        ----------
+        data
+            ``{task: (n_samples, n_features)}`` arrays or data frames, one data frame of all tasks,
+            or the path of a file, in a format by the end of its name. Data frames of pandas,
+            polars or Arrow keep their column names: columns are matched by name between tasks,
+            and between the dataset and rows for inference. Their columns may have text, dates,
+            booleans and missing values.
+        targets
+            ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames.
+        groups
+            ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames. Rows of
+            the same group (a patient, a session), in any task, are held out together.
+        name
+            Name of the dataset. Default: the name of the file, or ``arrays``.
+        on_progress
+            Called with the number of bytes of a file that have been sent, and of all.
+        on_parsed
+            Called with the number of bytes that the service has parsed, and of all, from time to
+            time while it parses a large file of CSV or Arrow.
+        options
+            Options for a table: ``task_column="school"``, ``target_column="score"``,
+            ``group_column="patient"``, ``column_kind=["zip:category"]``; and for CSV
+            ``delimiter=";"``, ``decimal=","``, ``encoding="latin-1"``, ``missing_marker=["-999"]``.
+
+        Raises
+        ------
+        ServiceError
+            The service has rejected the dataset (``invalid-dataset``).
+        """
+        if isinstance(data, str | Path):
+            source = Path(data)
+            file_name = source.name.lower()
+            media_type = next(
+                (t for end, t in MEDIA_TYPES.items() if file_name.endswith(end)), None
+            )
+            if media_type is None:
+                known = ", ".join(MEDIA_TYPES)
+                raise ValueError(f"expected a file with one of {known}, got '{source.name}'")
+            query = {"name": name or source.stem, **options}
+            return await self._upload_file(
+                source, media_type, query, on_progress or _ignore, on_parsed or _ignore
+            )
+        if is_frame(data):
+            query = {"name": name or "table", **options}
+            return await self._upload(
+                _read(_stream(to_arrow(data, of="the table"))), _ARROW_STREAM, query
+            )
+        if not isinstance(data, Mapping):
+            raise TypeError(
+                "expected a mapping {task: rows}, a data frame or a path, got "
+                f"{type(data).__name__}"
+            )
+        if any(map(is_raw, data.values())):
+            table, roles = join_tables(data, targets or {}, groups or {})
+            query = {"name": name or "tables", **roles, **options}
+            return await self._upload(_read(_stream(table)), _ARROW_STREAM, query)
+        body = _pack(data, targets or {}, groups or {})
+        query = {"name": name or "arrays", **options}
+        return await self._upload(_read(body), "application/x-npz", query)
+
+    @remote_method
+    async def combine(
+        self,
+        *sources: Dataset | str | Mapping[str, Any],
+        name: str,
+    ) -> Dataset:
+        """Make a dataset of others, without another upload, and return it when it is ready.
+
+        Rows of tasks with the same name are put together in the order of the sources, so a dataset
+        grows by an upload of the new rows: ``combine(old, client.upload(new), name="march")``.
+
+        Parameters
+        ----------
+        sources
+            Datasets or their ids; or selections, such as ``{"dataset_id": id, "tasks": ["a"],
+            "columns": ["age", "sex"], "rows": {"start": 0, "stop": 100}}``.
+        name
+            Name of the new dataset.
+
+        Raises
+        ------
+        ServiceError
+            A source does not exist, or the datasets do not fit together (``invalid-dataset``).
+        """
+        selections = [
+            dict(source) if isinstance(source, Mapping) else {"dataset_id": dataset_id_of(source)}
+            for source in sources
+        ]
+        body = {"name": name, "sources": selections}
+        return await self._ready(await self._http.create("/v1/datasets:combine", body))
+
+    @property
+    def datasets(self) -> Collection[Mode, "Dataset"]:
+        """The datasets, newest first; ``client.datasets[id]`` is one of them."""
+        return Collection(self._http, "/v1/datasets", self._dataset)
+
+    @property
+    def uploads(self) -> Listing[Mode]:
+        """Uploads of large files that have begun; an interrupted one is resumed by a repetition."""
+        return Listing(self._http, lambda: self._http.pages("/v1/uploads"))
+
+    @remote_method
+    async def delete_upload(self, upload_id: str) -> None:
+        """Delete an upload that is not to be resumed."""
+        await self._http.send("DELETE", path("v1", "uploads", upload_id), headers=TUS)
+
+    @remote_method
+    async def dataset(self, dataset_id: str) -> "Dataset":
+        """Return one dataset, which is ready."""
+        return await self._dataset(dataset_id)
+
+    @remote_method
+    async def dataset_info(self, dataset_id: str) -> dict[str, Any]:
+        """Return the state of a dataset, which need not be ready, and issues and warnings."""
+        info: dict[str, Any] = await self._http.get(path("v1", "datasets", dataset_id))
+        return info
+
+    @remote_method
+    async def manifest(self, dataset: "Dataset | str") -> dict[str, Any]:
+        """Return the tasks of a dataset with their columns, targets and summaries."""
+        return await self._manifest(dataset_id_of(dataset))
+
+    @remote_method
+    async def preview(
+        self, dataset: Dataset | str, tasks: Sequence[str] = (), *, n_rows: int = 5
+    ) -> dict[str, Any]:
+        """Return first rows, columns and targets of tasks, and what can be trained.
+
+        Parameters
+        ----------
+        tasks
+            Names of tasks. Default: the first ones.
+        """
+        url = path("v1", "datasets", dataset_id_of(dataset), "preview")
+        body: dict[str, Any] = await self._http.get(url, task=list(tasks), rows=n_rows)
+        return body
+
+    @remote_method
+    async def delete_dataset(self, dataset_id: str) -> None:
+        """Delete a dataset that no job and no model uses."""
+        await self._http.send("DELETE", path("v1", "datasets", dataset_id))
+
+    async def _upload_file(
+        self,
+        source: Path,
+        media_type: str,
+        query: Mapping[str, str | Sequence[str]],
+        on_progress: OnProgress,
+        on_parsed: OnProgress,
+    ) -> Dataset:
+        with source.open("rb") as file:
+            size = source.stat().st_size
+            if size < MIN_BYTES:
+                chunks = _report(_read(file), size, on_progress)
+                return await self._upload(chunks, media_type, query, on_parsed)
+            dataset_id = await upload_resumably(self._http, file, media_type, query, on_progress)
+        info = await self._http.get(path("v1", "datasets", dataset_id))
+        return await self._ready(info, on_parsed)
+
+    async def _upload(
+        self,
+        chunks: Iterator[bytes],
+        media_type: str,
+        query: Mapping[str, str | Sequence[str]],
+        on_parsed: OnProgress | None = None,
+    ) -> Dataset:
+        response = await self._http.send(
+            "POST",
+            "/v1/datasets",
+            retry=False,  # the stream can be sent only once
+            params=query,
+            content=chunks,
+            headers={"Content-Type": media_type},
+        )
+        return await self._ready(response.json(), on_parsed)
+
+    async def _ready(self, info: dict[str, Any], on_parsed: OnProgress | None = None) -> Dataset:
+        """Return a dataset once it is ready."""
+        while info["state"] in ("uploaded", "ingesting"):
+            if on_parsed is not None and info.get("parsed_bytes") is not None:
+                on_parsed(info["parsed_bytes"], info["size_bytes"])
+            url = path("v1", "datasets", info["id"])
+            info = await self._http.get(url, wait=_UPLOAD_WAIT_S)
+        if info["state"] == "rejected":
+            errors = info["issues"]
+            raise ServiceError(422, "invalid-dataset", errors[0]["detail"], errors)
+        return await self._dataset(info["id"])
+
+    async def _dataset(self, dataset_id: str) -> "Dataset":
+        info = await self._http.get(path("v1", "datasets", dataset_id))
+        manifest = await self._manifest(dataset_id)
+        tasks = tuple(task["name"] for task in manifest["tasks"])
+        return Dataset(info["id"], info["name"], tasks, info)
+
+    async def _manifest(self, dataset_id: str) -> dict[str, Any]:
+        url = path("v1", "datasets", dataset_id, "manifest")
+        manifest: dict[str, Any] = await self._http.get(url)
+        return manifest
+
+
+def dataset_id_of(dataset: Dataset | str) -> str:
+    """Return the id of a dataset that is given as such or by its id."""
+    return dataset.id if isinstance(dataset, Dataset) else dataset
+
+
+def _pack(
+    data: Mapping[str, ArrayLike],
+    targets: Mapping[str, ArrayLike],
+    groups: Mapping[str, ArrayLike],
+) -> io.BytesIO:
+    for what, given in (("targets", targets), ("groups", groups)):
+        unknown = sorted(given.keys() - data.keys())
+        if unknown:
+            raise ValueError(
+                f"expected {what} only for tasks with rows, got {what} for: {', '.join(unknown)}"
+            )
+    arrays: dict[str, NDArray[Any]] = {}
+    for task, X in data.items():
+        rows = read_rows(X, of=f"task '{task}'")
+        arrays[f"{task}/X"] = rows.array
+        if rows.names is not None:
+            arrays[f"{task}/feature_names"] = np.array(rows.names)
+    for task, y in targets.items():
+        arrays[f"{task}/y"] = read_labels(y, data[task], of=f"targets of task '{task}'")
+    for task, own in groups.items():
+        arrays[f"{task}/groups"] = read_labels(own, data[task], of=f"groups of task '{task}'")
+    body = io.BytesIO()
+    np.savez(body, **arrays)  # type: ignore[arg-type]  # no array has the name of an option
+    body.seek(0)
+    return body
+
+
+def _stream(table: Any) -> io.BytesIO:
+    return io.BytesIO(table_bytes(table))
+
+
+def _read(file: io.BufferedIOBase) -> Iterator[bytes]:
+    while data := file.read(_CHUNK_BYTES):
+        yield data
+
+
+def _ignore(_done: int, _total: int) -> None:
+    """Report no progress."""
+
+
+def _report(chunks: Iterator[bytes], size: int, on_progress: OnProgress) -> Iterator[bytes]:
+    n_sent = 0
+    for chunk in chunks:
+        yield chunk
+        n_sent += len(chunk)
+        on_progress(n_sent, size)

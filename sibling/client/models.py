@@ -1,0 +1,41 @@
+"""Models of the service: versions and aliases."""
+
+from typing import Any
+
+from sibling.client.http import path
+from sibling.client.model import RemoteModel
+from sibling.client.modes import Collection, Listing, Mode, Remote, remote_method
+
+
+class ModelMethods(Remote[Mode]):
+    """Methods of the client for models."""
+
+    @property
+    def models(self) -> Collection[Mode, RemoteModel[Mode]]:
+        """The latest version of every model; ``client.models["pupils@production"]`` is one."""
+        return Collection(self._http, "/v1/models", self._model)
+
+    def versions(self, name: str) -> Listing[Mode]:
+        """Return the versions of a model, newest first."""
+        return Listing(self._http, lambda: self._http.pages(path("v1", "models", name, "versions")))
+
+    @remote_method
+    async def model(self, name: str, version: int | None = None) -> RemoteModel[Mode]:
+        """Return a version of a model: by number, by alias (NAME@ALIAS), or the latest."""
+        return await self._model(name, version)
+
+    @remote_method
+    async def aliases(self, name: str) -> dict[str, int]:
+        """Return the aliases of a model and their versions."""
+        listed = self._http.pages(path("v1", "models", name, "aliases"))
+        return {item["alias"]: item["version"] async for item in listed}
+
+    @remote_method
+    async def delete_alias(self, name: str, alias: str) -> None:
+        """Delete an alias of a model, but not the version that it points at."""
+        await self._http.send("DELETE", path("v1", "models", name, "aliases", alias))
+
+    async def _model(self, name: str, version: int | None = None) -> RemoteModel[Mode]:
+        suffix = () if version is None else ("versions", version)
+        found: dict[str, Any] = await self._http.get(path("v1", "models", name, *suffix))
+        return RemoteModel(self._http, found)

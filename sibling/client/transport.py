@@ -1,0 +1,142 @@
+"""The two ways to wait for the network: blocking, and with asyncio."""
+
+import time
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import Any, Protocol, TypeVar
+
+import httpx
+
+Result = TypeVar("Result")
+
+
+class Transport(Protocol):
+    """Sends requests and waits; its coroutines are the only ones that may be suspended."""
+
+    is_async: bool
+
+    def run(self, coroutine: Any) -> Any:
+        """Return the result of a coroutine, or the coroutine if it is for the caller to await."""
+
+    async def request(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send a request, and return the response with its body."""
+
+    def stream(self, path: str) -> AbstractAsyncContextManager[httpx.Response]:
+        """Send a GET request, and return the response before its body."""
+
+    def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Yield the body of a streamed response."""
+
+    async def read(self, response: httpx.Response) -> None:
+        """Read the body of a streamed response."""
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+
+    async def call(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a function that takes long."""
+
+    async def close(self) -> None:
+        """Close the connections."""
+
+
+class BlockingTransport:
+    """Transport whose coroutines are never suspended."""
+
+    is_async = False
+
+    def __init__(self, **options: Any) -> None:
+        self._client = httpx.Client(**options)
+
+    def run(self, coroutine: Any) -> Any:
+        """Run a coroutine to its end, and return its result."""
+        try:
+            coroutine.send(None)
+        except StopIteration as end:
+            return end.value
+        raise RuntimeError("a coroutine of the blocking client has been suspended")
+
+    async def request(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send a request, and return the response with its body."""
+        return self._client.request(method, path, **request)
+
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[httpx.Response]:
+        """Send a GET request, and return the response before its body."""
+        with self._client.stream("GET", path) as response:
+            yield response
+
+    async def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Yield the body of a streamed response."""
+        for chunk in response.iter_bytes():
+            yield chunk
+
+    async def read(self, response: httpx.Response) -> None:
+        """Read the body of a streamed response."""
+        response.read()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        time.sleep(seconds)  # noqa: ASYNC251 - nothing else runs
+
+    async def call(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a function that takes long."""
+        return function(*args)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        self._client.close()
+
+
+class AsyncTransport:
+    """Transport for asyncio."""
+
+    is_async = True
+
+    def __init__(self, **options: Any) -> None:
+        self._client = httpx.AsyncClient(**options)
+
+    def run(self, coroutine: Any) -> Any:
+        """Return the coroutine, which the caller awaits."""
+        return coroutine
+
+    async def request(self, method: str, path: str, **request: Any) -> httpx.Response:
+        """Send a request, and return the response with its body."""
+        content = request.get("content")
+        if isinstance(content, Iterator):
+            request["content"] = self._as_async(content)
+        return await self._client.request(method, path, **request)
+
+    @asynccontextmanager
+    async def stream(self, path: str) -> AsyncIterator[httpx.Response]:
+        """Send a GET request, and return the response before its body."""
+        async with self._client.stream("GET", path) as response:
+            yield response
+
+    def chunks(self, response: httpx.Response) -> AsyncIterator[bytes]:
+        """Yield the body of a streamed response."""
+        return response.aiter_bytes()
+
+    async def read(self, response: httpx.Response) -> None:
+        """Read the body of a streamed response."""
+        await response.aread()
+
+    async def sleep(self, seconds: float) -> None:
+        """Wait."""
+        import anyio  # of httpx; only needed here
+
+        await anyio.sleep(seconds)
+
+    async def call(self, function: Callable[..., Result], *args: Any) -> Result:
+        """Call a function that takes long, in a thread."""
+        import anyio.to_thread
+
+        return await anyio.to_thread.run_sync(function, *args)
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._client.aclose()
+
+    async def _as_async(self, chunks: Iterator[bytes]) -> AsyncIterator[bytes]:
+        while (chunk := await self.call(next, chunks, None)) is not None:
+            yield chunk
