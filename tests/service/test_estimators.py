@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import sibling
 
@@ -36,17 +37,23 @@ CASES = {
 }
 
 
+def params_of(estimator):
+    """Return the parameters of the algorithm, as a job has them."""
+    fields = estimator._algorithm.Params.model_fields
+    given = {name: getattr(estimator, name) for name in fields}
+    return {name: value for name, value in given.items() if value is not None}
+
+
 @pytest.mark.filterwarnings("ignore::sibling.FitWarning")
 @pytest.mark.parametrize(("estimator", "X", "y"), CASES.values(), ids=CASES)
 def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_calls(
     client, tmp_path, estimator, X, y
 ):
     algorithm = estimator._algorithm
-    given = {name: getattr(estimator, name) for name in algorithm.Params.model_fields}
     remote = client.submit(
         client.upload(X, y),
         algorithm.name,
-        {name: value for name, value in given.items() if value is not None},
+        params_of(estimator),
         model=f"estimator-{algorithm.name}",
         seed=estimator.random_state,
         preparation=estimator.preparation,
@@ -64,3 +71,23 @@ def test_an_estimator_makes_the_file_of_the_job_and_gives_the_bits_of_remote_cal
             theirs = getattr(remote, method)(rows, task=name)
             np.testing.assert_array_equal(outputs[name], theirs)
             np.testing.assert_array_equal(getattr(loaded, method)(rows, tasks=name), theirs)
+
+
+@pytest.mark.parametrize("name", ["mtfl", "mtda", "mean-regularised"])
+@pytest.mark.filterwarnings("ignore::sibling.FitWarning")
+def test_a_task_added_to_an_estimator_makes_the_file_of_the_job(client, tmp_path, name):
+    estimator, X, y = CASES[name]
+    old = {task: X[task] for task in NAMES[:2]}
+    local = clone(estimator).fit(old, {task: y[task] for task in old})
+    local.save(tmp_path / "local")
+    base = client.submit(
+        client.upload(old, {task: y[task] for task in old}),
+        estimator._algorithm.name,
+        params_of(estimator),
+        model=f"adapted-{name}",
+        seed=estimator.random_state,
+    )
+    adapted = client.adapt(base.wait(), client.upload({"west": X["west"]}, {"west": y["west"]}))
+    adapted.wait().download(tmp_path / "remote")
+    local.adapt(X["west"], y["west"], task="west").save(tmp_path / "local")
+    assert (tmp_path / "local").read_bytes() == (tmp_path / "remote").read_bytes()
