@@ -65,7 +65,8 @@ def _algorithms() -> Iterator[str]:
         described = Algorithm.describe(algorithm)
         needs = described.needs
         features = "the same columns in every task" if needs.same_features else "any columns"
-        rows = "rows or covariance matrices" if needs.covariances else "rows"
+        rows = "rows, also sparse ones" if needs.sparse else "rows"
+        rows += " or covariance matrices" if needs.covariances else ""
         yield from (f"## {described.title} (`{name}`)", "", described.summary, "")
         minimum = f"at least {needs.min_tasks} task(s) of at least {needs.min_samples} row(s) each"
         yield f"- Needs: {rows}; {features}; targets: {needs.target}; {minimum}."

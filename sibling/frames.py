@@ -64,6 +64,18 @@ def read_rows(data: ArrayLike, *, of: str) -> Rows:
     return Rows(array, names)
 
 
+def is_sparse(data: Any) -> bool:
+    """Return whether data is a matrix of ``scipy.sparse``."""
+    return hasattr(data, "tocsr") and hasattr(data, "nnz")
+
+
+def sparse_arrays(matrix: Any, name: str) -> dict[str, NDArray[Any]]:
+    """Return the arrays of a sparse matrix in compressed rows, named as in .npz."""
+    rows = matrix.tocsr()
+    arrays = {f"{name}.{part}": getattr(rows, part) for part in ("data", "indices", "indptr")}
+    return arrays | {f"{name}.shape": np.array(rows.shape)}
+
+
 def is_records(data: Any) -> bool:
     """Return whether data are records, such as ``[{"age": 61, "sex": "F"}]``."""
     return isinstance(data, list | tuple) and bool(data) and isinstance(data[0], Mapping)

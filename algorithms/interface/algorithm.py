@@ -14,6 +14,7 @@ from algorithms.interface.errors import InvalidData, InvalidParams, explain_unkn
 from algorithms.interface.model import Model
 from algorithms.interface.needs import Needs
 from algorithms.interface.params import Params
+from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary, check_magnitudes
 from algorithms.interface.trace import Trace
 
@@ -187,6 +188,7 @@ class Algorithm(ABC, Generic[P, M]):
 
     def _check_new_task(self, model: M, task: Task) -> None:
         model.check_new_name(task.name)
+        refuse_sparse_adaptation([task.summary()], algorithm=self.name)
         self.needs.check_task(task.summary(), algorithm=self.name)
         if self.needs.same_features:
             model.check_width_of(task)

@@ -7,11 +7,13 @@ from typing import Any, ClassVar, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from algorithms.interface.errors import InvalidData
 from algorithms.interface.relations import Relations
 from algorithms.interface.tasks import Array, TargetKind, Task, unknown_task
 from algorithms.numerics.finite import all_finite
+from algorithms.numerics.sparse_rows import as_canonical, first_not_finite
 
 #: Methods that a model may have; each takes rows and ``task=``.
 METHODS = (
@@ -39,6 +41,11 @@ class Model(ABC):
 
     #: Methods that accept NaN for missing values.
     takes_missing: ClassVar[frozenset[str]] = frozenset()
+
+    @property
+    def takes_sparse(self) -> bool:
+        """Whether the methods accept sparse rows."""
+        return False
 
     @property
     @abstractmethod
@@ -142,24 +149,24 @@ class Model(ABC):
     def check_rows(self, X: object, *, method: str, task: str) -> Array:
         """Return X as floats after checking it as input of a method for a task.
 
+        Sparse rows stay sparse.
+
         Raises
         ------
         UnknownTask
             The model does not have the task.
         InvalidData
             X is not a finite (n_samples, width) array of numbers. NaN is allowed if the method
-            takes missing values.
+            takes missing values. X is sparse, and the model does not take sparse rows.
         """
         width = self.width(method, task=task)
+        if issparse(X):
+            return self._check_sparse(X, width, method=method, task=task)
         rows = np.asarray(X)
         if rows.dtype.kind not in "fiub":
             raise InvalidData(f"task '{task}' needs rows of numbers, got {rows.dtype}", task=task)
         if rows.ndim != 2 or rows.shape[1] != width:
-            raise InvalidData(
-                f"task '{task}' expects rows of {width} numbers for {method}, "
-                f"got an array of shape {rows.shape}",
-                task=task,
-            )
+            raise _wrong_shape(rows.shape, width, method=method, task=task)
         # one layout, since the last bit of a matrix product depends on it on some processors
         rows = np.ascontiguousarray(rows, dtype=np.float64)
         if all_finite(rows):
@@ -175,6 +182,33 @@ class Model(ABC):
                 column=column,
             )
         return rows
+
+    def _check_sparse(self, X: Any, width: int, *, method: str, task: str) -> Array:
+        """Return sparse rows in canonical form after checking them."""
+        if not self.takes_sparse:
+            detail = f"task '{task}' got sparse rows, which {method} of this model of"
+            message = f"{detail} {self.algorithm} does not take; send them as an array"
+            raise InvalidData(message, task=task)
+        if X.shape[1] != width:
+            raise _wrong_shape(X.shape, width, method=method, task=task)
+        rows: Any = as_canonical(X)
+        found = first_not_finite(rows)
+        if found is not None:
+            row, column, value = found
+            raise InvalidData(
+                f"task '{task}', row {row}, column {column} is {value}; every stored value must be "
+                "a finite number",
+                task=task,
+                row=row,
+                column=column,
+            )
+        checked: Array = rows
+        return checked
+
+
+def _wrong_shape(shape: tuple[int, ...], width: int, *, method: str, task: str) -> InvalidData:
+    detail = f"task '{task}' expects rows of {width} numbers for {method}"
+    return InvalidData(f"{detail}, got an array of shape {shape}", task=task)
 
 
 def apply(model: Model, method: str, rows: Array, *, task: str) -> NDArray[Any]:

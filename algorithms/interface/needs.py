@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from algorithms.interface.errors import InvalidData
+from algorithms.interface.sparse_tasks import check_sparse, refuse_sparse
 from algorithms.interface.tasks import TargetKind, TaskSummary
 
 #: Required kind of targets; ``"any"``: numbers or classes, the same kind in all tasks.
@@ -31,6 +32,8 @@ class Needs:
         Minimum number of tasks.
     shared_rows
         Every task must have the same rows in the same order, with different targets.
+    sparse
+        Sparse rows are accepted.
     """
 
     same_features: bool
@@ -40,6 +43,7 @@ class Needs:
     min_samples: int = 1
     min_tasks: int = 1
     shared_rows: bool = False
+    sparse: bool = False
 
     def ignores_targets(self, kinds: Collection[TargetKind]) -> bool:
         """Return whether a fit is the same without targets, so that rows without one can be used.
@@ -60,6 +64,10 @@ class Needs:
                 f"{algorithm} needs at least {self.min_tasks} tasks, got {len(summaries)}"
             )
         first = summaries[0]
+        if self.sparse:
+            check_sparse(summaries, algorithm=algorithm)
+        else:
+            refuse_sparse(summaries, what=algorithm)
         for task in summaries:
             self.check_task(task, algorithm=algorithm)
             if self.same_features and task.n_features != first.n_features:

@@ -6,8 +6,16 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import issparse
 
 from algorithms.interface.errors import InvalidData, UnknownTask
+from algorithms.numerics.sparse_rows import (
+    as_canonical,
+    column_peaks,
+    first_not_finite,
+    is_sparse,
+    take_columns,
+)
 
 Array = NDArray[np.float64]
 
@@ -40,6 +48,8 @@ class TaskSummary:
         unknown.
     labels : (n_samples,) or None
         Class labels; None if unknown.
+    n_stored
+        Number of values that are stored of sparse rows; None for dense ones.
     """
 
     name: str
@@ -52,6 +62,12 @@ class TaskSummary:
     rows_hash: str | None = None
     n_divisible: int | None = None
     labels: NDArray[Any] | None = field(default=None, compare=False, repr=False)
+    n_stored: int | None = None
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows are sparse."""
+        return self.n_stored is not None
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -63,7 +79,9 @@ class Task:
     Parameters
     ----------
     X : (n_samples, n_features) for rows, (n_samples, n_features, n_features) for covariances
-        One row, or one covariance matrix (of an EEG epoch, for example), per sample.
+        One row, or one covariance matrix (of an EEG epoch, for example), per sample. Rows may be a
+        :class:`scipy.sparse.csr_array` (:mod:`algorithms.numerics.sparse_rows`), which only
+        algorithms see whose needs say that they take sparse rows.
     y : (n_samples,) or None
         Numbers, or class labels (strings or integers).
     groups : (n_samples,) or None
@@ -93,16 +111,19 @@ class Task:
 
         Parameters
         ----------
+        X : (n_samples, n_features)
+            An array, or a matrix or array of :mod:`scipy.sparse`.
         allows_missing
             Whether X may contain NaN, as raw rows do before their preparation.
 
         Raises
         ------
         InvalidData
-            X is not two-dimensional, is empty, is not numeric or is not finite, or the lengths of
-            y, ``groups`` or ``feature_names`` do not match X.
+            X is not two-dimensional, is empty, is not numeric or is not finite (sparse rows can
+            have no missing values), or the lengths of y, ``groups`` or ``feature_names`` do not
+            match X.
         """
-        rows = _as_floats(X, name)
+        rows = _as_csr(X, name) if issparse(X) else _as_floats(X, name)
         if rows.ndim != 2:
             raise InvalidData(
                 f"task '{name}' needs X of shape (n_samples, n_features), got shape {rows.shape}",
@@ -115,7 +136,9 @@ class Task:
                 task=name,
             )
         _check_size(rows, name)
-        if not (allows_missing and not np.isinf(rows).any()):
+        if is_sparse(rows):
+            _check_stored(rows, name, names)
+        elif not (allows_missing and not np.isinf(rows).any()):
             _check_finite(rows, name, names)
         targets = _as_targets(y, name, rows.shape[0])
         return cls(name, rows, "rows", targets, names, _as_groups(groups, name, rows.shape[0]))
@@ -180,6 +203,15 @@ class Task:
             return "none"
         return "numbers" if self.y.dtype.kind == "f" else "classes"
 
+    @property
+    def n_stored(self) -> int | None:
+        """Number of values that are stored of sparse rows; None for dense ones."""
+        return int(self.X.nnz) if is_sparse(self.X) else None  # type: ignore[attr-defined]
+
+    def dense(self) -> "Task":
+        """Return the task with a dense copy of sparse rows."""
+        return replace(self, X=self.X.toarray()) if is_sparse(self.X) else self  # type: ignore[attr-defined]
+
     def summary(self) -> TaskSummary:
         """Return the description of the task without its data."""
         n_classes = 0
@@ -194,6 +226,7 @@ class Task:
             n_classes,
             self.feature_names,
             labels=self.y if n_classes else None,
+            n_stored=self.n_stored,
         )
 
     def take(self, rows: NDArray[np.intp]) -> "Task":
@@ -205,13 +238,13 @@ class Task:
     def select_columns(self, columns: Sequence[int]) -> "Task":
         """Return the task with the given columns only, in the given order."""
         chosen = list(columns)
-        X = self.X[..., chosen]
-        if self.input == "covariances":
-            X = X[:, chosen]
         names = self.feature_names
         if names is not None:
             names = tuple(names[column] for column in chosen)
-        return replace(self, X=np.ascontiguousarray(X), feature_names=names)
+        if self.input == "rows":
+            return replace(self, X=take_columns(self.X, chosen), feature_names=names)
+        X = np.ascontiguousarray(self.X[..., chosen][:, chosen])
+        return replace(self, X=X, feature_names=names)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -254,6 +287,11 @@ class TaskSet:
         """
         return TaskSet(tuple(sorted(self.tasks, key=lambda task: task.name)))
 
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the rows of a task are sparse."""
+        return any(is_sparse(task.X) for task in self.tasks)
+
     def summaries(self) -> tuple[TaskSummary, ...]:
         """Return the shapes of the tasks without their numbers."""
         return tuple(task.summary() for task in self.tasks)
@@ -262,8 +300,7 @@ class TaskSet:
 def check_magnitudes(tasks: Iterable[Task]) -> None:
     """Raise InvalidData if squares of values, or of targets, would overflow or underflow."""
     for task in tasks:
-        rows = tuple(range(task.X.ndim - 1))
-        sizes = np.maximum(task.X.max(axis=rows), -task.X.min(axis=rows))
+        sizes = _sizes(task.X)
         columns = np.flatnonzero(_is_extreme(sizes))
         if columns.size:
             column = int(columns[0])
@@ -285,6 +322,14 @@ _RESCALE = (
     f"absolute values must be 0 or from {SIZE_RANGE[0]:g} to {SIZE_RANGE[1]:g}, because their "
     "squares overflow or underflow otherwise: rescale the values"
 )
+
+
+def _sizes(X: Array) -> Array:
+    """Return the largest absolute value of each column."""
+    if is_sparse(X):
+        return column_peaks(X)
+    rows = tuple(range(X.ndim - 1))
+    return np.asarray(np.maximum(X.max(axis=rows), -X.min(axis=rows)))
 
 
 def _is_extreme(sizes: Array) -> NDArray[np.bool_]:
@@ -309,6 +354,12 @@ def _as_floats(values: object, task: str) -> Array:
     if array.dtype.kind not in "fiub":
         raise InvalidData(f"task '{task}' needs numbers, got {array.dtype}", task=task)
     return np.ascontiguousarray(array, dtype=np.float64)
+
+
+def _as_csr(values: Any, task: str) -> Any:
+    if values.dtype.kind not in "fiub":
+        raise InvalidData(f"task '{task}' needs numbers, got {values.dtype}", task=task)
+    return as_canonical(values)
 
 
 def _as_targets(y: object, task: str, n_samples: int) -> NDArray[Any] | None:
@@ -378,6 +429,22 @@ def _check_finite(values: Array, task: str, names: Sequence[str] | None) -> None
     raise InvalidData(
         f"task '{task}', row {row}, column {label!r} is {values[tuple(place)]}; "
         "every value must be a finite number",
+        task=task,
+        row=row,
+        column=label,
+    )
+
+
+def _check_stored(rows: Any, task: str, names: Sequence[str] | None) -> None:
+    """Raise InvalidData if a stored value of sparse rows is not finite."""
+    found = first_not_finite(rows)
+    if found is None:
+        return
+    row, column, value = found
+    label = column if names is None else names[column]
+    raise InvalidData(
+        f"task '{task}', row {row}, column {label!r} is {value}; every stored value of sparse rows "
+        "must be a finite number, and the others are 0, not missing",
         task=task,
         row=row,
         column=label,

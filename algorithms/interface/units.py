@@ -130,7 +130,7 @@ def _tie_reason(task: Task, rows: Indices) -> str:
     groups = np.unique(task.groups[rows]) if task.groups is not None else np.empty(0)
     if len(groups) == 1:
         return f"are of one group, '{groups[0]}'"
-    if not np.ptp(task.X[rows], axis=0).any():
+    if len(np.unique(hash_rows(task.X[rows]))) == 1:
         return "have the same values"
     return "are of groups with rows in common"
 

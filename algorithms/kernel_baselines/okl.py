@@ -63,7 +63,7 @@ class OKLState(LoopState):
 class _Alternation(MachineAlgorithm[OKLParams]):
     """Base class: alternation between machines and Θ."""
 
-    needs = Needs(same_features=True, target="any", shared_rows=True)
+    needs = Needs(same_features=True, target="any", shared_rows=True, sparse=True)
     Params = OKLParams
     is_convex: ClassVar[bool]
 

@@ -35,7 +35,7 @@ P = TypeVar("P", bound=MachineParams)
 class MachineAlgorithm(Algorithm[P, KernelMachine]):
     """Kernel machines of several tasks: select C, prepare the data, solve, build the model."""
 
-    needs = Needs(same_features=True, target="any")
+    needs = Needs(same_features=True, target="any", sparse=True)
     path_param = "C"
     monotone = "up"
     Model = KernelMachine

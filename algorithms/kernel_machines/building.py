@@ -137,6 +137,7 @@ def _coefficients(prepared: Prepared, solution: Solution, C: float) -> dict[str,
     if Z is not None:
         U = np.stack([solution.kappa[e.part(r)] @ Z[e.rows(r)] for r in range(T)], axis=1)
         W = U @ solution.theta if solution.W is None else solution.W
+        U, W = prepared.lift(U), prepared.lift(W)
         if prepared.landmarks is None:
             return {**no_alpha, "support": empty, "beta": W, "U": C * U, "expand": empty[:, :0]}
         assert prepared.expand is not None

@@ -14,6 +14,7 @@ from algorithms.interface.target_scales import numeric_targets, target_scale
 from algorithms.interface.tasks import Task, TaskSet
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.moderated_scales import ScalePrior
+from algorithms.numerics.sparse_rows import concatenate_rows, have_equal_values, is_sparse
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.intp]
@@ -116,6 +117,11 @@ class Examples:
     prior: ScalePrior
 
     @property
+    def n_rows(self) -> int:
+        """Number of rows N."""
+        return int(self.X.shape[0])
+
+    @property
     def n_outputs(self) -> int:
         """Number of outputs T."""
         return len(self.first)
@@ -123,7 +129,7 @@ class Examples:
     @property
     def is_shared(self) -> bool:
         """Whether every output has every row."""
-        return bool((self.first == 0).all() and (self.stop == len(self.X)).all())
+        return bool((self.first == 0).all() and (self.stop == self.n_rows).all())
 
     def part(self, r: int) -> slice:
         """Return the positions of the examples of an output."""
@@ -162,7 +168,7 @@ def examples_of(
     """
     ordered = tasks.by_name().tasks
     is_shared = all(_have_same_rows(ordered[0], task) for task in ordered)
-    X = ordered[0].X if is_shared else np.concatenate([task.X for task in ordered])
+    X = ordered[0].X if is_shared else concatenate_rows([task.X for task in ordered])
     targets = _targets(ordered, center=center, prior=prior)
     negative = {t.classes[0] for t in targets if t.classes is not None and len(t.classes) == 2}
     columns: list[Array] = []
@@ -178,7 +184,7 @@ def examples_of(
         row += task.n_samples
     w = [_weights(y) if weights == "balanced" else np.ones_like(y) for y in columns]
     return Examples(
-        X=np.ascontiguousarray(X),
+        X=X if is_sparse(X) else np.ascontiguousarray(X),
         first=np.array(first, dtype=np.intp),
         stop=np.array(stop, dtype=np.intp),
         offsets=np.concatenate([[0], np.cumsum([len(y) for y in columns])]).astype(np.intp),
@@ -190,7 +196,7 @@ def examples_of(
 
 
 def _have_same_rows(a: Task, b: Task) -> bool:
-    return a.X is b.X or (a.X.shape == b.X.shape and bool(np.array_equal(a.X, b.X)))
+    return have_equal_values(a.X, b.X)
 
 
 def _target(task: Task, *, first: int, center: str, prior: ScalePrior) -> Target:

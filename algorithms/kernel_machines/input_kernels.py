@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.numerics.centering import column_means, is_flat
+from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
 Array = NDArray[np.float64]
 KernelName = Literal["linear", "rbf", "laplacian", "polynomial", "precomputed"]
@@ -97,13 +98,16 @@ class Standardiser:
 
 
 def fit_standardiser(X: Array, form: Literal["none", "center", "features"]) -> Standardiser:
-    """Return the standardiser for rows X (n, d); a constant column has deviation 1."""
+    """Return the standardiser for rows X (n, d), also sparse; a constant column has deviation 1."""
     d = X.shape[1]
-    mean = np.zeros(d) if form == "none" else column_means(X)
+    if form == "none":
+        return Standardiser(np.zeros(d), np.ones(d))
+    found = column_statistics(X) if is_sparse(X) else None
+    mean = column_means(X) if found is None else found.mean
     if form != "features":
         return Standardiser(mean, np.ones(d))
-    deviation = X.std(axis=0)
-    is_flat = deviation <= FLAT_RTOL * np.abs(X).max(axis=0)
+    deviation = X.std(axis=0) if found is None else found.deviation
+    is_flat = deviation <= FLAT_RTOL * (np.abs(X).max(axis=0) if found is None else found.peak)
     return Standardiser(mean, np.where(is_flat, 1.0, deviation))
 
 

@@ -14,6 +14,7 @@ from algorithms.interface.target_scales import prior_from_json, prior_to_json
 from algorithms.kernel_machines.examples import Target
 from algorithms.kernel_machines.input_kernels import InputKernel, Standardiser
 from algorithms.numerics.moderated_scales import ScalePrior
+from algorithms.numerics.sparse_rows import is_sparse
 
 Array = NDArray[np.float64]
 Indices = NDArray[np.int64]
@@ -90,6 +91,11 @@ class KernelMachine(Model):
     warnings: tuple[str, ...] = ()
 
     @property
+    def takes_sparse(self) -> bool:
+        """Whether the kernel is linear."""
+        return self.kernel.is_linear
+
+    @property
     def metrics(self) -> dict[str, dict[str, float]]:
         """Error on the training rows, and the relative duality gap of each task."""
         return {name: dict(values) for name, values in self.scores.items()}
@@ -160,6 +166,10 @@ class KernelMachine(Model):
     def outputs(self, rows: Array, target: Target) -> Array:
         """Return F (n, n_outputs) of validated rows, computed in blocks of bounded size."""
         beta = np.ascontiguousarray(self.beta[:, target.outputs])
+        if is_sparse(rows):
+            d = len(self.mean)
+            V = beta[:d] / (self.deviation * np.sqrt(self.kernel.divisor))[:, np.newaxis]
+            return np.asarray(rows @ V - self.mean @ V + self.kernel.bias * beta[d:].sum(axis=0))
         Z = Standardiser(self.mean, self.deviation).apply(rows)
         if self.kernel.name == "precomputed":
             return np.asarray(Z @ beta)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.sparse.linalg import eigsh
 
 from algorithms.interface.errors import InvalidData, InvalidParams, TargetsTooLarge
+from algorithms.interface.sparse_tasks import refuse_sparse
 from algorithms.interface.target_scales import numeric_targets, scale_prior
 from algorithms.interface.tasks import TaskSet, TaskSummary, check_magnitudes
 from algorithms.kernel_machines.examples import Examples, examples_of
@@ -26,6 +27,7 @@ from algorithms.kernel_machines.output_kernels import (
     relative_lam,
 )
 from algorithms.kernel_machines.params import KernelParams, MachineParams, PenaltyParams
+from algorithms.numerics.sparse_rows import Span, StandardisedRows, is_sparse
 
 Array = NDArray[np.float64]
 
@@ -36,6 +38,8 @@ SEMIDEFINITE_RTOL = 1e-8
 MAX_TARGET_SIZE = 100.0
 #: A relative gap above this, the largest tolerance, certifies nothing.
 MAX_RELATIVE_GAP = 0.5
+#: Eigenvalues of the Gram matrix of sparse rows below this, relative to the largest, count as 0.
+SPAN_RTOL = 1e-12
 #: Smallest number of rows for which Lanczos' method computes the smallest eigenvalue.
 MIN_LANCZOS_ROWS = 500
 
@@ -56,6 +60,8 @@ class Prepared:
         Features of a linear kernel, or of landmarks.
     landmarks, expand : (m, d), (m, q) or None
         Features are k(x, landmarks) expand.
+    span
+        The features are coordinates of sparse rows in this span, and the bias.
     """
 
     examples: Examples
@@ -65,6 +71,14 @@ class Prepared:
     features: Array | None = None
     landmarks: Array | None = None
     expand: Array | None = None
+    span: Span | None = None
+
+    def lift(self, W: Array) -> Array:
+        """Return weights W (q, k) of the features as weights of the columns, and of the bias."""
+        if self.span is None:
+            return W
+        r = len(self.span.s)
+        return np.concatenate([self.span @ W[:r], W[r:]])
 
     @cached_property
     def eigen(self) -> tuple[Array, Array]:
@@ -85,6 +99,12 @@ def check_machine(
             f"the loss '{params.loss}' cannot be used with targets that are {kind}; use one of "
             f"{', '.join(repr(name) for name in allowed)} with {algorithm}",
             field="loss",
+        )
+    if params.kernel != "linear":
+        refuse_sparse(
+            summaries,
+            what=f"{algorithm} with kernel '{params.kernel}'",
+            remedy="use kernel 'linear', or upload arrays",
         )
     if params.kernel == "precomputed":
         _check_precomputed(summaries, params)
@@ -118,6 +138,11 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     is_classes = examples.targets[0].classes is not None
     if params.kernel == "precomputed":
         return _prepare_precomputed(examples, params)
+    if is_sparse(examples.X):
+        if examples.n_rows < examples.X.shape[1]:
+            return _prepare_sparse(examples, params)
+        dense = examples.X.toarray()  # type: ignore[attr-defined]  # as large as the coordinates
+        examples = examples.with_rows(dense)
     standardiser = fit_standardiser(examples.X, params.standardise)
     rows = standardiser.apply(examples.X)
     gamma = params.gamma * (relative_gamma(params.kernel, rows) if is_relative else 1.0)
@@ -139,6 +164,22 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
         Z = np.ascontiguousarray(kernel.matrix(rows, landmarks) @ expand)
         return Prepared(examples.with_rows(Z), None, kernel, standardiser, Z, landmarks, expand)
     return Prepared(examples.with_rows(rows), kernel.gram(rows), kernel, standardiser)
+
+
+def _prepare_sparse(examples: Examples, params: MachineParams) -> Prepared:
+    """Return the linear kernel of sparse rows, with coordinates in their span as features."""
+    X = examples.X
+    standardiser = fit_standardiser(X, params.standardise)
+    rows = StandardisedRows.of(X, standardiser.mean, standardiser.deviation)
+    K = rows.gram()
+    is_relative, is_classes = params.scale == "relative", examples.targets[0].classes is not None
+    divisor = (float(np.mean(np.diag(K))) or 1.0) if is_relative else 1.0
+    bias = params.intercept if is_classes or params.center_targets == "none" else 0.0
+    kernel = InputKernel("linear", divisor=divisor, bias=bias)
+    span = Span.of(rows, K, rtol=SPAN_RTOL)
+    Z = kernel.features(span.coordinates)
+    K = K / divisor + bias**2
+    return Prepared(examples.with_rows(Z), K, kernel, standardiser, features=Z, span=span)
 
 
 def check_target_sizes(prepared: Prepared, tasks: TaskSet, *, relative_gap: float) -> None:

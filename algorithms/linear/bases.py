@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from scipy.spatial.distance import cdist
 
 from algorithms.numerics.centering import column_means
+from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 
 Array = NDArray[np.float64]
 Kernel = Literal["linear", "rbf", "polynomial"]
@@ -55,6 +56,16 @@ class Basis:
         standardised = (rows - self.mean) / self.scale
         return standardised if self.references is None else self._kernel(standardised)
 
+    def images(self, rows: Array, W: Array) -> Array:
+        """Return the values of functions W (n_outputs, k) at rows (n, d), (n, k).
+
+        Sparse rows, which only the linear kernel takes, are not copied.
+        """
+        if is_sparse(rows):
+            V = W / self.scale[:, np.newaxis]
+            return np.asarray(rows @ V - self.mean @ V)
+        return np.asarray(self(rows) @ W)
+
     def gram(self) -> Array:
         """Return the kernel matrix of the training rows, (n, n)."""
         assert self.references is not None
@@ -87,11 +98,15 @@ def fit_standardisation(rows: Array, how: Standardise) -> tuple[Array, Array]:
     """Return mean and scale (d,) of the rows of all tasks; a constant column has scale 1.
 
     There is one standardisation for all tasks, because otherwise they could not share features.
+    Rows may be sparse.
     """
     d = rows.shape[1]
     if how == "none":
         return np.zeros(d), np.ones(d)
-    mean = column_means(rows)
-    deviation = rows.std(axis=0)
-    is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), np.abs(rows).max(axis=0))
+    if is_sparse(rows):
+        found = column_statistics(rows)
+        mean, deviation, peak = found.mean, found.deviation, found.peak
+    else:
+        mean, deviation, peak = column_means(rows), rows.std(axis=0), np.abs(rows).max(axis=0)
+    is_constant = deviation <= 1e-12 * np.maximum(np.abs(mean), peak)
     return mean, np.where(is_constant, 1.0, deviation)

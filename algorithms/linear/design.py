@@ -3,6 +3,7 @@
 Tasks are in the order of their names, so that results do not depend on the order of the dataset.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -24,6 +25,12 @@ from algorithms.linear.targets import (
 )
 from algorithms.numerics.centering import column_means
 from algorithms.numerics.moderated_scales import ScalePrior
+from algorithms.numerics.sparse_rows import (
+    Span,
+    StandardisedRows,
+    concatenate_rows,
+    is_sparse,
+)
 from algorithms.numerics.stacks import Block
 
 Array = NDArray[np.float64]
@@ -58,6 +65,7 @@ class Design:
         Basis functions.
     back : (p, q) or None
         Coordinates are basis values times ``back``, or the basis values themselves if it is None.
+        It is a :class:`Span` for sparse rows.
     prior
         Prior of the scale of a new task's targets.
     row_unit
@@ -68,7 +76,7 @@ class Design:
     rows: tuple[Array, ...]
     targets: tuple[Targets, ...]
     basis: Basis
-    back: Array | None
+    back: Array | Span | None
     prior: ScalePrior
     row_unit: float = 1.0
 
@@ -162,21 +170,10 @@ def prepare(
     """
     check_magnitudes(tasks)
     ordered = tasks.by_name()
-    union = np.concatenate([task.X for task in ordered])
-    mean, scale = fit_standardisation(union, form.standardise)
-    basis = Basis(mean, scale)
-    X, back = (union - mean) / scale, None
-    row_unit = unit_of_rows(X, form)
-    if form.kernel != "linear":
-        basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
-        X = _finite_gram(basis)
-        if coordinates == "rotated":
-            X, back = _gram_coordinates(X)
-    else:
-        X = X / row_unit
-    if form.kernel == "linear" and coordinates == "rotated" and X.shape[0] < X.shape[1]:
-        back = _span(X)
-        X = X @ back
+    union = concatenate_rows([task.X for task in ordered])
+    if is_sparse(union) and union.shape[0] >= union.shape[1]:
+        union = union.toarray()  # there are as many coordinates
+    X, basis, back, row_unit = _coordinates(union, form, coordinates)
     ends = np.cumsum([task.n_samples for task in ordered])[:-1]
     prior = prior_of_targets(ordered.tasks, scale_targets, has_intercept=has_intercept)
     scales = [target_scale(task, prior, is_centered=has_intercept) for task in ordered]
@@ -191,10 +188,41 @@ def prepare(
     )
 
 
+def _coordinates(
+    union: Array, form: Form, coordinates: Literal["kernel", "rotated", "own"]
+) -> tuple[Array, Basis, Array | Span | None, float]:
+    """Return coordinates, basis, ``back`` and unit of the rows of all tasks."""
+    mean, scale = fit_standardisation(union, form.standardise)
+    basis = Basis(mean, scale)
+    if is_sparse(union):
+        row_unit = unit_of_rows(union, form)
+        rows = StandardisedRows.of(union, mean, scale * row_unit)
+        span = Span.of(rows, rows.gram(), rtol=RANK_RTOL)
+        return span.coordinates, basis, span, row_unit
+    X: Array = (union - mean) / scale
+    if form.kernel != "linear":
+        basis = Basis(mean, scale, X, form.kernel, form.width, form.degree)
+        K, back = _finite_gram(basis), None
+        if coordinates == "rotated":
+            K, back = _gram_coordinates(K)
+        return K, basis, back, 1.0
+    row_unit = unit_of_rows(X, form)
+    X = X / row_unit
+    if coordinates == "rotated" and X.shape[0] < X.shape[1]:
+        back = _span(X)
+        return X @ back, basis, back, row_unit
+    return X, basis, None, row_unit
+
+
 def unit_of_rows(rows: Array, form: Form) -> float:
     """Return the common divisor of raw rows; 1 if columns are standardised or a kernel is used."""
-    is_raw = form.standardise == "none" and form.kernel == "linear"
-    return power_of_two(deviation([rows], is_centered=False)) if is_raw else 1.0
+    if form.standardise != "none" or form.kernel != "linear":
+        return 1.0
+    if is_sparse(rows):
+        stored = np.asarray(rows.data)
+        of_stored = deviation([stored], is_centered=False) if len(stored) else 0.0
+        return power_of_two(of_stored * math.sqrt(len(stored) / math.prod(rows.shape)))
+    return power_of_two(deviation([rows], is_centered=False))
 
 
 def _centred(rows: Array) -> Array:

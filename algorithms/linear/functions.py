@@ -102,7 +102,7 @@ class Functions:
     def scores(self, rows: Array, task: int) -> Array:
         """Return the values of the functions of a task at rows (n, d), (n, m_t)."""
         columns = self.columns(task)
-        return self.basis(rows) @ self.W[:, columns] + self.intercept[columns]
+        return self.basis.images(rows, self.W[:, columns]) + self.intercept[columns]
 
     def new_rows(self, task: Task, *, has_intercept: bool) -> tuple[Array, Targets]:
         """Return the basis values (n, p) of a new task's rows, and its scaled targets."""

@@ -27,6 +27,11 @@ class FunctionModel(Model):
         """The functions of the tasks."""
 
     @property
+    def takes_sparse(self) -> bool:
+        """Whether the functions are linear in the columns."""
+        return self.functions.basis.references is None
+
+    @property
     def algorithm(self) -> str:
         """Name of the algorithm that trained the model."""
         return self.functions.algorithm

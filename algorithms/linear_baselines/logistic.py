@@ -85,7 +85,7 @@ class LogisticRegression(LinearBaseline[LogisticParams]):
         "classification."
     )
     reference = "Hosmer, Lemeshow, Sturdivant (2013), doi:10.1002/9781118548387"
-    needs = Needs(same_features=True, target="classes")
+    needs = Needs(same_features=True, target="classes", sparse=True)
     Params = LogisticParams
 
     def fit(

@@ -12,7 +12,7 @@ doi:10.1145/1014052.1014067 (with the hinge loss; γ and μ are its λ₁/T and 
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any, ClassVar
 
 import numpy as np
@@ -102,6 +102,7 @@ class MeanRegularised(LinearBaseline[MeanRegularisedParams]):
         "in all directions."
     )
     reference = "Evgeniou and Pontil (2004), doi:10.1145/1014052.1014067"
+    needs = replace(LinearBaseline.needs, sparse=True)
     Params = MeanRegularisedParams
 
     def check(self, summaries: Sequence[TaskSummary], params: MeanRegularisedParams) -> None:

@@ -13,6 +13,7 @@ https://eprints.soton.ac.uk/258942/
 
 from abc import abstractmethod
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Literal, TypeVar
 
 import numpy as np
@@ -126,6 +127,7 @@ class Ridge(_RidgeRegression[RidgeParams]):
         "selected by leave-one-out in closed form. The standard baseline of multi-task regression."
     )
     reference = "Hoerl and Kennard (1970), doi:10.1080/00401706.1970.10488634"
+    needs = replace(LinearBaseline.needs, sparse=True)
     Params = RidgeParams
 
     def form(self, params: RidgeParams) -> Form:

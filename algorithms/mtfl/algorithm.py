@@ -33,6 +33,7 @@ from algorithms.interface.algorithm import Algorithm, Baseline, Role
 from algorithms.interface.errors import InvalidParams
 from algorithms.interface.grid_ends import end_warnings
 from algorithms.interface.needs import Needs
+from algorithms.interface.sparse_tasks import refuse_sparse
 from algorithms.interface.stopping import StoppingRule
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.trace import Trace
@@ -55,6 +56,7 @@ from algorithms.mtfl.selection import (
 )
 from algorithms.mtfl.solver import Solution, solve
 from algorithms.numerics.eigen import fix_signs
+from algorithms.numerics.sparse_rows import column_deviations, concatenate_rows
 
 Array = NDArray[np.float64]
 
@@ -92,7 +94,7 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         "every result from the optimum."
     )
     reference = "Argyriou, Evgeniou, Pontil (2008), doi:10.1007/s10994-007-5040-8"
-    needs = Needs(same_features=True, target="any")
+    needs = Needs(same_features=True, target="any", sparse=True)
     baselines = (
         *_baselines("ridge", "loo", "scale_targets"),
         *_baselines("logistic-regression", "cv"),
@@ -119,6 +121,16 @@ class MTFL(Algorithm[MTFLParams, SharedFeatureModel]):
         check_targets(summaries, algorithm=self.name)
         check_size(summaries, algorithm=self.name, kernel=params.kernel)
         _check_params(params, is_numbers=summaries[0].target == "numbers")
+        for option, value, linear in (
+            ("kernel", params.kernel, "linear"),
+            ("features", params.features, "learned"),
+        ):
+            if value != linear:
+                refuse_sparse(
+                    summaries,
+                    what=f"{self.name} with {option} '{value}'",
+                    remedy=f"use {option} '{linear}', or upload arrays",
+                )
 
     def fit(
         self, tasks: TaskSet, params: MTFLParams, *, trace: Trace, rng: np.random.Generator
@@ -271,7 +283,7 @@ def _warnings(
         )
     if "selection_gammas" in choice.fit_info:
         warnings += end_warnings(params, {"gamma": choice.gamma})
-    scales = np.concatenate([task.X for task in tasks]).std(axis=0)
+    scales = column_deviations(concatenate_rows([task.X for task in tasks]))
     scales = scales[scales > 0]
     if (
         params.standardise == "none"

@@ -44,7 +44,8 @@ class SharedFeatureModel(FunctionModel):
         -------
         (n_samples, r)
         """
-        return self.functions.basis(self.check_rows(X, method="transform", task=task)) @ self.U
+        rows = self.check_rows(X, method="transform", task=task)
+        return self.functions.basis.images(rows, self.U)
 
     def learned(self) -> dict[str, Any]:
         """Return also the features and their weights, and the covariance of the tasks.

@@ -306,7 +306,7 @@ def _test_loss(
     for task in split.test:
         targets = design.targets[design.names.index(task.name)]
         columns = slice(starts[task.name], starts[task.name] + targets.Y.shape[1])
-        scores = design.basis(task.X) @ weights[:, columns] + b[columns]
+        scores = design.basis.images(task.X, weights[:, columns]) + b[columns]
         predicted = decode(scores, targets.classes)
         if targets.classes is None:
             total += float(np.sum((predicted - numeric_targets(task) / targets.scale) ** 2))

@@ -5,6 +5,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from algorithms.numerics.sparse_rows import is_sparse
+
 Hashes = NDArray[np.uint64]
 
 #: Number of values per block, so that intermediate arrays fit into the CPU cache.
@@ -29,16 +31,19 @@ def mix(values: Hashes) -> Hashes:
 def hash_rows(X: NDArray[np.float64]) -> Hashes:
     """Return a hash of each row; equal rows have equal hashes, and 0 equals -0.
 
-    Two different rows have the same hash with a probability of about 5e-20.
+    Two different rows have the same hash with a probability of about 5e-20. Sparse rows have the
+    hashes of their dense copy.
 
     Parameters
     ----------
-    X : (n_samples, ...)
+    X : (n_samples, ...), or (n_samples, n_features) and sparse
 
     Returns
     -------
     (n_samples,)
     """
+    if is_sparse(X):
+        return _hash_sparse_rows(X)
     rows = X.reshape(len(X), -1)
     width = rows.shape[1]
     factors = mix(np.arange(width, dtype=np.uint64)) | np.uint64(1)
@@ -48,3 +53,13 @@ def hash_rows(X: NDArray[np.float64]) -> Hashes:
         block: NDArray[Any] = rows[first : first + size] + 0.0  # -0 + 0 is 0
         found[first : first + size] = mix(block.view(np.uint64)) @ factors
     return found
+
+
+def _hash_sparse_rows(X: Any) -> Hashes:
+    """Return the hashes of the dense rows: those of zeros, changed by the stored values."""
+    factors = mix(np.arange(X.shape[1], dtype=np.uint64)) | np.uint64(1)
+    zero = mix(np.zeros(1, dtype=np.uint64))
+    changes = (mix((X.data + 0.0).view(np.uint64)) - zero) * factors[X.indices]
+    sums = np.concatenate([np.zeros(1, dtype=np.uint64), np.cumsum(changes, dtype=np.uint64)])
+    rest: Hashes = sums[X.indptr[1:]] - sums[X.indptr[:-1]]  # modulo 2**64, like all sums here
+    return rest + zero * np.sum(factors, dtype=np.uint64)

@@ -13,6 +13,9 @@ class Needs(BaseModel):
     same_features: bool = Field(description="Whether all tasks must have the same columns.")
     target: str = Field(description="none, numbers, classes, or any (numbers or classes).")
     covariances: bool = Field(description="Whether tasks may have covariances instead of rows.")
+    sparse: bool = Field(
+        description="Whether rows may be sparse, with a linear kernel where there is a choice."
+    )
     min_samples: int = Field(description="Minimum number of rows per task.")
     min_tasks: int = Field(description="Minimum number of tasks.")
 

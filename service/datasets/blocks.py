@@ -8,10 +8,11 @@ import json
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, Self
+from typing import Any, BinaryIO, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from algorithms.interface.artifact import HEADER_KEY
 from algorithms.interface.errors import InvalidArtifact
@@ -41,8 +42,12 @@ class DatasetReader:
         self._entries = {entry["name"]: entry for entry in manifest["tasks"]}
 
     def rows(self, task: str, n_rows: int) -> Iterator[NDArray[np.float64]]:
-        """Yield the rows of a task in blocks of ``n_rows``."""
-        return self._blocks(f"{self._entries[task].get('rows_of', task)}/X", n_rows)
+        """Yield the rows of a task in blocks of ``n_rows``; those of sparse rows are sparse."""
+        entry = self._entries[task]
+        owner = entry.get("rows_of", task)
+        if "n_stored" in entry:
+            return self._sparse_blocks(owner, n_rows, width=entry["n_features"])
+        return self._blocks(f"{owner}/X", n_rows)
 
     def target_layout(self, task: str) -> Layout | None:
         """Return the layout of the stored targets of a task, or None if it has none."""
@@ -83,6 +88,29 @@ class DatasetReader:
                 if values.size != np.prod(shape):
                     raise InvalidArtifact(f"'{self._path.name}' ends in the middle of '{name}'")
                 yield values.reshape(shape)
+
+    def _sparse_blocks(self, owner: str, n_rows: int, *, width: int) -> Iterator[Any]:
+        name = f"{owner}/X.indptr"
+        (indptr,) = self._blocks(name, self._specs[name]["shape"][0])
+        with self._path.open("rb") as file:
+            for first in range(0, len(indptr) - 1, n_rows):
+                ends = indptr[first : first + n_rows + 1]
+                data, indices = (
+                    self._range(file, f"{owner}/X.{part}", int(ends[0]), int(ends[-1]))
+                    for part in ("data", "indices")
+                )
+                shape = (len(ends) - 1, width)
+                yield csr_array((data, indices, ends - ends[0]), shape=shape)
+
+    def _range(self, file: BinaryIO, name: str, first: int, end: int) -> NDArray[Any]:
+        """Return the entries ``first`` to ``end`` of an array of one dimension."""
+        spec = self._specs[name]
+        dtype = DTYPES[spec["dtype"]]
+        file.seek(self._begin + spec["data_offsets"][0] + first * dtype.itemsize)
+        values = np.fromfile(file, dtype, end - first)
+        if values.size != end - first:
+            raise InvalidArtifact(f"'{self._path.name}' ends in the middle of '{name}'")
+        return values
 
 
 class DatasetWriter:

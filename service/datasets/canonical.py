@@ -2,9 +2,10 @@
 
 The file contains ``<task>/X`` and, if the task has them, ``<task>/y`` (numbers, or positions in the
 manifest's classes) and ``<task>/groups`` (positions in the groups of all tasks). Rows without a
-target are apart from them in ``<task>/unlabelled_X`` and ``<task>/unlabelled_groups``. Tasks with
-the same X store it once. Training processes import this module, so it imports only numpy and
-``algorithms``.
+target are apart from them in ``<task>/unlabelled_X`` and ``<task>/unlabelled_groups``. Sparse rows
+are ``<task>/X.data``, ``<task>/X.indices`` and ``<task>/X.indptr``, as in SciPy's CSR arrays. Tasks
+with the same X store it once. Training processes import this module, so it imports only NumPy,
+SciPy and ``algorithms``.
 """
 
 import hashlib
@@ -17,12 +18,14 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from algorithms.interface.artifact import write_arrays
 from algorithms.interface.errors import InvalidArtifact
 from algorithms.interface.tasks import Task, TaskSet, TaskSummary
 from algorithms.interface.units import divisible_rows
 from algorithms.numerics.row_hashes import hash_rows
+from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse
 from algorithms.preparation.columns import Column
 from service.datasets.distributions import blocks, describe_targets, summarise, task_columns
 
@@ -35,7 +38,11 @@ _MAX_SUMMARISED: Final = 20_000
 #: Each takes 10 numbers, or one for each value of a category.
 _MAX_DISTRIBUTIONS: Final = 2_000
 #: Types of the stored arrays, by their names in safetensors.
-DTYPES: Final = {"F64": np.dtype("<f8"), "I64": np.dtype("<i8")}
+DTYPES: Final[dict[str, np.dtype[Any]]] = {
+    "F64": np.dtype("<f8"),
+    "I64": np.dtype("<i8"),
+    "I32": np.dtype("<i4"),
+}
 #: Size of the number at the start of a safetensors file, the length of its header.
 HEADER_LENGTH_BYTES: Final = 8
 _HASH_BYTES: Final = 16
@@ -75,7 +82,7 @@ def write_tasks(
         entry = _entry(task)
         first = owner_of_rows.setdefault(id(task.X), task.name)
         if first == task.name:
-            arrays[f"{task.name}/X"] = task.X
+            arrays |= _arrays_of_rows(f"{task.name}/X", task.X)
             hashes[first] = _hash(task)
         else:
             entry["rows_of"] = first
@@ -99,7 +106,7 @@ def write_tasks(
         entry["n_divisible"] = n_divisible.get(task.name)
         entries.append(entry)
     for task in unlabelled:
-        arrays[f"{task.name}/{_UNLABELLED}X"] = task.X
+        arrays |= _arrays_of_rows(f"{task.name}/{_UNLABELLED}X", task.X)
         entry = next(entry for entry in entries if entry["name"] == task.name)
         entry["n_unlabelled"] = task.n_samples
     groups = _add_groups(entries, tasks, unlabelled, arrays)
@@ -107,6 +114,26 @@ def write_tasks(
     names = _add_names(entries, tasks)
     kinds = {} if columns is None else {"columns": [column.to_json() for column in columns]}
     return {"format": FORMAT, "tasks": entries, "feature_names": names} | groups | kinds
+
+
+def _arrays_of_rows(name: str, X: Any) -> dict[str, NDArray[Any]]:
+    """Return the arrays that store the rows of a task."""
+    if not is_sparse(X):
+        return {name: X}
+    return {
+        f"{name}.data": X.data,
+        f"{name}.indices": X.indices.astype(np.int32),
+        f"{name}.indptr": X.indptr.astype(np.int64),
+    }
+
+
+def _read_rows(arrays: Mapping[str, NDArray[Any]], name: str, entry: Mapping[str, Any]) -> Any:
+    if "n_stored" not in entry:
+        return arrays[name]
+    data, indices, indptr = (arrays[f"{name}.{part}"] for part in ("data", "indices", "indptr"))
+    X = csr_array((data, indices, indptr), shape=(len(indptr) - 1, entry["n_features"]))
+    X.has_sorted_indices = X.has_canonical_format = True  # as it was written
+    return X
 
 
 def _add_groups(
@@ -172,10 +199,20 @@ def read_tasks(path: Path, manifest: Mapping[str, Any]) -> TaskSet:
     arrays = _map_arrays(path)
     names = feature_names_by_task(manifest)
     try:
-        tasks = [
-            _read_task(arrays, entry, names[entry["name"]], labels=manifest.get("groups"))
-            for entry in manifest["tasks"]
-        ]
+        tasks, rows = [], {}
+        for entry in manifest["tasks"]:
+            owner = entry.get("rows_of", entry["name"])
+            if owner not in rows:
+                rows[owner] = _read_rows(arrays, f"{owner}/X", entry)
+            tasks.append(
+                _read_task(
+                    arrays,
+                    entry,
+                    names[entry["name"]],
+                    X=rows[owner],
+                    labels=manifest.get("groups"),
+                )
+            )
     except KeyError as error:
         raise InvalidArtifact(f"'{path.name}' lacks the array {error} of its manifest") from None
     return TaskSet(tuple(tasks))
@@ -192,7 +229,7 @@ def read_unlabelled(path: Path, manifest: Mapping[str, Any]) -> tuple[Task, ...]
         return tuple(
             Task(
                 entry["name"],
-                arrays[f"{entry['name']}/{_UNLABELLED}X"],
+                _read_rows(arrays, f"{entry['name']}/{_UNLABELLED}X", entry),
                 feature_names=names[entry["name"]],
                 groups=_read_groups(arrays, entry, _UNLABELLED, labels),
             )
@@ -220,7 +257,7 @@ def _concatenate(task: Task, more: Task) -> Task:
     groups = None
     if task.groups is not None and more.groups is not None:
         groups = np.concatenate([task.groups, more.groups])
-    return replace(task, X=np.concatenate([task.X, more.X]), y=None, groups=groups)
+    return replace(task, X=concatenate_rows([task.X, more.X]), y=None, groups=groups)
 
 
 def count_unlabelled(manifest: Mapping[str, Any]) -> int:
@@ -274,6 +311,7 @@ def summaries(
             feature_names=names[entry["name"]],
             rows_hash=entry.get("rows_hash"),
             n_divisible=entry.get("n_divisible"),
+            n_stored=entry.get("n_stored"),
         )
         for entry in manifest["tasks"]
     )
@@ -284,10 +322,10 @@ def _read_task(
     entry: Mapping[str, Any],
     feature_names: tuple[str, ...] | None,
     *,
+    X: Any,
     labels: Sequence[Any] | None,
 ) -> Task:
     name = entry["name"]
-    X = arrays[f"{entry.get('rows_of', name)}/X"]
     y = None if entry["target"] == "none" else arrays[f"{name}/y"]
     if entry["target"] == "classes":
         y = np.array(entry["classes"])[y]
@@ -339,12 +377,13 @@ def _entry(task: Task) -> dict[str, Any]:
         "n_features": task.n_features,
         "input": task.input,
         "target": task.target,
-    }
+    } | ({} if task.n_stored is None else {"n_stored": task.n_stored})
 
 
 def _hash(task: Task) -> str:
     """Return a hash of the rows, in order."""
     found = hashlib.blake2b(str(task.X.shape).encode(), digest_size=_HASH_BYTES)
-    for part in blocks(task.X.reshape(task.n_samples, -1)):
+    is_whole = is_sparse(task.X)
+    for part in [task.X] if is_whole else blocks(task.X.reshape(task.n_samples, -1)):
         found.update(hash_rows(part).astype("<u8").tobytes())
     return found.hexdigest()

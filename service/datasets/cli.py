@@ -197,6 +197,8 @@ def _print_task(task: dict[str, Any]) -> None:
     size = f"{task['n_samples']} rows, {task['n_features']} columns"
     if task["n_unlabelled"]:
         size += f", {task['n_unlabelled']} further rows without a target"
+    if task["stored"] is not None:
+        size += f", {task['stored']:.2%} of the values stored (sparse)"
     print_text()
     print_text(f"task {task['name']}: {size}{_target(task['target'])}")
     header = ("column", "kind", "missing", "distinct", "from", "to", "values")

@@ -7,6 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Task
+from algorithms.numerics.sparse_rows import column_statistics, is_sparse
 from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
 
 #: First columns of a task whose distributions are kept.
@@ -44,37 +45,53 @@ def summarise(X: NDArray[np.float64], columns: Sequence[Column]) -> dict[str, An
     Parameters
     ----------
     X : (n_samples, n_features)
-        NaN is a missing value.
+        NaN is a missing value. Sparse rows have none.
     columns
         The first columns, whose distributions are added if there are any: the number of distinct
         values, and the number of rows with each level of a category, or in each of :data:`N_BINS`
         equal intervals from the smallest to the largest value.
     """
-    known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
     with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-        mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
-        squares = sum(np.nansum((part - mean) ** 2, 0) for part in blocks(X))
-        statistics = {
-            "min": np.fmin.reduce(X),
-            "max": np.fmax.reduce(X),
-            "mean": mean,
-            "std": np.sqrt(squares / known),
-            "missing": len(X) - known,
-        }
+        statistics = _statistics_of_sparse(X) if is_sparse(X) else _statistics(X)
     found: dict[str, Any] = {
         name: [float(value) if np.isfinite(value) else None for value in values]
         for name, values in statistics.items()
     }
     if columns:
         first = X[:, : len(columns)]
-        found["n_counted"] = min(len(X), MAX_ROWS_COUNTED)
+        found["n_counted"] = min(X.shape[0], MAX_ROWS_COUNTED)
         found["distinct"] = _count_distinct(first)
         found["counts"] = _count_values(first, columns, statistics["min"], statistics["max"])
     return found
 
 
+def _statistics(X: NDArray[np.float64]) -> dict[str, NDArray[Any]]:
+    known = len(X) - sum(np.isnan(part).sum(0) for part in blocks(X))
+    mean = X.mean(0) if (known == len(X)).all() else np.nansum(X, 0) / known
+    squares = sum(np.nansum((part - mean) ** 2, 0) for part in blocks(X))
+    return {
+        "min": np.fmin.reduce(X),
+        "max": np.fmax.reduce(X),
+        "mean": mean,
+        "std": np.sqrt(squares / known),
+        "missing": len(X) - known,
+    }
+
+
+def _statistics_of_sparse(X: Any) -> dict[str, NDArray[Any]]:
+    found = column_statistics(X)
+    return {
+        "min": found.low,
+        "max": found.high,
+        "mean": found.mean,
+        "std": found.deviation,
+        "missing": np.zeros(X.shape[1]),
+    }
+
+
 def _count_distinct(X: NDArray[np.float64]) -> list[int]:
-    columns = np.ascontiguousarray(X[:MAX_ROWS_COUNTED].T)
+    first: Any = X[:MAX_ROWS_COUNTED]
+    columns = np.ascontiguousarray((first.toarray() if is_sparse(first) else first).T)
     return [len(np.unique(values[~np.isnan(values)])) for values in columns]
 
 
@@ -111,9 +128,11 @@ def describe_targets(task: Task) -> dict[str, Any] | None:
 
 
 def blocks(X: NDArray[Any]) -> Iterator[NDArray[Any]]:
-    """Yield the rows in blocks, so that temporary arrays stay small."""
+    """Yield the rows in dense blocks, so that temporary arrays stay small."""
     n_rows = max(1, _BLOCK_VALUES // X.shape[1])
-    return (X[i : i + n_rows] for i in range(0, len(X), n_rows))
+    for i in range(0, X.shape[0], n_rows):
+        block: Any = X[i : i + n_rows]
+        yield block.toarray() if is_sparse(block) else block
 
 
 def _intervals(values: NDArray[np.float64], low: float, high: float) -> NDArray[np.intp]:

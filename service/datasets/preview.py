@@ -9,6 +9,7 @@ import numpy as np
 from pydantic import BaseModel, Field
 
 from algorithms.interface.tasks import Task
+from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import UNKNOWN_LEVEL, Column
 from service.datasets.canonical import columns_of_manifest, read_tasks, summaries, warnings_of
 from service.datasets.distributions import (
@@ -52,6 +53,9 @@ class TaskPreview(BaseModel):
     n_unlabelled: int = Field(description="Number of further rows, which have no target.")
     n_features: int = Field(description="Number of columns.")
     input: str = Field(description="rows or covariances.")
+    stored: float | None = Field(
+        None, description="Share of the values that are stored of sparse rows; null for dense ones."
+    )
     n_counted: int = Field(
         description="Number of first rows in which distinct values are counted. Where there are "
         "very many columns, all of a column is described from these rows."
@@ -123,7 +127,9 @@ def _task(
     task: Task, entry: Mapping[str, Any], known: Sequence[Column] | None, n_rows: int
 ) -> TaskPreview:
     columns = task_columns(task, known)
-    counted = task.X[:MAX_ROWS_COUNTED]
+    counted: Any = task.X[:MAX_ROWS_COUNTED]
+    if is_sparse(counted):
+        counted = counted[:, : len(columns)].toarray()
     rows: list[dict[str, Value]] = [
         {column.name: _value(column, x[j]) for j, column in enumerate(columns)}
         for x in counted[:n_rows]
@@ -139,6 +145,9 @@ def _task(
         n_unlabelled=entry.get("n_unlabelled", 0),
         n_features=task.n_features,
         input=task.input,
+        stored=None
+        if task.n_stored is None
+        else task.n_stored / (task.n_samples * task.n_features),
         n_counted=len(counted),
         columns=[_column(column, j, features, n_described) for j, column in enumerate(columns)],
         target=entry.get("target_summary") or describe_targets(task),

@@ -154,6 +154,9 @@ class Task(BaseModel):
         description="Number of further rows, which have no target: methods that need targets do "
         "not use them.",
     )
+    n_stored: int | None = Field(
+        None, description="Number of stored values of sparse rows; null for dense ones."
+    )
     features: FeatureSummary | None = Field(None, description="Omitted for large datasets.")
     target_summary: TargetSummary | None = Field(
         None, description="Distribution of the targets; null without targets."

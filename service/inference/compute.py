@@ -54,12 +54,13 @@ def _apply(
     spec = InputSpec(tasks[0], method, width, missing, columns, kinds, ignored)
     rows = call.rows.as_matrix(spec)
     limit = services.settings.max_inference_rows
-    if len(rows) > limit:
-        detail = f"the request has {len(rows)} rows, the maximum is {limit}; send fewer per request"
+    n_rows = rows.shape[0]
+    if n_rows > limit:
+        detail = f"the request has {n_rows} rows, the maximum is {limit}; send fewer per request"
         raise Problem("too-many-rows", detail)
     bounded = _BoundedMethod(model, method, services.settings.max_response_bytes)
     if isinstance(call.task, str):
-        outputs = bounded.apply(rows, call.task, n_rows=len(rows))
+        outputs = bounded.apply(rows, call.task, n_rows=n_rows)
         return outputs, model.classes(call.task) if method in CLASS_METHODS else ()
     return _apply_by_task(bounded, rows, call.task, tasks)
 

@@ -11,7 +11,7 @@ from service.http.requests import StrictRequest
 from service.http.routing import Owner, secured
 from service.inference.call import Body, Call, InferenceResult
 from service.inference.context import Context, Services
-from service.inference.formats import FORMATS, accepted_type, format_of
+from service.inference.formats import FORMATS, SPARSE_READERS, accepted_type, reader_of
 from service.inference.handler import (
     MAX_INLINE_BYTES,
     InferenceHandler,
@@ -58,7 +58,7 @@ _DOCS: Final[dict[str, Any]] = {
             "required": True,
             "content": {
                 JSON: {"schema": InferenceRequest.model_json_schema()},
-                **dict.fromkeys(_BINARY_TYPES, _BINARY),
+                **dict.fromkeys((*_BINARY_TYPES, *SPARSE_READERS), _BINARY),
             },
         }
     },
@@ -73,8 +73,8 @@ class MethodHandler(InferenceHandler):
         headers = parsed.headers
         self._method = parsed.path.rpartition("/")[2].replace("-", "_")
         self._media_type = accepted_type(headers.get("accept", ""))
-        self._format = format_of(headers.get("content-type", JSON))
-        is_small = self._format.is_cheap_to_parse and len(body) <= MAX_INLINE_BYTES
+        self._read_body, is_cheap = reader_of(headers.get("content-type", JSON))
+        is_small = is_cheap and len(body) <= MAX_INLINE_BYTES
         self.is_cheap_to_parse = is_small and "content-encoding" not in headers
 
     def find(self) -> ResolvedModel:
@@ -85,7 +85,7 @@ class MethodHandler(InferenceHandler):
 
     def read(self) -> Call:
         """Parse the rows."""
-        return self._format.read(self.decompressed_body(), self.parsed.task)
+        return self._read_body(self.decompressed_body(), self.parsed.task)
 
     def write(self, result: InferenceResult) -> Reply:
         """Return the outputs in the accepted format."""

@@ -11,6 +11,7 @@ from sqlalchemy.orm import Session
 from algorithms.evaluation.choices import with_inner_selection
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.errors import InvalidData, explain_unknown
+from algorithms.interface.sparse_tasks import refuse_sparse_adaptation
 from algorithms.interface.tasks import TaskSummary
 from algorithms.registry import ALGORITHMS
 from service.access.quotas import check_training, lock_quotas
@@ -243,8 +244,10 @@ def _check_preparation(
     """Raise InvalidData if rows cannot be prepared as the specification says."""
     columns = columns_of_manifest(find_dataset(session, spec.dataset_id, owner=owner)[1])
     matrices = next((task.name for task in tasks if task.input != "rows"), None)
-    if spec.preparation is not None and matrices is not None:
-        detail = f"task '{matrices}' has covariance matrices, which cannot be prepared"
+    sparse = next((task.name for task in tasks if task.is_sparse), None)
+    if spec.preparation is not None and (matrices or sparse) is not None:
+        what = "covariance matrices" if matrices is not None else "sparse rows"
+        detail = f"task '{matrices or sparse}' has {what}, which cannot be prepared"
         raise Problem("invalid-request", detail, errors=[place("/preparation", detail)])
     kinds = {column.name: column for column in columns or ()}
     for name, order in {} if spec.preparation is None else spec.preparation.orders.items():
@@ -330,6 +333,7 @@ def _plan_adaptation(
     """
     of_model = session.get_one(DatasetRow, found.row.dataset_id).manifest
     assert of_model is not None  # a model was trained on it
+    refuse_sparse_adaptation(tasks, algorithm=algorithm.name)
     width = summaries(of_model)[0].n_features
     known = next(iter(column_names(session, found.row.id).values()))
     orders = {}

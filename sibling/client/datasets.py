@@ -17,9 +17,11 @@ from sibling.client.resumable import MIN_BYTES, TUS, OnProgress, upload_resumabl
 from sibling.frames import (
     is_frame,
     is_raw,
+    is_sparse,
     join_tables,
     read_labels,
     read_rows,
+    sparse_arrays,
     table_bytes,
     to_arrow,
 )
@@ -83,10 +85,11 @@ class DatasetMethods(Remote[Mode]):
         Parameters
         ----------
         data
-            ``{task: (n_samples, n_features)}`` arrays or data frames, one data frame of all tasks,
-            or the path of a file, in a format by the end of its name. Data frames of pandas,
-            polars or Arrow keep their column names: columns are matched by name between tasks,
-            and between the dataset and rows for inference. Their columns may have text, dates,
+            ``{task: (n_samples, n_features)}`` arrays, matrices of ``scipy.sparse`` (which stay
+            sparse, and which linear methods take) or data frames, one data frame of all tasks, or
+            the path of a file, in a format by the end of its name. Data frames of pandas, polars
+            or Arrow keep their column names: columns are matched by name between tasks, and
+            between the dataset and rows for inference. Their columns may have text, dates,
             booleans and missing values.
         targets
             ``{task: (n_samples,)}`` numbers or labels; only with arrays and data frames.
@@ -299,6 +302,9 @@ def _pack(
             )
     arrays: dict[str, NDArray[Any]] = {}
     for task, X in data.items():
+        if is_sparse(X):
+            arrays |= sparse_arrays(X, f"{task}/X")
+            continue
         rows = read_rows(X, of=f"task '{task}'")
         arrays[f"{task}/X"] = rows.array
         if rows.names is not None:

@@ -14,9 +14,18 @@ from sibling.client import display
 from sibling.client.errors import ServiceError, ServiceUnreachable
 from sibling.client.http import Http, path
 from sibling.client.modes import Mode, Remote, remote_method
-from sibling.frames import is_raw, is_records, read_rows, table_bytes, to_arrow
+from sibling.frames import (
+    is_raw,
+    is_records,
+    is_sparse,
+    read_rows,
+    sparse_arrays,
+    table_bytes,
+    to_arrow,
+)
 
 _NPY: Final = "application/x-npy"
+_NPZ: Final = "application/x-npz"
 _ARROW: Final = "application/vnd.apache.arrow.stream"
 
 
@@ -24,7 +33,8 @@ class RemoteModel(Remote[Mode]):
     """A version of a model in the service, with the methods of a local model.
 
     Methods accept arrays, with columns in the order of the training data, or data frames (pandas,
-    polars, Arrow), whose columns are matched by name to those of the training data.
+    polars, Arrow), whose columns are matched by name to those of the training data. Linear models
+    accept matrices of ``scipy.sparse``, too.
 
     Attributes
     ----------
@@ -228,6 +238,8 @@ class RemoteModel(Remote[Mode]):
             return await self._send(method, records, "application/json", None)
         if is_raw(data):
             return await self._send(method, table_bytes(to_arrow(data, of=method)), _ARROW, task)
+        if is_sparse(data):
+            return await self._send(method, _as_npz(data), _NPZ, task)
         rows = read_rows(data, of=method)
         if rows.names is not None:
             body, media_type = _as_arrow(rows.array, rows.names), _ARROW
@@ -239,6 +251,12 @@ class RemoteModel(Remote[Mode]):
 def _as_json(value: Any) -> Any:
     """Return a value of a record that JSON does not have: a date, or a scalar of NumPy."""
     return value.isoformat() if hasattr(value, "isoformat") else value.item()
+
+
+def _as_npz(matrix: Any) -> bytes:
+    body = io.BytesIO()
+    np.savez(body, **sparse_arrays(matrix, "X"))  # type: ignore[arg-type]  # no name of an option
+    return body.getvalue()
 
 
 def _as_npy(array: NDArray[Any]) -> bytes:

@@ -16,6 +16,7 @@ def test_one_algorithm_comes_with_the_schema_of_its_parameters(http, name):
     assert body["params"] == ALGORITHMS[name].Params.model_json_schema()
     assert tuple(body["methods"]) == ALGORITHMS[name].Model.methods()
     assert body["needs"]["min_samples"] == ALGORITHMS[name].needs.min_samples
+    assert body["needs"]["sparse"] == ALGORITHMS[name].needs.sparse
 
 
 @pytest.mark.parametrize("name", sorted(ALGORITHMS))

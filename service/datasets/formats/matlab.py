@@ -9,10 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.io import loadmat, whosmat
 from scipy.io.matlab import MatReadError
+from scipy.sparse import csc_array, issparse
 
 from service.datasets.formats.npz_arrays import tasks_of_arrays
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.sparse_arrays import rows_of_columns
 from service.datasets.issues import reject
 
 _HDF5: Final = b"\x89HDF"
@@ -55,7 +57,7 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
         variables = _read_hdf5(path, limits) if _is_hdf5(path) else _read_old(path, limits)
     except _CORRUPT as error:
         reject("corrupt-file", f"the file is not a readable MATLAB file: {error}")
-    return tasks_of_arrays(_named(variables), options, limits)
+    return tasks_of_arrays(_named(variables, limits), options, limits)
 
 
 def _is_hdf5(path: Path) -> bool:
@@ -66,17 +68,21 @@ def _is_hdf5(path: Path) -> bool:
 
 def _read_old(path: Path, limits: Limits) -> Variables:
     """Return the variables of a file of version 4 to 7."""
-    n_values = sum(int(np.prod(shape)) for _, shape, _ in whosmat(path))
+    found = whosmat(path)
+    n_values = sum(int(np.prod(shape)) for _, shape, kind in found if kind != "sparse")
     _check_size(8 * n_values, limits)
-    found = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
-    variables = {name: value for name, value in found.items() if not name.startswith("__")}
+    loaded = loadmat(path, mat_dtype=True, squeeze_me=False, chars_as_strings=True)
+    variables = {name: value for name, value in loaded.items() if not name.startswith("__")}
     # the file says the size of a cell array, but not that of what is in its cells
     _check_size(8 * sum(map(_n_values, variables.values())), limits)
     return variables
 
 
 def _n_values(value: Any) -> int:
-    """Return the number of values in an array, and in its cells."""
+    """Return the number of values in an array, and in its cells; of a sparse matrix, as stored."""
+    if issparse(value):
+        stored: Any = value
+        return int(stored.nnz)
     array = np.asarray(value)
     if array.dtype.hasobject and array.dtype.names is None:
         return sum(map(_n_values, array.ravel().tolist()))
@@ -95,6 +101,8 @@ def _read_hdf5(path: Path, limits: Limits) -> Variables:
 
 
 def _hdf5_value(file: h5py.File, item: Any, name: str) -> Any:
+    if "MATLAB_sparse" in item.attrs:
+        return _hdf5_sparse(item)
     if not isinstance(item, h5py.Dataset):
         reject("unexpected-array", f"the variable '{name}' is a structure; {_LAYOUTS}")
     if h5py.check_ref_dtype(item.dtype) is not None:
@@ -110,13 +118,24 @@ def _hdf5_value(file: h5py.File, item: Any, name: str) -> Any:
     return values.T
 
 
+def _hdf5_sparse(group: h5py.Group) -> Any:
+    """Return a sparse matrix, a group of values, their rows, and the offsets of the columns.
+
+    Without values, MATLAB leaves out all but the offsets.
+    """
+    indptr = group["jc"][()]
+    data, rows = (group[name][()] if name in group else np.zeros(0) for name in ("data", "ir"))
+    shape = int(group.attrs["MATLAB_sparse"]), len(indptr) - 1
+    return csc_array((data, rows.astype(np.int64), indptr.astype(np.int64)), shape=shape)
+
+
 def _check_size(n_bytes: int, limits: Limits) -> None:
     if n_bytes > limits.decompressed_bytes:
         detail = f"the variables have {n_bytes} bytes as 64-bit floats, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
 
 
-def _named(variables: Variables) -> dict[str, NDArray[Any]]:
+def _named(variables: Variables, limits: Limits) -> dict[str, Any]:
     """Return the variables as arrays named by task and part, as in .npz."""
     names = _task_names(variables)
     parts = {_PARTS[n.lower()]: (n, v) for n, v in variables.items() if n.lower() in _PARTS}
@@ -128,7 +147,7 @@ def _named(variables: Variables) -> dict[str, NDArray[Any]]:
     if "X" not in parts:
         reject("missing-array", f"the file has no variable 'X'; {_LAYOUTS}")
     if task is not None:
-        return _table(parts, task)
+        return _table(parts, task, limits)
     arrays = {}
     n_tasks = None
     for part, (variable, cells) in parts.items():
@@ -142,16 +161,17 @@ def _named(variables: Variables) -> dict[str, NDArray[Any]]:
         for t, values in enumerate(listed):
             name = names[t] if t < len(names) else str(t + 1)
             arrays[f"{name}/{part}"] = _array(
-                values, f"{variable}{{{t + 1}}}", is_vector=part == "y"
+                values, f"{variable}{{{t + 1}}}", limits, is_vector=part == "y"
             )
     return arrays
 
 
-def _table(parts: Mapping[str, tuple[str, Any]], task: Any) -> dict[str, NDArray[Any]]:
+def _table(parts: Mapping[str, tuple[str, Any]], task: Any, limits: Limits) -> dict[str, Any]:
     arrays = {
-        part: _array(values, name, is_vector=part == "y") for part, (name, values) in parts.items()
+        part: _array(values, name, limits, is_vector=part == "y")
+        for part, (name, values) in parts.items()
     }
-    labels = _array(task, _TABLE_TASK, is_vector=True)
+    labels = _array(task, _TABLE_TASK, limits, is_vector=True)
     is_whole = labels.dtype.kind == "f" and bool((labels == np.rint(labels)).all())
     return arrays | {"task": labels.astype(np.int64) if is_whole else labels}
 
@@ -165,10 +185,14 @@ def _task_names(variables: Variables) -> list[str]:
     return []
 
 
-def _array(values: Any, name: str, *, is_vector: bool) -> NDArray[Any]:
-    """Return a matrix, or a column or row of labels as a vector."""
-    dense: Any = values.toarray() if hasattr(values, "toarray") else values
-    array = np.asarray(dense)
+def _array(values: Any, name: str, limits: Limits, *, is_vector: bool) -> Any:
+    """Return a matrix, which may be sparse, or a column or row of labels as a vector."""
+    if issparse(values):
+        rows = rows_of_columns(values, name, limits)
+        if not is_vector:
+            return rows
+        values = rows.toarray()
+    array = np.asarray(values)
     if array.dtype.names is not None or array.dtype.hasobject:
         cells = array.ravel().tolist() if is_vector and array.dtype.names is None else [None]
         if not all(np.asarray(cell).dtype.kind == "U" for cell in cells):

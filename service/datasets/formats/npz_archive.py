@@ -3,7 +3,7 @@
 import zipfile
 import zlib
 from pathlib import Path
-from typing import Any, Final
+from typing import IO, Any, Final
 
 from numpy.typing import NDArray
 
@@ -15,15 +15,20 @@ _COMPRESSIONS: Final = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 _ENCRYPTED: Final = 0x1
 #: Up to this decompressed size, any compression ratio is accepted.
 _UNLIMITED_RATIO_BYTES: Final = 16 * 1024 * 1024
-#: ``X``, ``y``, ``groups`` and ``feature_names``.
-_MAX_ARRAYS_PER_TASK: Final = 4
+#: ``X`` or the four parts of a sparse one, ``y``, ``groups`` and ``feature_names``.
+_MAX_ARRAYS_PER_TASK: Final = 7
 _SUFFIX: Final = ".npy"
 
 Arrays = dict[str, NDArray[Any]]
 
 
-def read_archive(path: Path, limits: Limits) -> Arrays:
+def read_archive(file: Path | IO[bytes], limits: Limits, *, size: int) -> Arrays:
     """Return the arrays of an .npz file by name, in the order of its directory.
+
+    Parameters
+    ----------
+    size
+        Size of the file in bytes.
 
     Raises
     ------
@@ -31,9 +36,9 @@ def read_archive(path: Path, limits: Limits) -> Arrays:
         The archive is corrupt, too large when decompressed, or has members that are not arrays.
     """
     try:
-        with zipfile.ZipFile(path) as archive:
+        with zipfile.ZipFile(file) as archive:
             members = archive.infolist()
-            _check_directory(members, path.stat().st_size, limits)
+            _check_directory(members, size, limits)
             return _read_members(archive, members, limits)
     except (zipfile.BadZipFile, zlib.error, EOFError, OSError, NotImplementedError) as error:
         reject(

@@ -3,7 +3,8 @@
 A table has the rows of all tasks in ``X``, and the name of each row's task in ``task``. Names of
 the columns are in ``feature_names``, or in ``<task>/feature_names`` if tasks differ. NaN in X is a
 missing value; rows whose y is NaN have no target. In a y of text, that is the text that NumPy
-writes for a missing value, such as 'nan'.
+writes for a missing value, such as 'nan'. A sparse X is given by the arrays ``X.data``,
+``X.indices``, ``X.indptr`` and ``X.shape`` (:mod:`sparse_arrays`); it has no missing values.
 """
 
 from collections import Counter
@@ -16,10 +17,12 @@ from numpy.typing import NDArray
 
 from algorithms.interface.labels import label_problem
 from algorithms.interface.tasks import Task
+from algorithms.numerics.sparse_rows import as_canonical, is_sparse
 from algorithms.preparation.columns import Column
 from service.datasets.formats.npz_archive import Arrays, read_archive
 from service.datasets.formats.options import Limits, ReadOptions
 from service.datasets.formats.parsed import Parsed
+from service.datasets.formats.sparse_arrays import join_sparse
 from service.datasets.formats.validation import (
     SplitTasks,
     Target,
@@ -41,7 +44,8 @@ _NAMES: Final = "feature_names"
 _PARTS: Final = frozenset({"X", "y", "C", "groups", _NAMES})
 _LAYOUTS: Final = (
     "expected '<task>/X' (and '<task>/y', '<task>/groups', '<task>/feature_names') or '<task>/C' "
-    "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names')"
+    "for each task, or one table in 'X' and 'task' (and 'y', 'groups', 'feature_names'); a sparse "
+    "X as 'X.data', 'X.indices', 'X.indptr' and 'X.shape'"
 )
 #: Text that NumPy writes for missing values among text: NaN, None and pandas.NA.
 _MISSING_TEXTS: Final = ("nan", "None", "<NA>")
@@ -57,7 +61,8 @@ def parse(path: Path, options: ReadOptions, limits: Limits) -> Parsed:
     Rejected
         With all issues, up to a maximum number.
     """
-    return tasks_of_arrays(read_archive(path, limits), options, limits)
+    arrays = read_archive(path, limits, size=path.stat().st_size)
+    return tasks_of_arrays(arrays, options, limits)
 
 
 def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Parsed:
@@ -69,6 +74,7 @@ def tasks_of_arrays(arrays: Arrays, options: ReadOptions, limits: Limits) -> Par
         With all issues, up to a maximum number.
     """
     _check_options(options)
+    arrays = join_sparse(arrays, limits)
     if not arrays:
         reject("empty-file", f"the file contains no arrays; {_LAYOUTS}")
     read = _from_table if "X" in arrays or "task" in arrays else _from_parts
@@ -89,7 +95,9 @@ def _empty_columns(tasks: Sequence[Task]) -> list[str]:
     for task in tasks:
         if task.input == "rows":
             labels: Sequence[str | int] = task.feature_names or range(task.n_features)
-            is_known = ~np.isnan(np.fmin.reduce(task.X))
+            is_known = np.ones(task.n_features, dtype=bool)  # sparse rows miss no values
+            if not is_sparse(task.X):
+                is_known = ~np.isnan(np.fmin.reduce(task.X))
             for label, known in zip(labels, is_known.tolist(), strict=True):
                 has_values[label] = known or has_values.get(label, False)
     return [
@@ -255,7 +263,7 @@ def _add_own(
         notes.append(_no_targets(name))
         return
     add(split.tasks, target.take(X), target.values, None if groups is None else target.take(groups))
-    rest = target.rest(len(X))
+    rest = target.rest(X.shape[0])
     if len(rest):
         add(split.unlabelled, X[rest], None, None if groups is None else groups[rest])
 
@@ -307,12 +315,24 @@ def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -
         detail = f"'{name}' has shape {array.shape}; at least one column is required"
         reject("no-features", detail, task=task)
     check_counts(1, array.shape[1], limits)
+    if is_sparse(array):
+        _check_numeric(array.data, name, task)  # type: ignore[arg-type]
+        rows: NDArray[Any] = as_canonical(array)
+        return rows
     return _as_numbers(array, name, task, allows_missing=True)
 
 
 def _as_numbers(
     array: NDArray[Any], name: str, task: str | None, *, allows_missing: bool = False
 ) -> NDArray[np.float64]:
+    _check_numeric(array, name, task)
+    values = np.ascontiguousarray(array, dtype=np.float64)
+    _check_finite(values, name, task, allows_missing=allows_missing)
+    return values
+
+
+def _check_numeric(array: NDArray[Any], name: str, task: str | None) -> None:
+    """Raise Rejected unless an array has numbers that are exact as 64-bit floats."""
     if array.dtype.kind not in "fiub":
         detail = f"'{name}' has dtype {array.dtype}; numbers are required"
         reject("not-a-number", detail, task=task)
@@ -321,9 +341,6 @@ def _as_numbers(
         if largest > _MAX_EXACT_INTEGER:
             detail = f"'{name}' contains the integer {largest}, above 2**53; remove columns of ids"
             reject("inexact-integer", detail, task=task)
-    values = np.ascontiguousarray(array, dtype=np.float64)
-    _check_finite(values, name, task, allows_missing=allows_missing)
-    return values
 
 
 def _check_finite(

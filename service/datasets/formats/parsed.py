@@ -7,6 +7,7 @@ from typing import Self
 import numpy as np
 
 from algorithms.interface.tasks import Task
+from algorithms.numerics.sparse_rows import is_sparse
 from algorithms.preparation.columns import Column
 
 
@@ -44,7 +45,8 @@ class Parsed:
     ) -> Self:
         """Return the tasks, with their columns unless all are numbers without missing values."""
         is_plain = all(column.kind == "number" for column in columns) and not any(
-            task.input == "rows" and np.isnan(task.X).any() for task in (*tasks, *unlabelled)
+            task.input == "rows" and not is_sparse(task.X) and np.isnan(task.X).any()
+            for task in (*tasks, *unlabelled)
         )
         kinds = None if is_plain else tuple(columns)
         return cls(tasks, kinds, notes, ignored, tuple(unlabelled))

@@ -127,7 +127,7 @@ def split_rows(
         Index of each row's task in ``names``.
     """
     if target is not None and target.rows is not None:
-        rest = target.rest(len(X))
+        rest = target.rest(X.shape[0])
         labelled = split_rows(
             target.take(X),
             target.take(codes),
@@ -183,7 +183,7 @@ def tasks_of_targets(
             own = None if groups is None else target.take(groups)
             rows = target.take(X)
             tasks.append(rows_task(name, rows, target.values, feature_names, issues, groups=own))
-    rest = target.rest(len(X)) if len(targets) == 1 else ()
+    rest = target.rest(X.shape[0]) if len(targets) == 1 else ()
     unlabelled = None
     if len(rest):
         own = None if groups is None else groups[rest]

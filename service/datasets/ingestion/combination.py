@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from algorithms.interface.tasks import Array, Task, TaskSet
+from algorithms.numerics.sparse_rows import concatenate_rows, is_sparse, take_columns
 from algorithms.preparation.columns import Column, recode
 from algorithms.preparation.learning import columns_of
 from service.datasets.formats.options import Limits
@@ -17,6 +18,7 @@ from service.datasets.issues import ValidationIssues, reject
 from service.datasets.selection import Selection
 
 _VALUE_BYTES = 8
+_INDEX_BYTES = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +91,7 @@ def combine(sources: Sequence[SelectedDataset], limits: Limits) -> Parsed:
     issues.check()
     every = aligned([*merged, *others])
     tasks, others = every[: len(merged)], every[len(merged) :]
-    n_bytes = sum({id(task.X): task.X.size * _VALUE_BYTES for task in every}.values())
+    n_bytes = sum({id(task.X): _size_bytes(task) for task in every}.values())
     if n_bytes > limits.decompressed_bytes:
         detail = f"the tasks have {n_bytes} bytes, more than the limit of"
         reject("decompression-limit", f"{detail} {limits.decompressed_bytes}")
@@ -120,6 +122,13 @@ def _members(
             known = _with_levels(task, source, kinds, cache) if kinds else task
             members.setdefault(task.name, []).append(known)
     return members
+
+
+def _size_bytes(task: Task) -> int:
+    """Return the size of the rows of a task as they are stored."""
+    if task.n_stored is None:
+        return int(task.X.size) * _VALUE_BYTES
+    return task.n_stored * (_VALUE_BYTES + _INDEX_BYTES) + task.n_samples * _VALUE_BYTES
 
 
 def _select(source: SelectedDataset, cache: _ArrayCache) -> list[Task]:
@@ -168,8 +177,10 @@ def _slice_array(task: Task, rows: slice | NDArray[np.intp], columns: list[int] 
     X = task.X[rows]
     if columns is None:
         return X
-    X = X[..., columns]
-    return np.ascontiguousarray(X[:, columns] if task.input == "covariances" else X)
+    if task.input == "rows":
+        chosen: Array = take_columns(X, columns)
+        return chosen
+    return np.ascontiguousarray(X[..., columns][:, columns])
 
 
 def _rows(task: Task, selection: Selection, where: str) -> slice | NDArray[np.intp]:
@@ -252,7 +263,7 @@ def _with_levels(
     """Return the task with the categories of its columns as positions in the joint levels."""
     given = _columns(task, source)
     wanted = [kinds.get(column.name, column) for column in given]
-    if not given or list(given) == wanted:
+    if not given or list(given) == wanted or is_sparse(task.X):  # all of these are numbers
         return task
     X = task.X
     key = id(X), given, tuple(wanted)
@@ -272,7 +283,7 @@ def _merge(members: Sequence[Task], cache: _ArrayCache, left_out: Collection[str
         return first
     tasks = [first, *(_reorder_columns(task, first, left_out) for task in others)]
     arrays = [task.X for task in tasks]
-    X = cache.get(tuple(map(id, arrays)), arrays, lambda: np.concatenate(arrays))
+    X = cache.get(tuple(map(id, arrays)), arrays, lambda: concatenate_rows(arrays))
     y = _concatenate([task.y for task in tasks])
     if first.target == "classes":
         check_classes(len(np.unique(y)), task=first.name)
@@ -295,6 +306,10 @@ def _reorder_columns(task: Task, first: Task, left_out: Collection[str]) -> Task
     if task.input != first.input:
         detail = f"{what} {first.input} in one dataset and {task.input} in another"
         reject("different-columns", detail, task=task.name)
+    if is_sparse(task.X) != is_sparse(first.X):
+        ours, theirs = ("sparse", "dense") if is_sparse(task.X) else ("dense", "sparse")
+        detail = f"{what} {ours} rows in one dataset and {theirs} ones in another"
+        reject("different-columns", f"{detail}; upload one of them again", task=task.name)
     _check_same_columns(task, first, left_out)
     if _label_kind(task.y) != _label_kind(first.y):
         detail = (

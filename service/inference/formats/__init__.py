@@ -1,7 +1,7 @@
 """Body formats of inference requests and responses, by media type."""
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Final
 
@@ -12,6 +12,7 @@ from service.inference.formats.arrow import read_arrow, read_parquet, write_arro
 from service.inference.formats.csv_body import read_csv, write_csv
 from service.inference.formats.json_body import read_json, write_json
 from service.inference.formats.npy import read_npy, write_npy
+from service.inference.formats.npz import read_npz
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,19 +43,24 @@ FORMATS: Final = {
     "application/vnd.apache.parquet": Format(read_parquet, write_parquet),
     CSV: Format(read_csv, write_csv),
 }
+#: Readers of media types that only requests have, for sparse rows.
+SPARSE_READERS: Final = {"application/x-npz": read_npz}
 _SUPPORTED: Final = ", ".join(FORMATS)
 
 
-def format_of(content_type: str) -> Format:
-    """Return the format of a request body."""
+def reader_of(content_type: str) -> tuple[Callable[[Body, str | None], Call], bool]:
+    """Return the reader of a request body, and whether small bodies are cheap to parse."""
     media_type = content_type.partition(";")[0].strip().lower() or JSON
+    if media_type in SPARSE_READERS:
+        return SPARSE_READERS[media_type], False
     found = FORMATS.get(media_type)
     if found is None:
-        detail = f"media type '{media_type}' is not supported; send one of {_SUPPORTED}"
+        known = ", ".join((*FORMATS, *SPARSE_READERS))
+        detail = f"media type '{media_type}' is not supported; send one of {known}"
         raise Problem("unsupported-media-type", detail)
     if media_type == CSV:
-        return replace(found, read=partial(read_csv, has_header=_has_header(content_type)))
-    return found
+        return partial(read_csv, has_header=_has_header(content_type)), found.is_cheap_to_parse
+    return found.read, found.is_cheap_to_parse
 
 
 def _has_header(content_type: str) -> bool | None:

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 from algorithms.interface.errors import Cancelled, InvalidData
 from algorithms.interface.model import CLASS_METHODS, FEATURE_METHODS, Model, apply
 from algorithms.interface.trace import Step
+from algorithms.numerics.sparse_rows import is_sparse, take_columns
 from algorithms.preparation.algorithm import check_numbers
 from algorithms.preparation.columns import Column, recode
 from algorithms.preparation.model import PreparedModel
@@ -52,7 +53,8 @@ class _TaskWork:
 
     def block_rows(self) -> int:
         """Return the number of rows per block."""
-        widest = max(self.n_outputs, int(self.entry["n_features"]))
+        n_values = int(self.entry.get("n_stored", self.n_rows * self.entry["n_features"]))
+        widest = max(self.n_outputs, math.ceil(n_values / self.n_rows))
         return max(1, min(BLOCK_ROWS, _MAX_VALUES // widest))
 
 
@@ -142,7 +144,7 @@ def _outputs(
             table.add(task.name, first, outputs)
             if dataset is not None:
                 dataset.write(outputs.reshape(len(outputs), -1))
-            first += len(rows)
+            first += rows.shape[0]
             yield outputs
         if dataset is not None:
             reader = source.reader
@@ -164,7 +166,7 @@ class _Source:
         """Yield the rows of a task, at most ``n_rows`` at a time."""
         order = self.orders.get(task)
         for rows in self.reader.rows(task, n_rows):
-            ordered = rows if order is None else np.ascontiguousarray(rows[:, order])
+            ordered = rows if order is None else take_columns(rows, order)
             yield self._recode(ordered, order, task, model_task)
 
     def first(self, task: str, model_task: str) -> NDArray[np.float64]:
@@ -174,8 +176,10 @@ class _Source:
     def _recode(
         self, rows: NDArray[np.float64], order: list[int] | None, task: str, model_task: str
     ) -> NDArray[np.float64]:
-        if not isinstance(self.model, PreparedModel) or self.method not in FEATURE_METHODS:
+        is_plain = not isinstance(self.model, PreparedModel) or self.method not in FEATURE_METHODS
+        if is_plain or is_sparse(rows):  # a prepared model refuses sparse rows
             return rows
+        assert isinstance(self.model, PreparedModel)
         wanted = self.model.preparation.of(model_task).columns
         given = self.columns or tuple(Column(column.name) for column in wanted)
         ordered = given if order is None else [given[position] for position in order]
