@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         ServiceUnreachable,
         TrainingJob,
     )
+    from sibling.remote_estimator import RemoteEstimator
 
 __version__: Final = version("sibling")
 
@@ -31,6 +32,7 @@ __all__ = [
     "Dataset",
     "InferenceJob",
     "JobFailed",
+    "RemoteEstimator",
     "RemoteJob",
     "RemoteModel",
     "RemoteOutputs",
@@ -41,6 +43,8 @@ __all__ = [
 
 
 def __getattr__(name: str) -> Any:
+    if name == "RemoteEstimator":  # needs scikit-learn, unlike the client
+        return import_module("sibling.remote_estimator").RemoteEstimator
     if name in __all__:
         return getattr(import_module("sibling.client"), name)
     if name[:1].isupper():  # not the modules that Python and its tools look for

@@ -125,6 +125,10 @@ class Client(ServiceMethods[Sync]):
     ) -> None:
         super().__init__(_connect(BlockingTransport, base_url, api_key, timeout_s))
 
+    def __deepcopy__(self, _: dict[int, Any]) -> Self:
+        """Return the same client: a copy of what uses it shares the connections."""
+        return self
+
     def __enter__(self) -> Self:
         return self
 

@@ -1,0 +1,169 @@
+"""A scikit-learn estimator that a service trains and applies."""
+
+from functools import partial
+from typing import Any, Self
+
+from sklearn.base import BaseEstimator, MetaEstimatorMixin
+from sklearn.utils import Tags, get_tags
+from sklearn.utils.metaestimators import available_if
+
+from algorithms.interface.errors import InvalidData
+from algorithms.interface.model import METHODS
+from algorithms.interface.tasks import Task
+from sibling.client import Client, RemoteModel
+from sibling.estimators.estimator import Estimator
+from sibling.estimators.fitting import min_rows, parse_params
+from sibling.estimators.inputs import Given, read_tasks
+from sibling.estimators.kinds import Kind, kind_of, kinds_of
+from sibling.estimators.methods import call, score
+
+
+class RemoteEstimator(MetaEstimatorMixin, BaseEstimator):  # type: ignore[misc]
+    """Estimator that is trained by a job of a service, and whose methods call the model there.
+
+    Parameters
+    ----------
+    estimator
+        An estimator of this package with the parameters, such as ``MTFL(gamma=1.0)``; it is not
+        fitted itself. In a search its parameters are ``estimator__gamma`` etc.
+    client
+        Client of the service. Default: ``Client()``. Copies of this estimator share it.
+    model
+        Name of the model in the service, of which each fit makes a version. Default: the name of
+        the algorithm.
+
+    Attributes
+    ----------
+    model_
+        The model in the service.
+    tasks_
+        Names of the tasks.
+    metrics_
+        Scores on the training rows: ``{metric: {task: value}}``.
+    classes_ : (n_classes,)
+        Labels of all tasks, sorted, if the targets are classes.
+    """
+
+    model_: RemoteModel
+    __metadata_request__fit = {"tasks": True, "groups": True}  # noqa: RUF012 - read by scikit-learn
+    __metadata_request__score = {"tasks": True}  # noqa: RUF012 - as above
+
+    def __init__(
+        self, estimator: Estimator, *, client: Client | None = None, model: str | None = None
+    ) -> None:
+        self.estimator = estimator
+        self.client = client
+        self.model = model
+
+    def fit(self, X: Any, y: Any = None, *, tasks: Any = None, groups: Any = None) -> Self:
+        """Upload the rows, submit a job, and wait for its model.
+
+        The parameters are those of :meth:`Estimator.fit`.
+
+        Raises
+        ------
+        ValueError
+            The rows do not meet the requirements of the algorithm, or a parameter is out of bounds.
+        ServiceError, ServiceUnreachable, JobFailed
+            The service rejects the data, cannot be reached, or the job fails.
+        """
+        spec = self.estimator
+        algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
+        given, kind = self._read(X, y, tasks, groups)
+        own = list(given.tasks)
+        options: Any = {} if kind is None else {"target_kind": kind}
+        client = self.client or Client()
+        dataset = client.upload(
+            {task.name: _rows(task) for task in own},
+            {task.name: task.y for task in own if task.y is not None},
+            groups={task.name: task.groups for task in own if task.groups is not None},
+            name=self.model or algorithm.name,
+            **options,
+        )
+        values = {name: getattr(spec, name) for name in algorithm.Params.model_fields}
+        job = client.submit(
+            dataset,
+            algorithm.name,
+            {name: value for name, value in values.items() if value is not None},
+            model=self.model,
+            seed=getattr(spec, "random_state"),  # noqa: B009 - not known to mypy
+            preparation=getattr(spec, "preparation"),  # noqa: B009 - as above
+        )
+        self.model_ = job.wait()
+        self.tasks_ = self.model_.tasks
+        self.metrics_ = self.model_.metrics
+        self._names_by_task = {task.name: task.feature_names for task in own}
+        if given.classes is not None:
+            self.classes_ = given.classes
+        return self
+
+    def _read(self, X: Any, y: Any, tasks: Any, groups: Any) -> tuple[Given, Kind | None]:
+        """Return the tasks and the kind of their targets, checked as for a fit here."""
+        spec = self.estimator
+        algorithm = spec._algorithm  # noqa: SLF001 - of the estimators
+        values = {name: getattr(spec, name) for name in algorithm.Params.model_fields}
+        params = parse_params(algorithm, values)
+        kind = kind_of(
+            y,
+            kinds_of(algorithm),
+            target=str(getattr(spec, "target", "auto")),
+            is_needed=algorithm.needs.target != "none",
+        )
+        for name in [name for name in vars(self) if name.endswith("_")]:  # of an earlier fit
+            delattr(self, name)
+        given = read_tasks(
+            self,
+            X,
+            y,
+            tasks=tasks,
+            groups=groups,
+            needs=algorithm.needs,
+            kind=kind,
+            min_rows=min_rows(algorithm, params, kind),
+        )
+        if any(column.kind != "number" for column in given.columns or ()):
+            raise InvalidData(
+                "a remote estimator takes columns of numbers; encode the others, or upload the "
+                "table with Client.upload and train with Client.train"
+            )
+        return given, kind
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a model."""
+        return hasattr(self, "model_")
+
+    def __sklearn_tags__(self) -> Tags:
+        """Return what scikit-learn should know of the estimator."""
+        return get_tags(self.estimator)
+
+
+def _rows(task: Task) -> Any:
+    """Return the rows of a task, with the names of its columns if they have any."""
+    if task.input != "rows":
+        raise InvalidData(f"task '{task.name}' has covariances; upload them in a file of .npz")
+    if task.feature_names is None:
+        return task.X
+    import pyarrow as pa
+
+    return pa.table(dict(zip(task.feature_names, task.X.T, strict=True)))
+
+
+def _is_available(estimator: RemoteEstimator, *, name: str) -> bool:
+    if hasattr(estimator, "model_"):
+        return name in estimator.model_.info["methods"]
+    return hasattr(estimator.estimator, name)
+
+
+def _add_method(name: str) -> None:
+    def method(self: RemoteEstimator, X: Any, *, tasks: Any = None) -> Any:
+        return call(self, name, X, tasks)
+
+    method.__name__ = method.__qualname__ = name
+    method.__doc__ = getattr(RemoteModel, name).__doc__
+    setattr(RemoteEstimator, name, available_if(partial(_is_available, name=name))(method))
+    setattr(RemoteEstimator, f"__metadata_request__{name}", {"tasks": True})
+
+
+for _name in METHODS:
+    _add_method(_name)
+RemoteEstimator.score = available_if(partial(_is_available, name="predict"))(score)

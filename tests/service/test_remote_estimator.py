@@ -1,0 +1,74 @@
+"""Estimators that the service trains and applies."""
+
+import numpy as np
+import pytest
+import sklearn
+from sklearn.base import clone, is_classifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from sibling import FMTL, MTFL, Client, LogisticRegression, RemoteEstimator, Ridge
+
+RNG = np.random.default_rng(3)
+TASKS = np.array(["a", "b", "c"] * 12)
+X = RNG.standard_normal((36, 4))
+Y = X @ np.array([1.0, 2.0, 0.0, -1.0]) + 0.1 * RNG.standard_normal(36)
+
+
+def test_a_remote_fit_equals_a_local_one_bit_for_bit(client):
+    local = MTFL(gamma=0.5).fit(X, Y, tasks=TASKS)
+    remote = RemoteEstimator(MTFL(gamma=0.5), client=client, model="remote-mtfl")
+    remote.fit(X, Y, tasks=TASKS)
+    assert remote.tasks_ == local.tasks_
+    assert remote.model_.info["lineage"]["params"]["gamma"] == 0.5
+    expected = local.predict(X, tasks=TASKS)
+    np.testing.assert_array_equal(remote.predict(X, tasks=TASKS), expected)
+    assert remote.score(X, Y, tasks=TASKS) == local.score(X, Y, tasks=TASKS)
+    by_task = remote.predict({"b": X[TASKS == "b"]})
+    np.testing.assert_array_equal(by_task["b"], expected[TASKS == "b"])
+    with pytest.raises(ValueError, match="several tasks"):
+        remote.predict(X)
+
+
+def test_classes_keep_their_type(client):
+    labels = np.where(Y > 0, 7, 3)
+    remote = RemoteEstimator(
+        LogisticRegression(selection="given"),
+        client=client,
+        model="remote-classes",
+    ).fit(X, labels, tasks=TASKS)
+    assert is_classifier(remote)
+    local = LogisticRegression(selection="given").fit(X, labels, tasks=TASKS)
+    predicted = remote.predict(X, tasks=TASKS)
+    assert predicted.dtype == labels.dtype
+    np.testing.assert_array_equal(predicted, local.predict(X, tasks=TASKS))
+
+
+def test_a_remote_estimator_stands_in_a_pipeline(client):
+    remote = RemoteEstimator(MTFL(gamma=0.5), client=client, model="remote-pipeline")
+    with sklearn.config_context(enable_metadata_routing=True):
+        fitted = make_pipeline(StandardScaler(), remote).fit(X, Y, tasks=TASKS)
+        predicted = fitted.predict(X, tasks=TASKS)
+    scaled = StandardScaler().fit_transform(X)
+    expected = MTFL(gamma=0.5).fit(scaled, Y, tasks=TASKS).predict(scaled, tasks=TASKS)
+    np.testing.assert_array_equal(predicted, expected)
+
+
+def test_copies_share_the_client_and_parameters_are_nested():
+    with Client() as client:
+        remote = RemoteEstimator(FMTL(), client=client)
+        copied = clone(remote).set_params(estimator__max_iter=7)
+        assert copied.client is client
+    assert copied.estimator.max_iter == 7
+    assert remote.estimator.max_iter != 7
+    assert not hasattr(remote, "model_")
+    assert hasattr(RemoteEstimator(MTFL()), "predict")
+    assert not hasattr(RemoteEstimator(Ridge()), "transform")
+
+
+def test_what_does_not_fit_is_reported_before_anything_is_sent():
+    unreachable = RemoteEstimator(MTFL(), client=Client("http://127.0.0.1:1"))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        unreachable.fit(X, Y[:-1], tasks=TASKS)
+    with pytest.raises(ValueError, match="gamma"):
+        unreachable.set_params(estimator__gamma=-1).fit(X, Y, tasks=TASKS)
