@@ -10,12 +10,12 @@ from algorithms.aggregate import Aggregate
 from algorithms.baselines import CommonPCA, TaskPCA
 from algorithms.constant import Constant
 from algorithms.discriminants import NullSpaceLDA, PCAClassifier, RatioTraceLDA, TraceRatioLDA
-from algorithms.extensions import load_extensions
 from algorithms.fmtl import FMTL
 from algorithms.gplvm import GPLVM
 from algorithms.interface.algorithm import Algorithm
 from algorithms.interface.artifact import read_arrays, write_arrays
 from algorithms.interface.errors import InvalidArtifact
+from algorithms.interface.extensions import load_extensions
 from algorithms.interface.json_values import json_ready
 from algorithms.interface.model import Model
 from algorithms.kernel_baselines import (

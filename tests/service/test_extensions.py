@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from algorithms.extensions import InvalidExtension, load_extensions
+from algorithms.interface.extensions import InvalidExtension, load_extensions
 
 ROOT = Path(__file__).parents[2]
 EXAMPLE = ROOT / "docs" / "examples" / "shrunken-means"
