@@ -29,24 +29,24 @@ class ScalePrior:
     scale: float
     weight: float
 
-    def moderate(self, scale: float, freedom: int) -> float:
+    def moderate(self, scale: float, degrees: int) -> float:
         """Return the posterior scale of a group; s₀ if the group's own deviation is 0.
 
         Parameters
         ----------
         scale
             Standard deviation of the group.
-        freedom
+        degrees
             Its degrees of freedom.
         """
         if math.isinf(self.weight) or scale == 0.0:
             return self.scale
-        total = self.weight + freedom
-        parts = math.sqrt(self.weight / total) * self.scale, math.sqrt(freedom / total) * scale
+        total = self.weight + degrees
+        parts = math.sqrt(self.weight / total) * self.scale, math.sqrt(degrees / total) * scale
         return math.hypot(*parts)
 
 
-def estimate_prior(scales: Sequence[float], freedoms: Sequence[int]) -> ScalePrior:
+def estimate_prior(scales: Sequence[float], degrees: Sequence[int]) -> ScalePrior:
     """Return s₀ and d₀, estimated from the standard deviations of groups.
 
     Groups with deviation 0 are ignored. A single group keeps its own deviation.
@@ -55,10 +55,10 @@ def estimate_prior(scales: Sequence[float], freedoms: Sequence[int]) -> ScalePri
     ----------
     scales
         Standard deviation of each group.
-    freedoms
+    degrees
         Degrees of freedom of each group.
     """
-    s, d = np.array([(a, b) for a, b in zip(scales, freedoms, strict=True) if a > 0]).T
+    s, d = np.array([(a, b) for a, b in zip(scales, degrees, strict=True) if a > 0]).T
     half = d / 2
     logs = 2 * np.log(s) - digamma(half) + np.log(half)
     if len(s) == 1:
