@@ -206,11 +206,11 @@ class Task:
     @property
     def n_stored(self) -> int | None:
         """Number of values that are stored of sparse rows; None for dense ones."""
-        return int(self.X.nnz) if is_sparse(self.X) else None  # type: ignore[attr-defined]
+        return int(self.X.nnz) if is_sparse(self.X) else None
 
     def dense(self) -> "Task":
         """Return the task with a dense copy of sparse rows."""
-        return replace(self, X=self.X.toarray()) if is_sparse(self.X) else self  # type: ignore[attr-defined]
+        return replace(self, X=self.X.toarray()) if is_sparse(self.X) else self
 
     def summary(self) -> TaskSummary:
         """Return the description of the task without its data."""

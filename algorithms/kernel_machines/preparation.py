@@ -141,7 +141,7 @@ def prepare(tasks: TaskSet, params: MachineParams, *, rng: np.random.Generator) 
     if is_sparse(examples.X):
         if examples.n_rows < examples.X.shape[1]:
             return _prepare_sparse(examples, params)
-        dense = examples.X.toarray()  # type: ignore[attr-defined]  # as large as the coordinates
+        dense = examples.X.toarray()  # as large as the coordinates
         examples = examples.with_rows(dense)
     standardiser = fit_standardiser(examples.X, params.standardise)
     rows = standardiser.apply(examples.X)

@@ -6,7 +6,7 @@ repetition in each row, and no stored zeros.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import Any, Self, TypeGuard
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +20,8 @@ Array = NDArray[np.float64]
 _GRAM_BLOCK = 256
 
 
-def is_sparse(X: object) -> bool:
-    """Return whether rows are sparse."""
+def is_sparse(X: object) -> TypeGuard[Any]:
+    """Return whether rows are sparse; type checkers then allow what only sparse rows have."""
     return isinstance(X, csr_array)
 
 

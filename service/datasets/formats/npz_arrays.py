@@ -316,7 +316,7 @@ def _as_rows(array: NDArray[Any], name: str, task: str | None, limits: Limits) -
         reject("no-features", detail, task=task)
     check_counts(1, array.shape[1], limits)
     if is_sparse(array):
-        _check_numeric(array.data, name, task)  # type: ignore[arg-type]
+        _check_numeric(array.data, name, task)
         rows: NDArray[Any] = as_canonical(array)
         return rows
     return _as_numbers(array, name, task, allows_missing=True)

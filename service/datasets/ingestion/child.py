@@ -47,17 +47,18 @@ def main() -> None:
     for line in sys.stdin.buffer:
         child = os.fork()
         if child == 0:
-            _carry_out(json.loads(line), parent)
+            _carry_out(line, parent)
         code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
         sys.stdout.write(f"{code}\n")
         sys.stdout.flush()
 
 
-def _carry_out(task: dict[str, Any], parent: int) -> NoReturn:
+def _carry_out(line: bytes, parent: int) -> NoReturn:
     """Write the learning tasks and manifest of a task, or its issues, and exit."""
     code = 1
     try:
         kill_with_parent(parent)
+        task = json.loads(line)
         _redirect_output(task["log"])
         _limit_resources(task)
         Path(task["result"]).write_text(json.dumps(run(task), allow_nan=False))
